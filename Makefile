@@ -1,0 +1,52 @@
+# Pilotage: every target sets up what it needs. `make help` lists them.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check docs bench format lock clean
+
+help: ## show what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+install: $(STAMP) ## create .venv with everything, pinned by constraints.txt
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo 'Pilotage needs Python 3.11 or newer; name one: make PYTHON=python3.12 install'; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev --editable .
+	@touch $@
+
+demo: $(STAMP) ## run the smallest agent end to end
+	@$(BIN)/python examples/smallest_agent/main.py
+
+test: $(STAMP) ## run all tests
+	@$(BIN)/python -m pytest -q -n auto
+
+check: $(STAMP) ## lint, format, types, layers, declared dependencies
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/basedpyright
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/deptry src
+
+docs: $(STAMP) ## build the documentation into site/, warnings are errors
+	@$(BIN)/mkdocs build --strict --quiet
+
+bench: $(STAMP) ## measure ratios, write benchmarks/results.json
+	@$(BIN)/python benchmarks/run.py
+
+format: $(STAMP) ## let ruff put the code in order
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+lock: $(STAMP) ## pin anew what make installs (no addresses end up in the file)
+	@$(BIN)/python tools/lock.py
+
+clean: ## remove everything that was made
+	rm -rf $(VENV) site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

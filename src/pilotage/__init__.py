@@ -1,0 +1,1 @@
+"""Agents that are ordinary application components: durable, typed, streaming, behind ports."""

@@ -1,0 +1,61 @@
+"""The checks that value objects make of their own fields.
+
+Each one raises `AgentDefinitionError` with the owner, the field, what is wrong and what to write instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from decimal import Decimal
+
+from pilotage.errors import AgentDefinitionError
+
+
+def reject_blank(owner: object, **fields: str | None) -> None:
+    """Refuse texts that are empty after stripping; None counts as not given."""
+    for name, value in fields.items():
+        if value is not None and not value.strip():
+            raise AgentDefinitionError(
+                f"{_name_of(owner)}.{name} is blank. Give it at least one visible character"
+                + _or_leave_out(owner, name)
+            )
+
+
+def reject_not_positive(owner: object, **fields: float | Decimal | None) -> None:
+    """Refuse numbers that are zero, negative or not finite; None counts as not given."""
+    for name, value in fields.items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not _is_positive_and_finite(value):
+            raise AgentDefinitionError(
+                f"{_name_of(owner)}.{name} is {value!r}. Use a positive number{_or_leave_out(owner, name)}"
+            )
+
+
+def reject_negative(owner: object, **fields: int) -> None:
+    """Refuse counts below zero."""
+    for name, value in fields.items():
+        if value < 0:
+            raise AgentDefinitionError(f"{_name_of(owner)}.{name} is {value!r}. Use zero or more.")
+
+
+def reject_empty(owner: object, **fields: Collection[object]) -> None:
+    """Refuse collections without a member."""
+    for name, value in fields.items():
+        if not value:
+            raise AgentDefinitionError(f"{_name_of(owner)}.{name} is empty. Give it at least one member.")
+
+
+def _is_positive_and_finite(value: float | Decimal) -> bool:
+    return Decimal(value).is_finite() and value > 0
+
+
+def _name_of(owner: object) -> str:
+    return owner if isinstance(owner, str) else type(owner).__name__
+
+
+def _or_leave_out(owner: object, name: str) -> str:
+    """Only a field that has a default can be left out."""
+    fields: dict[str, object] = getattr(owner, "__dataclass_fields__", {})
+    has_default = getattr(fields.get(name), "default", ...) is None
+    return ", or leave it out." if has_default else "."

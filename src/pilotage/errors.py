@@ -1,0 +1,220 @@
+"""The errors of Pilotage, in families by who must act.
+
+PilotageError
+├── StartupError                                the developer: fix the program, nothing has run yet
+│   ├── PodDefinitionError                      one class or factory cannot be a pod
+│   ├── AgentDefinitionError                    a value, tool or agent contradicts the contract
+│   ├── PluginError                             a plugin or contribution cannot be loaded
+│   └── ApplicationStartError                   everything that is wrong with one application, at once
+│       └── AgentBootstrapError                 ... and it concerns the application's agents
+│           ├── AgentPersistenceConfigurationError
+│           └── AgentModelConfigurationError
+├── RunError                                    the run ends or pauses with it; `retryable` or not
+│   ├── AgentToolBindingError
+│   ├── AgentToolDispatchError
+│   ├── AgentOutputGuardError
+│   ├── AgentRetrievalError
+│   └── AgentMemoryError
+└── CallerError                                 the caller: asked for something that cannot be given
+    ├── PodNotFoundError
+    ├── ApplicationStateError
+    └── ContextNotActiveError
+
+The errors know their data; the sentences are built where the data is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class PilotageError(Exception):
+    """The base of every error Pilotage raises.
+
+    `code` is stable and meant for programs; `str(error)` is meant for people. Raised without
+    arguments, an error says its class's `message`.
+    """
+
+    message: ClassVar[str] = "Pilotage failed."
+    code: ClassVar[str] = "pilotage_error"
+
+    def __str__(self) -> str:
+        return super().__str__() if self.args else self.message
+
+
+class StartupError(PilotageError):
+    """Something is wrong with the program itself; nothing has run yet."""
+
+    message: ClassVar[str] = "The program cannot start."
+    code: ClassVar[str] = "startup_error"
+
+
+class PodDefinitionError(StartupError):
+    """A class or factory cannot be a pod."""
+
+    message: ClassVar[str] = "The pod cannot be defined."
+    code: ClassVar[str] = "pod_definition_error"
+
+
+class AgentDefinitionError(StartupError):
+    """A value, a tool or an agent contradicts the agent contract."""
+
+    message: ClassVar[str] = "The agent contract cannot be defined."
+    code: ClassVar[str] = "agent_definition_error"
+
+
+class PluginError(StartupError):
+    """A plugin or a contribution cannot be found or loaded."""
+
+    message: ClassVar[str] = "The plugin cannot be loaded."
+    code: ClassVar[str] = "plugin_error"
+
+
+class ApplicationStartError(StartupError):
+    """An application cannot start; `problems` holds all that is wrong with it.
+
+    Raised through `start_error`, the class is the narrowest family that covers every problem.
+    """
+
+    message: ClassVar[str] = "The application cannot start."
+    code: ClassVar[str] = "application_start_error"
+
+    def __init__(self, *args: object, problems: Sequence[Problem] = ()) -> None:
+        super().__init__(*args)
+        self.problems: tuple[Problem, ...] = tuple(problems)
+
+
+class AgentBootstrapError(ApplicationStartError):
+    """An agent of the application failed its validation at start-up."""
+
+    message: ClassVar[str] = "The agents of the application cannot start."
+    code: ClassVar[str] = "agent_bootstrap_error"
+
+
+class AgentPersistenceConfigurationError(AgentBootstrapError):
+    """A durable agent has nowhere to keep its state, signals, evidence or journal."""
+
+    message: ClassVar[str] = (
+        'A durable agent has no persistence. Install it: pip install "pilotage[sqlalchemy]".'
+    )
+    code: ClassVar[str] = "agent_persistence_configuration_error"
+
+
+class AgentModelConfigurationError(AgentBootstrapError):
+    """An agent needs a model and nothing provides one."""
+
+    message: ClassVar[str] = 'An agent has no model. Run: pip install "pilotage[openai]".'
+    code: ClassVar[str] = "agent_model_configuration_error"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that keeps an application from starting: where, what, and the way out."""
+
+    code: str
+    summary: str
+    remedy: str
+    path: tuple[str, ...] = ()
+    family: type[ApplicationStartError] = ApplicationStartError
+    detail: object = None
+
+    def __str__(self) -> str:
+        where = f"{' -> '.join(self.path)}: " if self.path else ""
+        return f"{where}{self.summary}\n{self.remedy}"
+
+
+def start_error(application: str, problems: Sequence[Problem]) -> ApplicationStartError:
+    """All problems of one application in one error, of the narrowest family that covers them all."""
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    lines = [f"{count} in application {application!r}:"]
+    for number, problem in enumerate(problems, start=1):
+        first, *rest = str(problem).splitlines()
+        lines.append(f"  {number}. {first}")
+        lines.extend(f"     {line}" for line in rest)
+    error = _narrowest_family(problems)("\n".join(lines), problems=problems)
+    error.__cause__ = next((p.detail for p in problems if isinstance(p.detail, BaseException)), None)
+    return error
+
+
+def _narrowest_family(problems: Sequence[Problem]) -> type[ApplicationStartError]:
+    families = [problem.family for problem in problems] or [ApplicationStartError]
+    shared = (c for c in families[0].__mro__ if all(issubclass(family, c) for family in families))
+    narrowest = next(shared)
+    return narrowest if issubclass(narrowest, ApplicationStartError) else ApplicationStartError
+
+
+class RunError(PilotageError):
+    """A run ends or pauses with this error in its stream; `retryable` says whether trying again may help."""
+
+    message: ClassVar[str] = "The run failed."
+    code: ClassVar[str] = "run_error"
+    retryable: ClassVar[bool] = False
+
+
+class AgentToolBindingError(RunError):
+    """The arguments a model sent do not fit the tool; `problems` names each of them."""
+
+    message: ClassVar[str] = "The tool's arguments do not fit its signature."
+    code: ClassVar[str] = "agent_tool_binding_error"
+
+    def __init__(self, *args: object, problems: Sequence[str] = ()) -> None:
+        super().__init__(*args)
+        self.problems: tuple[str, ...] = tuple(problems)
+
+
+class AgentToolDispatchError(RunError):
+    """A tool call cannot be dispatched."""
+
+    message: ClassVar[str] = "The tool call cannot be dispatched."
+    code: ClassVar[str] = "agent_tool_dispatch_error"
+
+
+class AgentOutputGuardError(RunError):
+    """The output guard failed, or found what must not leave."""
+
+    message: ClassVar[str] = "The output guard failed."
+    code: ClassVar[str] = "agent_output_guard_error"
+
+
+class AgentRetrievalError(RunError):
+    """Retrieving context failed."""
+
+    message: ClassVar[str] = "Retrieving context failed."
+    code: ClassVar[str] = "agent_retrieval_error"
+
+
+class AgentMemoryError(RunError):
+    """Remembering or recalling failed."""
+
+    message: ClassVar[str] = "The agent's memory failed."
+    code: ClassVar[str] = "agent_memory_error"
+
+
+class CallerError(PilotageError):
+    """The caller asked for something that cannot be given."""
+
+    message: ClassVar[str] = "The request cannot be served."
+    code: ClassVar[str] = "caller_error"
+
+
+class PodNotFoundError(CallerError):
+    """The application holds no pod of the type (and name) asked for, or more than one."""
+
+    message: ClassVar[str] = "Nothing provides the type asked for."
+    code: ClassVar[str] = "pod_not_found"
+
+
+class ApplicationStateError(CallerError):
+    """The application is not in the state the call needs: not started yet, started already, stopped."""
+
+    message: ClassVar[str] = "The application is not in the right state for this call."
+    code: ClassVar[str] = "application_state_error"
+
+
+class ContextNotActiveError(CallerError):
+    """A pod of the context scope was asked for outside a context."""
+
+    message: ClassVar[str] = "No context is active."
+    code: ClassVar[str] = "context_not_active"

@@ -1,0 +1,94 @@
+"""JSON as values: the types, one canonical text, one way from Python values to JSON.
+
+Pure: no I/O. Canonical text is what digests and fingerprints are made of: sorted keys, no blanks,
+no escapes that are not needed, no NaN.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import TypeAlias, cast
+from uuid import UUID
+
+JsonPrimitive: TypeAlias = bool | float | int | str | None
+JsonValue: TypeAlias = "JsonPrimitive | Mapping[str, JsonValue] | Sequence[JsonValue]"
+JsonObject: TypeAlias = Mapping[str, JsonValue]
+
+_BINARY = (bytes, bytearray, memoryview)
+
+
+def canonical_json(value: JsonValue) -> str:
+    """The one text of a JSON value: equal values have equal texts, whatever the order of their keys."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain
+    )
+
+
+def json_digest(value: JsonValue) -> str:
+    """The SHA-256 of the canonical text, in hex."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def to_json_value(value: object) -> JsonValue:
+    """Turn a Python value into JSON: dataclasses, pydantic models, enums, dates, decimals, collections.
+
+    Raises:
+        TypeError: the value, or something in it, has no JSON form; the message says which type.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value.value if isinstance(value, Enum) else value
+    if isinstance(value, Mapping):
+        return {_key(key): to_json_value(item) for key, item in cast(Mapping[object, object], value).items()}
+    if isinstance(value, list | tuple):
+        return [to_json_value(item) for item in cast(Sequence[object], value)]
+    return _from_rich(value)
+
+
+def _from_rich(value: object) -> JsonValue:
+    dump = cast("Callable[..., JsonValue] | None", getattr(value, "model_dump", None))
+    if dump is not None and not isinstance(value, type):
+        return dump(mode="json")
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_json_value(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Enum):
+        return to_json_value(value.value)
+    return _from_leaf(cast(object, value))
+
+
+def _from_leaf(value: object) -> JsonValue:
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal | UUID):
+        return str(value)
+    if isinstance(value, AbstractSet):
+        members = [to_json_value(item) for item in cast(AbstractSet[object], value)]
+        return sorted(members, key=canonical_json)
+    if isinstance(value, Sequence) and not isinstance(value, _BINARY):
+        return [to_json_value(item) for item in cast(Sequence[object], value)]
+    raise TypeError(f"{type(cast(object, value)).__qualname__} has no JSON form")
+
+
+def _key(key: object) -> str:
+    if isinstance(key, Enum):
+        key = key.value
+    if not isinstance(key, str):
+        raise TypeError(f"a JSON key must be a string, not {type(key).__qualname__} ({key!r})")
+    return key
+
+
+def _plain(value: object) -> object:
+    """Mappings and sequences other than dict and list, which the encoder does not know."""
+    if isinstance(value, Mapping):
+        return dict(cast(Mapping[object, object], value))
+    if isinstance(value, Sequence):
+        return list(cast(Sequence[object], value))
+    raise TypeError(f"{type(value).__qualname__} has no JSON form")
