@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check docs bench format lock clean
+.PHONY: help install demo test check docs reference bench format lock clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ check: $(STAMP) ## lint, format, types, layers, declared dependencies
 
 docs: $(STAMP) ## build the documentation into site/, warnings are errors
 	@$(BIN)/mkdocs build --strict --quiet
+
+reference: $(STAMP) ## write docs/reference anew from what the packages export
+	@$(BIN)/python tools/reference.py
 
 bench: $(STAMP) ## measure ratios, write benchmarks/results.json
 	@$(BIN)/python benchmarks/run.py

@@ -1,1 +1,102 @@
 """Agents that are ordinary application components: durable, typed, streaming, behind ports."""
+
+from pilotage.agent.events import AgentEvent, MessageDeltaEvent, RunPausedEvent, ToolCallStartEvent
+from pilotage.agent.limits import AgentExecutionLimits
+from pilotage.agent.messages import ModelMessage
+from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.principal import Principal, RunContext, get_run_context
+from pilotage.agent.run_input import RunAgentInput
+from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
+from pilotage.agent.spec import AgentExecutionSpec, RecoveryStrategy, StreamingExposureMode
+from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.agent.stereotype import Agent
+from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.tool_calling import ToolCallingSpec
+from pilotage.agent.tools.context import AgentToolRuntimeContext
+from pilotage.agent.tools.declare import agent_tool
+from pilotage.agent.tools.metadata import (
+    EvidenceCapture,
+    Idempotency,
+    TimeoutPolicy,
+    ToolEffects,
+    ToolPermission,
+)
+from pilotage.agent.yields import (
+    AgentYield,
+    AgentYieldJsonEncoder,
+    Approval,
+    Cancel,
+    Error,
+    Evidence,
+    Final,
+    Progress,
+    Token,
+    Tool,
+)
+from pilotage.container.application import Application
+from pilotage.container.dependency import Qualifier
+from pilotage.container.pod import Pod, Scope
+from pilotage.container.stereotypes import Configuration, Controller, UseCase
+from pilotage.errors import AgentDefinitionError, PilotageError
+from pilotage.safety.fields import PII, SecretField, SensitiveField
+from pilotage.safety.masking import MaskingPolicy
+
+__all__ = [
+    "PII",
+    "Agent",
+    "AgentDefinitionError",
+    "AgentEvent",
+    "AgentExecutionLimits",
+    "AgentExecutionSpec",
+    "AgentSignalKind",
+    "AgentState",
+    "AgentStatus",
+    "AgentToolRuntimeContext",
+    "AgentYield",
+    "AgentYieldJsonEncoder",
+    "Application",
+    "Approval",
+    "ApprovalDecision",
+    "Cancel",
+    "Configuration",
+    "Controller",
+    "Error",
+    "Evidence",
+    "EvidenceCapture",
+    "Final",
+    "IAgentModel",
+    "Idempotency",
+    "MaskingPolicy",
+    "MessageDeltaEvent",
+    "ModelMessage",
+    "ModelRequest",
+    "ModelResponse",
+    "ModelStreamEvent",
+    "ModelStreamEventKind",
+    "PilotageError",
+    "Pod",
+    "Principal",
+    "Progress",
+    "Qualifier",
+    "RecoveryStrategy",
+    "RunAgentInput",
+    "RunContext",
+    "RunPausedEvent",
+    "Scope",
+    "SecretField",
+    "SensitiveField",
+    "StreamingExposureMode",
+    "StructuredOutputSpec",
+    "TimeoutPolicy",
+    "Token",
+    "Tool",
+    "ToolCallStartEvent",
+    "ToolCallingSpec",
+    "ToolEffects",
+    "ToolPermission",
+    "UseCase",
+    "agent_tool",
+    "get_run_context",
+]

@@ -6,6 +6,7 @@ Each one raises `AgentDefinitionError` with the owner, the field, what is wrong 
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 from decimal import Decimal
 
 from pilotage.errors import AgentDefinitionError
@@ -32,11 +33,29 @@ def reject_not_positive(owner: object, **fields: float | Decimal | None) -> None
             )
 
 
-def reject_negative(owner: object, **fields: int) -> None:
-    """Refuse counts below zero."""
+def reject_negative(owner: object, **fields: float | Decimal | None) -> None:
+    """Refuse counts below zero; None counts as not given."""
     for name, value in fields.items():
-        if value < 0:
+        if value is not None and value < 0:
             raise AgentDefinitionError(f"{_name_of(owner)}.{name} is {value!r}. Use zero or more.")
+
+
+def reject_outside_unit(owner: object, **fields: float | None) -> None:
+    """Refuse shares outside 0 to 1, NaN included; None counts as not given."""
+    for name, value in fields.items():
+        if value is not None and not 0 <= value <= 1:
+            raise AgentDefinitionError(
+                f"{_name_of(owner)}.{name} is {value!r}. Use a number from 0 to 1{_or_leave_out(owner, name)}"
+            )
+
+
+def reject_naive(owner: object, **fields: datetime | None) -> None:
+    """Refuse times without a time zone: nobody could say later what they meant."""
+    for name, value in fields.items():
+        if value is not None and value.utcoffset() is None:
+            raise AgentDefinitionError(
+                f"{_name_of(owner)}.{name} has no time zone ({value.isoformat()}). Use datetime.now(UTC)."
+            )
 
 
 def reject_empty(owner: object, **fields: Collection[object]) -> None:

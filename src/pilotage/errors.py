@@ -10,15 +10,21 @@ PilotageError
 │           ├── AgentPersistenceConfigurationError
 │           └── AgentModelConfigurationError
 ├── RunError                                    the run ends or pauses with it; `retryable` or not
+│   ├── ModelCallError
 │   ├── AgentToolBindingError
 │   ├── AgentToolDispatchError
+│   ├── AgentStructuredOutputError
 │   ├── AgentOutputGuardError
 │   ├── AgentRetrievalError
 │   └── AgentMemoryError
 └── CallerError                                 the caller: asked for something that cannot be given
     ├── PodNotFoundError
     ├── ApplicationStateError
-    └── ContextNotActiveError
+    ├── ContextNotActiveError
+    ├── RunNotFoundError
+    ├── SignalNotFoundError
+    ├── EvidenceNotFoundError
+    └── PermissionDeniedError
 
 The errors know their data; the sentences are built where the data is known.
 """
@@ -150,7 +156,18 @@ class RunError(PilotageError):
 
     message: ClassVar[str] = "The run failed."
     code: ClassVar[str] = "run_error"
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
+
+
+class ModelCallError(RunError):
+    """A model call failed; whether trying again may help depends on the failure."""
+
+    message: ClassVar[str] = "The model call failed."
+    code: ClassVar[str] = "model_call_error"
+
+    def __init__(self, *args: object, retryable: bool = False) -> None:
+        super().__init__(*args)
+        self.retryable = retryable
 
 
 class AgentToolBindingError(RunError):
@@ -169,6 +186,17 @@ class AgentToolDispatchError(RunError):
 
     message: ClassVar[str] = "The tool call cannot be dispatched."
     code: ClassVar[str] = "agent_tool_dispatch_error"
+
+
+class AgentStructuredOutputError(RunError):
+    """A model's answer is not of the type that was asked for; `problems` names each reason."""
+
+    message: ClassVar[str] = "The model's answer is not of the type that was asked for."
+    code: ClassVar[str] = "agent_structured_output_invalid"
+
+    def __init__(self, *args: object, problems: Sequence[str] = ()) -> None:
+        super().__init__(*args)
+        self.problems: tuple[str, ...] = tuple(problems)
 
 
 class AgentOutputGuardError(RunError):
@@ -218,3 +246,31 @@ class ContextNotActiveError(CallerError):
 
     message: ClassVar[str] = "No context is active."
     code: ClassVar[str] = "context_not_active"
+
+
+class RunNotFoundError(CallerError):
+    """There is no such run, or it belongs to another tenant: the two look the same from outside."""
+
+    message: ClassVar[str] = "There is no such run."
+    code: ClassVar[str] = "run_not_found"
+
+
+class SignalNotFoundError(CallerError):
+    """There is no such signal, or it was consumed already."""
+
+    message: ClassVar[str] = "There is no such pending signal."
+    code: ClassVar[str] = "signal_not_found"
+
+
+class EvidenceNotFoundError(CallerError):
+    """There is no such evidence, or it belongs to another tenant."""
+
+    message: ClassVar[str] = "There is no such evidence."
+    code: ClassVar[str] = "evidence_not_found"
+
+
+class PermissionDeniedError(CallerError):
+    """The principal may not do what was asked."""
+
+    message: ClassVar[str] = "The principal is not allowed to do this."
+    code: ClassVar[str] = "permission_denied"

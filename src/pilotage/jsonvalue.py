@@ -24,6 +24,11 @@ JsonObject: TypeAlias = Mapping[str, JsonValue]
 _BINARY = (bytes, bytearray, memoryview)
 
 
+def empty_object() -> JsonObject:
+    """A new empty object, the default of every `metadata` field."""
+    return {}
+
+
 def canonical_json(value: JsonValue) -> str:
     """The one text of a JSON value: equal values have equal texts, whatever the order of their keys."""
     return json.dumps(

@@ -1,1 +1,75 @@
-"""."""
+"""Tools: typed functions and methods that a model may call."""
+
+from pilotage.agent.tools.active import IToolCalls, active_tool_calls, tool_calls_go_to
+from pilotage.agent.tools.bind import AgentToolBoundInvocation, bind_agent_tool_invocation
+from pilotage.agent.tools.catalog import (
+    AgentToolCatalog,
+    AgentToolDescriptor,
+    ToolBinding,
+    discover_agent_tools,
+)
+from pilotage.agent.tools.context import (
+    AgentToolApprovalContext,
+    AgentToolRuntimeContext,
+    CancellationToken,
+)
+from pilotage.agent.tools.declare import (
+    AgentToolDefinition,
+    agent_tool,
+    get_agent_tool_definition,
+    original_function,
+)
+from pilotage.agent.tools.identity import AgentToolIdentity, AgentToolSchemaHandle
+from pilotage.agent.tools.metadata import (
+    AgentToolMetadata,
+    DataAccess,
+    EvidenceCapture,
+    Externality,
+    Idempotency,
+    ResultBudget,
+    TimeoutPolicy,
+    ToolApprovalRequirement,
+    ToolEffects,
+    ToolPermission,
+    ToolResumeAction,
+    ToolResumeMetadata,
+    ToolRisk,
+    ToolRiskAxis,
+    effective_idempotency,
+)
+
+__all__ = [
+    "AgentToolApprovalContext",
+    "AgentToolBoundInvocation",
+    "AgentToolCatalog",
+    "AgentToolDefinition",
+    "AgentToolDescriptor",
+    "AgentToolIdentity",
+    "AgentToolMetadata",
+    "AgentToolRuntimeContext",
+    "AgentToolSchemaHandle",
+    "CancellationToken",
+    "DataAccess",
+    "EvidenceCapture",
+    "Externality",
+    "IToolCalls",
+    "Idempotency",
+    "ResultBudget",
+    "TimeoutPolicy",
+    "ToolApprovalRequirement",
+    "ToolBinding",
+    "ToolEffects",
+    "ToolPermission",
+    "ToolResumeAction",
+    "ToolResumeMetadata",
+    "ToolRisk",
+    "ToolRiskAxis",
+    "active_tool_calls",
+    "agent_tool",
+    "bind_agent_tool_invocation",
+    "discover_agent_tools",
+    "effective_idempotency",
+    "get_agent_tool_definition",
+    "original_function",
+    "tool_calls_go_to",
+]

@@ -1,0 +1,61 @@
+"""What a tool costs: binding against the bare validator, a call against the bare function."""
+
+from __future__ import annotations
+
+import timeit
+from collections.abc import Callable
+from decimal import Decimal
+
+from pydantic import TypeAdapter, with_config
+from typing_extensions import TypedDict
+
+from pilotage.agent.tools import ToolEffects, agent_tool, discover_agent_tools
+
+PAYLOAD = {"query": "agents", "limit": 3, "budget": "12.50"}
+
+
+def search(query: str, limit: int = 5, budget: Decimal = Decimal(1)) -> str:
+    return query
+
+
+class Docs:
+    @agent_tool(effects=ToolEffects.read_only())
+    def search(self, query: str, limit: int = 5, budget: Decimal = Decimal(1)) -> str:
+        return query
+
+
+@with_config({"extra": "forbid"})
+class Arguments(TypedDict):
+    query: str
+    limit: int
+    budget: Decimal
+
+
+def microseconds(act: Callable[[], object], times: int = 20_000) -> float:
+    """The best of some rounds, per call."""
+    return min(timeit.repeat(act, number=times, repeat=5)) / times * 1e6
+
+
+def measure() -> dict[str, float]:
+    """Microseconds per operation, and the ratios that matter."""
+    tool = discover_agent_tools(Docs).by_schema_name("search")
+    adapter = TypeAdapter(Arguments)
+    wrapped = agent_tool(search)
+    bind = microseconds(lambda: tool.bind_invocation(PAYLOAD))
+    validate = microseconds(lambda: adapter.validate_python(PAYLOAD))
+    plain = microseconds(lambda: search("agents"))
+    call = microseconds(lambda: wrapped("agents"))
+    return {
+        "bind_us": bind,
+        "type_adapter_us": validate,
+        "bind_over_type_adapter": bind / validate,
+        "plain_call_us": plain,
+        "tool_call_us": call,
+        "tool_call_overhead_ns": (call - plain) * 1000,
+        "discover_us": microseconds(lambda: discover_agent_tools(Docs), 2_000),
+    }
+
+
+if __name__ == "__main__":
+    for name, value in measure().items():
+        print(f"{name:>24} {value:10.3f}")

@@ -1,0 +1,245 @@
+"""Approval: the question that a run puts to a person before it does something that matters.
+
+Pure. A request shows the guarded arguments and is bound to exactly one attempt of one call of one tool with
+these arguments; `covers` is asked again when the call starts. Reading the answer is in `approval_decision`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Never, cast
+
+from pilotage.agent.signals import ApprovalDecision
+from pilotage.agent.state import AgentSituation, AgentState
+from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.agent.tools.metadata import ToolRisk
+from pilotage.agent.yields import AgentYield, Approval
+from pilotage.checks import reject_blank, reject_empty, reject_naive, reject_not_positive
+from pilotage.jsonvalue import JsonObject, JsonValue, empty_object, json_digest
+from pilotage.safety.exposure import ExposurePolicy
+from pilotage.safety.guard import guard_json_value
+
+DEFAULT_APPROVAL_DECISIONS = tuple(ApprovalDecision)
+
+
+class AgentApprovalBoundaryKind(StrEnum):
+    """What is about to happen."""
+
+    MODEL_CALL = "model_call"
+    TOOL_INVOCATION = "tool_invocation"
+    DELEGATION = "delegation"
+    FINAL_PUBLICATION = "final_publication"
+    EXTERNAL_SIDE_EFFECT = "external_side_effect"
+    CONTEXT_TRANSFORMATION = "context_transformation"
+    CANCELLATION_RESUME = "cancellation_resume"
+
+
+class AgentApprovalPlanAction(StrEnum):
+    """Whether to go on or to ask first."""
+
+    PROCEED = "proceed"
+    WAIT_FOR_APPROVAL = "wait_for_approval"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentApprovalRequest:
+    """One question to a person: what would be done, how risky it is, which answers are possible.
+
+    `arguments` are guarded, for people to see; `argument_digest` stands for the real ones.
+    """
+
+    id: str
+    agent_state_id: str
+    boundary: AgentApprovalBoundaryKind
+    prompt: str
+    risk: ToolRisk
+    action_ref: str
+    allowed_decisions: tuple[ApprovalDecision, ...] = DEFAULT_APPROVAL_DECISIONS
+    metadata: JsonObject = field(default_factory=empty_object)
+    arguments: JsonObject = field(default_factory=empty_object)
+    argument_digest: str | None = None
+    tool_digest: str | None = None
+    attempt: int = 1
+    call_id: str | None = None
+    expires_at: datetime | None = None
+    requested_by: str | None = None
+
+    def __post_init__(self) -> None:
+        reject_blank(
+            self,
+            id=self.id,
+            agent_state_id=self.agent_state_id,
+            prompt=self.prompt,
+            action_ref=self.action_ref,
+            argument_digest=self.argument_digest,
+            tool_digest=self.tool_digest,
+            call_id=self.call_id,
+            requested_by=self.requested_by,
+        )
+        reject_empty(self, allowed_decisions=self.allowed_decisions)
+        reject_not_positive(self, attempt=self.attempt)
+        reject_naive(self, expires_at=self.expires_at)
+
+    @classmethod
+    def from_tool_descriptor(
+        cls,
+        *,
+        approval_id: str,
+        agent_state_id: str,
+        descriptor: AgentToolDescriptor,
+        prompt: str | None = None,
+        call_id: str | None = None,
+        metadata: JsonObject | None = None,
+        action_ref: str | None = None,
+        arguments: JsonObject | None = None,
+        attempt: int = 1,
+        expires_at: datetime | None = None,
+        requested_by: str | None = None,
+        policy: ExposurePolicy | None = None,
+    ) -> AgentApprovalRequest:
+        """The question about one call of a tool; without arguments it cannot be bound to any."""
+        details: dict[str, JsonValue] = {
+            "tool_identity": descriptor.identity.key,
+            "tool_schema_name": descriptor.schema.name,
+            "tool_name": descriptor.name,
+            "approval_requirement": descriptor.metadata.approval.value,
+            "risk_axes": [axis.value for axis in descriptor.metadata.risk.axes],
+            "metadata": metadata or {},
+        }
+        if call_id is not None:
+            details["call_id"] = call_id
+        return cls(
+            approval_id,
+            agent_state_id,
+            AgentApprovalBoundaryKind.TOOL_INVOCATION,
+            f"Approve the call of tool {descriptor.name!r}?" if prompt is None else prompt,
+            descriptor.metadata.risk,
+            descriptor.identity.key if action_ref is None else action_ref,
+            metadata=details,
+            arguments=_shown(arguments or {}, descriptor, policy),
+            argument_digest=None if arguments is None else _argument_digest(approval_id, arguments),
+            tool_digest=_tool_digest(descriptor),
+            attempt=attempt,
+            call_id=call_id,
+            expires_at=expires_at,
+            requested_by=requested_by,
+        )
+
+    def covers(self, descriptor: AgentToolDescriptor, arguments: JsonObject) -> bool:
+        """Whether approving this request approves this call: the same tool and schema, the same arguments."""
+        same_tool = self.tool_digest == _tool_digest(descriptor)
+        return same_tool and self.argument_digest == _argument_digest(self.id, arguments)
+
+    def is_expired(self, now: datetime) -> bool:
+        """Whether it is too late to answer."""
+        return self.expires_at is not None and now >= self.expires_at
+
+    def to_metadata(self) -> JsonObject:
+        """The request as JSON; what binds it appears where it is given."""
+        bound: Mapping[str, JsonValue] = {
+            "arguments": self.arguments or None,
+            "argument_digest": self.argument_digest,
+            "tool_digest": self.tool_digest,
+            "attempt": self.attempt if self.attempt > 1 else None,
+            "call_id": self.call_id,
+            "expires_at": self.expires_at.isoformat() if self.expires_at else None,
+            "requested_by": self.requested_by,
+        }
+        return {
+            "id": self.id,
+            "agent_state_id": self.agent_state_id,
+            "boundary": self.boundary.value,
+            "action_ref": self.action_ref,
+            "risk_axes": [axis.value for axis in self.risk.axes],
+            "allowed_decisions": [decision.value for decision in self.allowed_decisions],
+            "metadata": self.metadata,
+            **{name: value for name, value in bound.items() if value is not None},
+        }
+
+    def to_state(self, *, agent_type: str) -> AgentState:
+        """A new state of the run that waits for the answer."""
+        reject_blank("AgentApprovalRequest.to_state", agent_type=agent_type)
+        waiting = AgentSituation.WAITING_FOR_APPROVAL
+        return AgentState(
+            self.agent_state_id,
+            agent_type,
+            waiting.status,
+            waiting.transition,
+            waiting.reason,
+            current_activity=self.prompt,
+            metadata={"approval": self.to_metadata()},
+        )
+
+    def to_yield(self) -> AgentYield[Never]:
+        """The question as an item of the stream."""
+        return Approval(self.id, self.prompt, self.allowed_decisions, self.to_metadata())
+
+
+def _shown(
+    arguments: JsonObject, descriptor: AgentToolDescriptor, policy: ExposurePolicy | None
+) -> JsonObject:
+    guarded = guard_json_value(arguments, descriptor.schema.input_sensitive_fields, policy)
+    return cast(JsonObject, guarded) if isinstance(guarded, Mapping) else {}
+
+
+def _argument_digest(approval_id: str, arguments: JsonObject) -> str:
+    # The id is random and makes the digest different for every request, so that none can be looked up.
+    return json_digest([approval_id, arguments])
+
+
+def _tool_digest(descriptor: AgentToolDescriptor) -> str:
+    schema = descriptor.schema
+    return json_digest([descriptor.identity.key, schema.name, schema.input_schema, schema.output_schema])
+
+
+@dataclass(frozen=True, slots=True)
+class AgentApprovalPlan:
+    """Whether a call may proceed; if not, the question, the waiting state and the item to stream."""
+
+    action: AgentApprovalPlanAction
+    request: AgentApprovalRequest | None = None
+    state: AgentState | None = None
+    yield_item: AgentYield[Never] | None = None
+
+    @property
+    def requires_approval(self) -> bool:
+        """Whether a person has to be asked first."""
+        return self.action is AgentApprovalPlanAction.WAIT_FOR_APPROVAL
+
+
+def plan_agent_tool_approval(
+    *,
+    descriptor: AgentToolDescriptor,
+    approval_id: str,
+    agent_state_id: str,
+    agent_type: str,
+    prompt: str | None = None,
+    call_id: str | None = None,
+    metadata: JsonObject | None = None,
+    arguments: JsonObject | None = None,
+    attempt: int = 1,
+    expires_at: datetime | None = None,
+    requested_by: str | None = None,
+    policy: ExposurePolicy | None = None,
+) -> AgentApprovalPlan:
+    """Ask a person when the tool says so or its risk does; otherwise proceed."""
+    if not descriptor.metadata.requires_approval_candidate:
+        return AgentApprovalPlan(AgentApprovalPlanAction.PROCEED)
+    request = AgentApprovalRequest.from_tool_descriptor(
+        approval_id=approval_id,
+        agent_state_id=agent_state_id,
+        descriptor=descriptor,
+        prompt=prompt,
+        call_id=call_id,
+        metadata=metadata,
+        arguments=arguments,
+        attempt=attempt,
+        expires_at=expires_at,
+        requested_by=requested_by,
+        policy=policy,
+    )
+    state = request.to_state(agent_type=agent_type)
+    return AgentApprovalPlan(AgentApprovalPlanAction.WAIT_FOR_APPROVAL, request, state, request.to_yield())

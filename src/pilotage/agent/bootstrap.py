@@ -1,0 +1,162 @@
+"""The validation of agents at start-up, together with the dependency graph and before anything is made.
+
+A durable agent without persistence, an agent without a model, a tool whose schema cannot be built: each is a
+problem with its way out, and all of them are reported at once. There is no silent fallback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from pilotage.agent.definition import AgentDefinition, attach_runner
+from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.ports.runner import IAgentRunnerFactory
+from pilotage.agent.spec import RecoveryStrategy
+from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, discover_agent_tools
+from pilotage.container.graph import Graph
+from pilotage.container.node import Node
+from pilotage.container.processing import IContainer, IContainerAware, IPostProcessor
+from pilotage.errors import (
+    AgentBootstrapError,
+    AgentDefinitionError,
+    AgentModelConfigurationError,
+    AgentPersistenceConfigurationError,
+    Problem,
+)
+
+
+class AgentBootstrapValidationPostProcessor(IPostProcessor, IContainerAware):
+    """Checks every agent of an application, and gives declarative ones their runner."""
+
+    def __init__(self) -> None:
+        self._container: IContainer | None = None
+
+    def set_container(self, container: IContainer) -> None:
+        self._container = container
+
+    @classmethod
+    def check(cls, graph: Graph) -> Iterable[Problem]:
+        """All that is wrong with the application's agents."""
+        agents = [(node, node.pod) for node in graph.nodes if isinstance(node.pod, AgentDefinition)]
+        yield from _shared_ids([definition for _, definition in agents])
+        for _, definition in agents:
+            yield from _wrong_definition(definition)
+            yield from _missing_persistence(definition, graph)
+            yield from _missing_runner(definition, graph)
+        yield from _wrong_tools(agents, graph)
+
+    def post_process(self, pod: object) -> object:
+        """The pod itself.
+
+        Raises:
+            AgentBootstrapError: the pod is an agent that cannot run in this application.
+        """
+        definition = AgentDefinition.get_or_none(type(pod))
+        if definition is None:
+            return pod
+        try:
+            definition.validate_bootstrap()
+        except AgentDefinitionError as error:
+            raise AgentBootstrapError(str(error)) from error
+        self._require_persistence(definition)
+        if definition.is_declarative and self._container is not None:
+            attach_runner(pod, partial(self._container.get, IAgentRunnerFactory))
+        return pod
+
+    def _require_persistence(self, definition: AgentDefinition) -> None:
+        missing = [
+            port.__name__
+            for port in definition.required_persistence_types()
+            if self._container is None or not self._container.contains(port)
+        ]
+        if missing:
+            raise AgentPersistenceConfigurationError(
+                f"{_durable(definition)} and nothing provides {', '.join(missing)}. Install the provider: "
+                'pip install "pilotage[sqlalchemy]"; it contributes them through pilotage.contributions.agent.'
+            )
+
+
+def agent_tools(node: Node, graph: Graph) -> tuple[AgentToolDescriptor, ...]:
+    """The tools an agent offers to its model: its own, and those of the pods it injects."""
+    owners = [node, *graph.dependencies(node)]
+    classes = [owner.target for owner in owners if isinstance(owner.target, type)]
+    return tuple(tool for owner in classes for tool in discover_agent_tools(owner).descriptors)
+
+
+def _wrong_definition(definition: AgentDefinition) -> Iterator[Problem]:
+    try:
+        definition.validate_bootstrap()
+    except AgentDefinitionError as error:
+        yield _problem(error)
+
+
+def _missing_persistence(definition: AgentDefinition, graph: Graph) -> Iterator[Problem]:
+    missing = [port for port in definition.required_persistence_types() if not graph.contains(port)]
+    if missing:
+        names = ", ".join(port.__name__ for port in missing)
+        yield Problem(
+            code="agent_persistence_missing",
+            summary=f"{_durable(definition)} and nothing provides {names}.",
+            remedy='Install the provider: pip install "pilotage[sqlalchemy]".',
+            family=AgentPersistenceConfigurationError,
+            detail=tuple(missing),
+        )
+
+
+def _durable(definition: AgentDefinition) -> str:
+    recovers = definition.spec.recovery is RecoveryStrategy.ACTION_BOUNDARY
+    why = "recovery=ACTION_BOUNDARY" if recovers else "it accepts signals"
+    return f"{definition.target.__name__} is durable ({why})"
+
+
+def _missing_runner(definition: AgentDefinition, graph: Graph) -> Iterator[Problem]:
+    if not definition.is_declarative:
+        return
+    name = definition.target.__name__
+    if not graph.contains(IAgentModel):
+        yield Problem(
+            code="agent_model_missing",
+            summary=f"{name} has no execute(), so a model drives it, and nothing provides IAgentModel.",
+            remedy='Install an adapter: pip install "pilotage[openai]", or bind one: app.bind(IAgentModel, ...).',
+            family=AgentModelConfigurationError,
+        )
+    if not graph.contains(IAgentRunnerFactory):
+        yield Problem(
+            code="agent_runner_missing",
+            summary=f"{name} has no execute(), and nothing provides IAgentRunnerFactory, which would drive it.",
+            remedy="Write an execute() method, or bind a runner: app.bind(IAgentRunnerFactory, ...).",
+            family=AgentModelConfigurationError,
+        )
+
+
+def _shared_ids(definitions: list[AgentDefinition]) -> Iterator[Problem]:
+    """Two agents known by one name: nobody could tell their runs apart."""
+    by_id: dict[str, list[str]] = {}
+    for definition in definitions:
+        by_id.setdefault(definition.agent_id, []).append(definition.target.__name__)
+    for agent_id, names in by_id.items():
+        if len(names) > 1:
+            yield Problem(
+                code="agent_name_shared",
+                summary=f"{' and '.join(names)} are all called {agent_id!r}.",
+                remedy="Give each agent a name of its own: AgentExecutionSpec(name=...).",
+                family=AgentBootstrapError,
+            )
+
+
+def _wrong_tools(agents: list[tuple[Node, AgentDefinition]], graph: Graph) -> Iterator[Problem]:
+    """Tools whose schema cannot be built, each once, and tools of one agent that share a name."""
+    seen: set[str] = set()
+    for node, _ in agents:
+        try:
+            AgentToolCatalog(agent_tools(node, graph))
+        except AgentDefinitionError as error:
+            if str(error) not in seen:
+                seen.add(str(error))
+                yield _problem(error)
+
+
+def _problem(error: AgentDefinitionError) -> Problem:
+    """A definition error says everything itself, the way out included."""
+    return Problem(error.code, str(error), "", family=AgentBootstrapError, detail=error)

@@ -1,0 +1,110 @@
+"""What `@Agent` reads from a class: its execution, its spec, its own tools.
+
+The definition is complete when the class is; what only an application can know (who provides the model, the
+journal, the injected tools) is checked at start-up by `pilotage.agent.bootstrap`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from pilotage.agent.execution import ExecuteContract, read_execute
+from pilotage.agent.ports.journal import IAgentJournal
+from pilotage.agent.ports.repositories import (
+    IAgentEvidenceRepository,
+    IAgentSignalRepository,
+    IAgentStateRepository,
+)
+from pilotage.agent.ports.runner import IAgentRunnerFactory
+from pilotage.agent.run_input import RunAgentInput
+from pilotage.agent.spec import AgentExecutionSpec
+from pilotage.agent.tools.catalog import AgentToolCatalog, discover_agent_tools
+from pilotage.agent.yields import AgentYield
+from pilotage.container.pod import Pod
+from pilotage.errors import AgentDefinitionError, AgentModelConfigurationError, PodDefinitionError
+
+_REPOSITORIES = (IAgentStateRepository, IAgentSignalRepository, IAgentEvidenceRepository)
+_RUNNER_FACTORY = "__pilotage_runner_factory__"
+
+
+@dataclass(kw_only=True, eq=False)
+class AgentDefinition(Pod):
+    """A pod that is an agent."""
+
+    spec: AgentExecutionSpec = field(default_factory=AgentExecutionSpec)
+    tool_catalog: AgentToolCatalog = field(init=False, default_factory=AgentToolCatalog)
+    execution: ExecuteContract | None = field(init=False, default=None)
+
+    def applied_to(self, target: object) -> Self:
+        if not isinstance(target, type):
+            raise AgentDefinitionError(
+                f"@Agent marks a class, not {getattr(target, '__name__', None) or repr(target)!s}. "
+                "Write a class with an execute() method."
+            )
+        try:
+            return super().applied_to(target)
+        except PodDefinitionError as error:
+            raise AgentDefinitionError(str(error)) from error
+
+    def define(self) -> None:
+        self.execution = read_execute(self.target)
+        self.tool_catalog = discover_agent_tools(self.target)
+        if self.execution is None:
+            self.target.execute = runner_backed_execute
+
+    @property
+    def agent_id(self) -> str:
+        """The name the agent's runs are known by: the spec's, else the class's."""
+        return self.spec.name or self.target.__name__
+
+    @property
+    def instructions(self) -> str | None:
+        """What the model is told first: the spec's instructions, else the class's docstring."""
+        return self.spec.instructions or inspect.cleandoc(self.target.__doc__ or "") or None
+
+    @property
+    def is_declarative(self) -> bool:
+        """True when the class has no `execute()` of its own, and a runner drives it by its spec."""
+        return self.execution is None
+
+    def validate_bootstrap(self) -> None:
+        """Read `execute()` again, as it is now.
+
+        Raises:
+            AgentDefinitionError: the class was changed into something that is no agent.
+        """
+        if not self.is_declarative:
+            self.execution = read_execute(self.target)
+
+    def required_persistence_repository_types(self) -> tuple[type, ...]:
+        """The repositories a durable agent needs; none for others."""
+        return _REPOSITORIES if self.spec.is_durable else ()
+
+    def required_persistence_types(self) -> tuple[type, ...]:
+        """The repositories and the journal that commits to all of them at once."""
+        return (*_REPOSITORIES, IAgentJournal) if self.spec.is_durable else ()
+
+
+async def runner_backed_execute(self: Any, run_input: RunAgentInput) -> AsyncGenerator[AgentYield[Any], None]:
+    """The `execute()` of a declarative agent: a runner drives it.
+
+    Raises:
+        AgentModelConfigurationError: the instance was not made by an application that has a runner.
+    """
+    find: Callable[[], IAgentRunnerFactory] | None = getattr(self, _RUNNER_FACTORY, None)
+    if find is None:
+        raise AgentModelConfigurationError(
+            f"{type(self).__name__} has no execute() of its own and no runner to drive it. "
+            "Get it from a started application, or write execute()."
+        )
+    async with find().open_runner(self, run_input) as runner:
+        async for item in runner.run(run_input):
+            yield item
+
+
+def attach_runner(instance: object, find: Callable[[], IAgentRunnerFactory]) -> None:
+    """Give a declarative agent the way to its application's runner factory, which may be made after it."""
+    setattr(instance, _RUNNER_FACTORY, find)

@@ -1,0 +1,89 @@
+"""Handlers: decisions an application may take over. Each has a default in the runtime.
+
+A handler decides; a hook only observes or vetoes. What a handler decides is recorded, so replay never asks
+it again. One that raises counts as the strictest answer.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
+from pilotage.agent.context import ContextManifest, ContextPack
+from pilotage.agent.context_health import ContextHealthSignal, ContextOptimizationAction
+from pilotage.agent.delegation import DelegationContextSlice, DelegationPacket
+from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.principal import RunContext
+from pilotage.agent.recovery import AgentResumeBoundary
+from pilotage.agent.recovery_request import RecoveryAnswer
+from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalSubject:
+    """What is about to happen, for a handler that decides whether to ask a person first."""
+
+    boundary: AgentApprovalBoundaryKind
+    action_ref: str
+    summary: str
+    arguments: JsonObject = field(default_factory=empty_object)
+    descriptor: AgentToolDescriptor | None = None
+
+
+class IAgentApprovalHandler(ABC):
+    """Decides for any kind of action whether a person is asked first."""
+
+    @abstractmethod
+    async def request_for(self, context: RunContext, subject: ApprovalSubject) -> AgentApprovalRequest | None:
+        """The question to ask, or None to go on without one."""
+
+
+class IAgentContextHandler(ABC):
+    """Decides what is done about unhealthy context, and what a child gets to see."""
+
+    @abstractmethod
+    async def select_optimization_actions(
+        self, signals: Sequence[ContextHealthSignal], manifest: ContextManifest
+    ) -> Sequence[ContextOptimizationAction]:
+        """What to do about the signals; nothing is a good answer."""
+
+    @abstractmethod
+    async def slice_for_child(
+        self, packet: DelegationPacket, packs: Sequence[ContextPack]
+    ) -> DelegationContextSlice:
+        """The part of the parent's context that goes along with a delegated task."""
+
+
+class IAgentOutputGuard(ABC):
+    """Looks at the whole output before it is published."""
+
+    @abstractmethod
+    async def check(self, context: RunContext, output: JsonValue) -> JsonValue:
+        """The output as it may be published.
+
+        Raises:
+            AgentOutputGuardError: the output must not leave at all.
+        """
+
+
+class IAgentRecoveryHandler(ABC):
+    """Decides about an action whose outcome is unknown, before a person is asked."""
+
+    @abstractmethod
+    async def decide(self, context: RunContext, boundary: AgentResumeBoundary) -> RecoveryAnswer | None:
+        """Retry, done, fail or cancel; None asks a person."""
+
+
+class IAgentToolHandler(ABC):
+    """Takes the place of a tool's own call, for example to run it in another process."""
+
+    @abstractmethod
+    async def handle(self, context: RunContext, descriptor: AgentToolDescriptor, call: ModelToolCall) -> JsonValue:
+        """The result of the call.
+
+        Raises:
+            AgentToolDispatchError: this handler cannot carry out the call.
+        """

@@ -1,0 +1,175 @@
+"""The journal port: the one writer of a run's history, and its lock.
+
+The rows of a run are numbered 1, 2, 3 ... without gaps. A commit names the head it expects; the store
+compares and sets it inside the statement, so of two writers exactly one wins. Rows, state, consumed signals,
+evidence and outbox events of a commit are one transaction, durable when `commit` returns.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TypeAlias
+
+from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.providers import persistence_port
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.state import AgentState
+from pilotage.agent.tools.metadata import Idempotency
+from pilotage.checks import reject_blank, reject_naive, reject_negative, reject_not_positive
+from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject, JsonValue
+
+
+class JournalStage(StrEnum):
+    """What a row says about its action."""
+
+    CLAIMED = "claimed"
+    BEFORE = "before"
+    AFTER = "after"
+    FOLDED = "folded"
+
+
+@dataclass(frozen=True, slots=True)
+class RunKey:
+    """A run within its tenant; a foreign tenant's run is not found."""
+
+    tenant_id: str
+    run_id: str
+
+    def __post_init__(self) -> None:
+        reject_blank(self, tenant_id=self.tenant_id, run_id=self.run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class SealedRecord:
+    """A record that only the application's key opens, where record and evidence view differ."""
+
+    key_id: str
+    ciphertext: str
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRow:
+    """One row: `record` is what replay returns, `view` what everybody else may read.
+
+    `digest` chains the row to the one before; `created_at` is the store's clock and set by it.
+    """
+
+    seq: int
+    action_id: str
+    kind: AgentActionKind
+    stage: JournalStage
+    attempt: int
+    epoch: int
+    fingerprint: str
+    idempotency: Idempotency
+    record: JsonValue | SealedRecord
+    view: JsonValue
+    digest: str
+    created_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        reject_blank(self, action_id=self.action_id, digest=self.digest)
+        reject_not_positive(self, seq=self.seq, attempt=self.attempt, epoch=self.epoch)
+        reject_naive(self, created_at=self.created_at)
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxEvent:
+    """A domain fact that leaves with the commit: its type, the version of its shape, and its data."""
+
+    event_type: str
+    version: int
+    payload: JsonObject
+
+    def __post_init__(self) -> None:
+        reject_blank(self, event_type=self.event_type)
+        reject_not_positive(self, version=self.version)
+
+
+@dataclass(frozen=True, slots=True)
+class JournalCommit:
+    """What one run wants to commit. The token lets the writer recognise its own rows after a lost reply."""
+
+    run: RunKey
+    token: str
+    expected_head: int
+    rows: tuple[JournalRow, ...]
+    state: AgentState | None = None
+    consumed_signals: tuple[str, ...] = ()
+    evidence: tuple[AgentEvidence, ...] = ()
+    outbox: tuple[OutboxEvent, ...] = ()
+
+    def __post_init__(self) -> None:
+        reject_blank(self, token=self.token)
+        reject_negative(self, expected_head=self.expected_head)
+        for offset, row in enumerate(self.rows, start=1):
+            if row.seq != self.expected_head + offset:
+                raise AgentDefinitionError(
+                    f"JournalCommit.rows of run {self.run.run_id!r} have a gap: "
+                    f"row {row.seq} stands where {self.expected_head + offset} belongs."
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The commit is durable; `head` is the number of the run's last row."""
+
+    head: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeadMoved:
+    """Somebody else wrote in between: this writer has lost the run and must not act any more."""
+
+    head: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRefused:
+    """The store cannot take this commit; nothing of it was written and the other runs are unharmed."""
+
+    reason: str
+
+
+CommitOutcome: TypeAlias = Committed | HeadMoved | CommitRefused
+
+
+@dataclass(frozen=True, slots=True)
+class JournalHead:
+    """Where a run's journal ends: last row, epoch of its owner, digest of the chain."""
+
+    seq: int
+    epoch: int
+    digest: str
+
+
+@persistence_port
+class IAgentJournal(ABC):
+    """Commits and reads the journals of runs.
+
+    Every adapter guarantees: what `commit` reported as committed survives a crash; per run a commit is all
+    or nothing; a commit that is sent again with its token after a lost reply is recognised and not written
+    twice; one run's lost head or bad payload fails only that run.
+    """
+
+    @abstractmethod
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        """Commit for several runs at once; one outcome per commit, in the same order.
+
+        Raises:
+            OSError: the store cannot be reached; whether anything was written is unknown.
+        """
+
+    @abstractmethod
+    def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:
+        """The rows of a run in order, from the one behind `after`; nothing for an unknown run."""
+
+    @abstractmethod
+    async def head(self, run: RunKey) -> JournalHead | None:
+        """Where the run's journal ends, or None where there is no such run."""

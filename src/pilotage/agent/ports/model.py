@@ -1,0 +1,96 @@
+"""The outbound port for a model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.providers import model_port
+from pilotage.checks import reject_blank, reject_not_positive
+from pilotage.errors import AgentDefinitionError
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSelection:
+    """Which of several models a run should use."""
+
+    model_ref: str
+
+    def __post_init__(self) -> None:
+        reject_blank(self, model_ref=self.model_ref)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCapability:
+    """What a model can do, as data: the runtime adapts to it or refuses at start-up."""
+
+    model: str
+    context_tokens: int | None = None
+    tools: bool = True
+    parallel_tool_calls: bool = True
+    structured_output: bool = True
+    reasoning: bool = False
+    media_types: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        reject_blank(self, model=self.model)
+        reject_not_positive(self, context_tokens=self.context_tokens)
+
+
+@model_port
+class IAgentModel(ABC):
+    """A model: whole replies or streams of events.
+
+    Every adapter guarantees: a stream ends with exactly one DONE event that carries the whole response, or
+    raises; a stream that breaks off never looks like success; closing the stream stops the generation; the
+    request is not changed; no vendor's error leaves the adapter.
+    """
+
+    @abstractmethod
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        """The whole reply to a request.
+
+        Raises:
+            ModelCallError: the call failed; `retryable` says whether trying again may help.
+        """
+
+    @abstractmethod
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+        """The reply as it is produced.
+
+        Raises:
+            ModelCallError: the call failed; `retryable` says whether trying again may help.
+        """
+
+    @property
+    def capability(self) -> ModelCapability:
+        """What this model can do. The default promises everything of a chat model with tools."""
+        return ModelCapability(model=type(self).__name__)
+
+    def capability_for(self, selection: ModelSelection | None) -> ModelCapability:
+        """What the selected model can do; adapters of one model have only one answer."""
+        return self.capability
+
+    def validate_request(self, request: ModelRequest) -> None:
+        """Refuse a request this model cannot serve, before anything is sent.
+
+        Raises:
+            AgentDefinitionError: the request asks for something the model's capability does not have.
+        """
+        capability = self.capability
+        missing = [
+            what
+            for what, asked, can in (
+                ("tools", request.tool_calling is not None, capability.tools),
+                ("structured output", request.structured_output is not None, capability.structured_output),
+            )
+            if asked and not can
+        ]
+        if missing:
+            raise AgentDefinitionError(
+                f"{capability.model!r} does not support {' and '.join(missing)}, which the request asks for. "
+                "Use a model that does, or leave it out."
+            )

@@ -1,0 +1,92 @@
+"""The repositories: reading and, outside journaled runs, writing state, signals and evidence.
+
+All methods are async. Order is the run's sequence: never a timestamp, never an id. What goes in comes
+out again unchanged, time zones and descriptors of sensitive fields included. On a journaled run only the
+journal writes: a direct `save` or `mark_consumed` is refused there, and `append` of evidence goes through
+the journal.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.providers import persistence_port
+from pilotage.agent.signals import AgentSignal
+from pilotage.agent.state import AgentState, AgentStatus
+
+
+@persistence_port
+class IAgentStateRepository(ABC):
+    """Keeps one `AgentState` per run."""
+
+    @abstractmethod
+    async def get(self, state_id: str) -> AgentState:
+        """The state of a run.
+
+        Raises:
+            RunNotFoundError: there is no such run, or it belongs to another tenant.
+        """
+
+    @abstractmethod
+    async def get_or_none(self, state_id: str) -> AgentState | None:
+        """The state of a run, or None."""
+
+    @abstractmethod
+    async def save(self, state: AgentState) -> AgentState:
+        """Store a state and give back what was stored, with the store's timestamps."""
+
+    @abstractmethod
+    async def list_by_status(self, status: AgentStatus) -> Sequence[AgentState]:
+        """All runs in a status, oldest first."""
+
+    @abstractmethod
+    async def list_resume_candidates(self) -> Sequence[AgentState]:
+        """All runs that are active, interrupted or cancelling, oldest first."""
+
+
+@persistence_port
+class IAgentSignalRepository(ABC):
+    """Keeps the signals of each run in the order the store took them in."""
+
+    @abstractmethod
+    async def append(self, signal: AgentSignal) -> AgentSignal:
+        """Queue a signal. An id that is there already is not queued again; the first one is returned."""
+
+    @abstractmethod
+    async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
+        """The signals of a run that nobody consumed yet, in append (queue) order."""
+
+    @abstractmethod
+    async def mark_consumed(self, signal_id: str) -> AgentSignal:
+        """Take a signal out of the queue and return it.
+
+        Raises:
+            SignalNotFoundError: there is no such signal, or it was consumed already.
+        """
+
+
+@persistence_port
+class IAgentEvidenceRepository(ABC):
+    """Keeps evidence. Append only: there is no way to change or delete what was recorded."""
+
+    @abstractmethod
+    async def append(self, evidence: AgentEvidence) -> AgentEvidence:
+        """Record evidence and give back what was stored."""
+
+    @abstractmethod
+    async def get(self, evidence_id: str) -> AgentEvidence:
+        """One piece of evidence.
+
+        Raises:
+            EvidenceNotFoundError: there is no such evidence, or it belongs to another tenant.
+        """
+
+    @abstractmethod
+    async def list_by_state(self, state_id: str) -> Sequence[AgentEvidence]:
+        """All evidence of a run, in the run's sequence."""
+
+    @abstractmethod
+    async def list_by_manifest_ref(self, manifest_ref: str) -> Sequence[AgentEvidence]:
+        """All evidence that refers to a context manifest, in the order it was appended."""

@@ -1,0 +1,59 @@
+"""Who a run acts for, and the context its tools and hooks may read.
+
+`RunContext` travels in a context variable: set by the runtime, inherited by workers, read anywhere below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from pilotage.checks import reject_blank
+from pilotage.jsonvalue import JsonObject, empty_object
+
+DEFAULT_TENANT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Somebody who starts, answers or reads runs: an id within a tenant, and the permissions they hold."""
+
+    id: str
+    tenant: str = DEFAULT_TENANT
+    permissions: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        reject_blank(self, id=self.id, tenant=self.tenant)
+        object.__setattr__(self, "permissions", frozenset(self.permissions))
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """Tenant, user, conversation and run of the code that asks; `session_id` is the conversation."""
+
+    tenant_id: str = DEFAULT_TENANT
+    user_id: str | None = None
+    session_id: str | None = None
+    run_id: str | None = None
+    metadata: JsonObject = field(default_factory=empty_object)
+
+
+_NO_RUN = RunContext()
+_current: ContextVar[RunContext] = ContextVar("pilotage_run_context", default=_NO_RUN)
+
+
+def get_run_context() -> RunContext:
+    """The context of the run this code belongs to; outside a run an empty one."""
+    return _current.get()
+
+
+@contextmanager
+def run_context(context: RunContext) -> Generator[None, None, None]:
+    """Make `context` the current one for the block; what is started inside inherits it."""
+    token = _current.set(context)
+    try:
+        yield
+    finally:
+        _current.reset(token)

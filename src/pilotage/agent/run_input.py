@@ -1,0 +1,57 @@
+"""What a run is started or resumed with. Decisions of people are never in here: they travel as signals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pilotage.agent.context import ContextDigest, ContextManifest, ContextPack
+from pilotage.agent.messages import MediaPart, ModelMessage
+from pilotage.agent.ports.model import ModelSelection
+from pilotage.checks import reject_blank
+from pilotage.jsonvalue import JsonObject, empty_object
+
+
+@dataclass(frozen=True, slots=True)
+class AgentContext:
+    """The context a caller hands to a run."""
+
+    packs: Sequence[ContextPack] = ()
+    manifest: ContextManifest | None = None
+    digest: ContextDigest | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "packs", tuple(self.packs))
+
+
+@dataclass(frozen=True, slots=True)
+class RunAgentInput:
+    """The input of one run; `state_id` is the run's id."""
+
+    state_id: str
+    instruction: str
+    conversation_id: str | None = None
+    parent_run_id: str | None = None
+    resume: bool = False
+    message_history: Sequence[ModelMessage] = ()
+    model_selection: ModelSelection | None = None
+    context: AgentContext = field(default_factory=AgentContext)
+    metadata: JsonObject = field(default_factory=empty_object)
+    attachments: Sequence[MediaPart] = ()
+    steering_input_required: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message_history", tuple(self.message_history))
+        object.__setattr__(self, "attachments", tuple(self.attachments))
+        reject_blank(
+            self,
+            state_id=self.state_id,
+            instruction=self.instruction,
+            conversation_id=self.conversation_id,
+            parent_run_id=self.parent_run_id,
+        )
+
+    @property
+    def effective_conversation_id(self) -> str:
+        """The conversation the run belongs to; a run without one is its own."""
+        return self.conversation_id or self.state_id

@@ -1,0 +1,128 @@
+"""Signals: what reaches a run from outside while it lives.
+
+Two lanes. Control (cancel, approval, pause, resume) is always accepted and nothing blocks it; messages
+(user messages, steering, events, wake-ups) are governed by what the agent says it accepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from pilotage.checks import reject_blank, reject_naive
+from pilotage.jsonvalue import JsonObject, empty_object
+
+
+class AgentSignalLane(StrEnum):
+    """Signals keep their order within a lane; control never waits behind messages."""
+
+    CONTROL = "control"
+    MESSAGE = "message"
+
+
+class AgentSignalKind(StrEnum):
+    """The kinds of signal a run understands."""
+
+    USER_MESSAGE = "user_message"
+    APPROVAL_DECISION = "approval_decision"
+    CANCEL = "cancel"
+    PAUSE = "pause"
+    RESUME = "resume"
+    STEERING_INSTRUCTION = "steering_instruction"
+    EXTERNAL_EVENT = "external_event"
+    SCHEDULER_WAKE_UP = "scheduler_wake_up"
+
+    @property
+    def lane(self) -> AgentSignalLane:
+        """The lane this kind travels on."""
+        return AgentSignalLane.CONTROL if self in _CONTROL else AgentSignalLane.MESSAGE
+
+
+_CONTROL = frozenset(
+    {
+        AgentSignalKind.APPROVAL_DECISION,
+        AgentSignalKind.CANCEL,
+        AgentSignalKind.PAUSE,
+        AgentSignalKind.RESUME,
+    }
+)
+
+
+class ApprovalDecision(StrEnum):
+    """What a human may answer to an approval request, in the order it is offered."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    MODIFY = "modify"
+    DEFER = "defer"
+    CANCEL = "cancel"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSignal:
+    """One stimulus for one run. The id is a dedupe key: the same id is taken in once."""
+
+    id: str
+    agent_state_id: str
+    kind: AgentSignalKind
+    payload: JsonObject = field(default_factory=empty_object)
+    created_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        reject_blank(self, id=self.id, agent_state_id=self.agent_state_id)
+        reject_naive(self, created_at=self.created_at)
+
+
+class AgentSignalPollPoint(StrEnum):
+    """Where in a run signals were looked for; a label for the record."""
+
+    SAFE_BOUNDARY = "safe_boundary"
+    ACTION_BOUNDARY = "action_boundary"
+    MODEL_STREAM_TICK = "model_stream_tick"
+    TOOL_BOUNDARY = "tool_boundary"
+    APPROVAL_BOUNDARY = "approval_boundary"
+    CONFIGURED = "configured"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSignalConsumptionBatch:
+    """The signals one poll took in, in the order they apply."""
+
+    state_id: str
+    poll_point: AgentSignalPollPoint
+    signals: tuple[AgentSignal, ...]
+
+    @property
+    def consumed_count(self) -> int:
+        """How many signals were taken in."""
+        return len(self.signals)
+
+
+def accepts_signal(kind: AgentSignalKind, accepted: Sequence[AgentSignalKind]) -> bool:
+    """Whether an agent that declares `accepted` takes a signal of this kind; control is always taken."""
+    return kind.lane is AgentSignalLane.CONTROL or kind in accepted
+
+
+def select_signals(
+    pending: Sequence[AgentSignal],
+    *,
+    accepted: Sequence[AgentSignalKind] | None = None,
+    limit: int | None = None,
+) -> tuple[AgentSignal, ...]:
+    """Which pending signals to take in now, in which order.
+
+    Control signals come first and wait for nobody. Then the rest in queue order, up to the first one
+    that is not accepted: it stays pending, and so does everything behind it. `None` accepts all kinds,
+    an empty sequence none.
+    """
+    wanted = frozenset(AgentSignalKind) if accepted is None else frozenset(accepted)
+    control = [s for s in pending if s.kind in wanted and s.kind.lane is AgentSignalLane.CONTROL]
+    messages: list[AgentSignal] = []
+    for signal in pending:
+        if signal.kind not in wanted:
+            break
+        if signal.kind.lane is AgentSignalLane.MESSAGE:
+            messages.append(signal)
+    return tuple((control + messages)[:limit])

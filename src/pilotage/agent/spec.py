@@ -1,0 +1,97 @@
+"""What an agent declares about its execution: purpose, signals, recovery, limits, loop.
+
+Whether an agent is durable, interactive or resumable is derived from this, never declared beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pilotage.agent.delegation import AgentTeammate
+from pilotage.agent.limits import AgentExecutionLimits
+from pilotage.agent.ports.architecture import Architecture
+from pilotage.agent.signals import AgentSignalKind
+from pilotage.checks import reject_blank, reject_not_positive
+from pilotage.errors import AgentDefinitionError
+from pilotage.safety.redaction.policy import StreamingRedactionPolicy
+
+
+class RecoveryStrategy(StrEnum):
+    """How a run survives its process."""
+
+    NONE = "none"
+    ACTION_BOUNDARY = "action_boundary"
+
+
+class StreamingExposureMode(StrEnum):
+    """How soon text may leave the run: at once, with a small delay for the guards, or only when all of it passed."""
+
+    LOW_LATENCY = "low_latency"
+    BALANCED = "balanced"
+    STRICT = "strict"
+    NO_STREAM_UNTIL_FINAL_GUARDED = "no_stream_until_final_guarded"
+
+
+class RejectionPolicy(StrEnum):
+    """What a rejected approval leads to: the run fails, or the model is told and goes on."""
+
+    FAIL = "fail"
+    TELL_MODEL = "tell_model"
+
+
+def _no_metadata() -> Mapping[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentExecutionSpec:
+    """The declared execution of an agent. Everything has a default that is safe."""
+
+    name: str | None = None
+    objective: str | None = None
+    accepted_signals: Sequence[AgentSignalKind] = ()
+    recovery: RecoveryStrategy = RecoveryStrategy.NONE
+    streaming_exposure_mode: StreamingExposureMode = StreamingExposureMode.BALANCED
+    timeout_seconds: float | None = None
+    limits: AgentExecutionLimits = field(default_factory=AgentExecutionLimits)
+    delegation_allowed: bool = False
+    metadata: Mapping[str, str] = field(default_factory=_no_metadata)
+    instructions: str | None = None
+    output_type: object = None
+    architecture: Architecture | str | None = None
+    teammates: Sequence[AgentTeammate] = ()
+    redaction: StreamingRedactionPolicy | None = None
+    on_rejection: RejectionPolicy = RejectionPolicy.FAIL
+    human_time_counts: bool = False
+    prompt_snapshots: bool = False
+    version: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "accepted_signals", tuple(self.accepted_signals))
+        object.__setattr__(self, "teammates", tuple(self.teammates))
+        architecture = self.architecture if isinstance(self.architecture, str) else None
+        reject_blank(
+            self,
+            name=self.name,
+            objective=self.objective,
+            instructions=self.instructions,
+            architecture=architecture,
+        )
+        reject_not_positive(self, timeout_seconds=self.timeout_seconds, version=self.version)
+        if None not in (declared := {self.timeout_seconds, self.limits.timeout_seconds}) and len(declared) > 1:
+            raise AgentDefinitionError(
+                f"AgentExecutionSpec.timeout_seconds is {self.timeout_seconds!r} and limits.timeout_seconds is "
+                f"{self.limits.timeout_seconds!r}. Set one of them, or both to the same value."
+            )
+
+    @property
+    def effective_timeout_seconds(self) -> float | None:
+        """The timeout, wherever it was declared."""
+        return self.limits.timeout_seconds if self.timeout_seconds is None else self.timeout_seconds
+
+    @property
+    def is_durable(self) -> bool:
+        """True when runs must outlive their process: they recover, or wait for signals."""
+        return self.recovery is RecoveryStrategy.ACTION_BOUNDARY or bool(self.accepted_signals)

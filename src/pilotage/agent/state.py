@@ -1,0 +1,199 @@
+"""The durable state of a run: where it is, how it got there, and where it may go from here.
+
+Pure: values and one table. A run is its `AgentState`; every change of status passes the table, so a
+finished run never reopens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import Enum, StrEnum
+
+from pilotage.checks import reject_naive, reject_negative
+from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject, empty_object
+
+
+class AgentStatus(StrEnum):
+    """What a run is doing, as coarse as a list of runs needs it."""
+
+    CREATED = "created"
+    ACTIVE = "active"
+    INTERRUPTED = "interrupted"
+    CANCELLING = "cancelling"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_terminal(self) -> bool:
+        """True when the run has ended for good."""
+        return self in _TERMINAL
+
+
+class AgentStateTransition(StrEnum):
+    """The step that led to the present status."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    WAITING_APPROVAL = "waiting_approval"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    INTERRUPTED = "interrupted"
+
+
+class AgentStateReason(StrEnum):
+    """Why a run is where it is, when the status alone does not say it."""
+
+    APPROVAL_REQUIRED = "approval_required"
+    APPROVAL_REJECTED = "approval_rejected"
+    APPROVAL_DEFERRED = "approval_deferred"
+    EXECUTION_FAILED = "execution_failed"
+    USER_INTERRUPTED = "user_interrupted"
+    TIMEOUT = "timeout"
+    CANCELLATION_REQUESTED = "cancellation_requested"
+    CANCELLATION_CLEANUP_FAILED = "cancellation_cleanup_failed"
+    RECOVERY_REQUIRES_HITL = "recovery_requires_hitl"
+    AUTH_REQUIRED = "auth_required"
+    INPUT_WITHDRAWN = "input_withdrawn"
+
+
+_TERMINAL = frozenset({AgentStatus.COMPLETED, AgentStatus.FAILED, AgentStatus.CANCELLED})
+
+_ALLOWED: Mapping[AgentStatus, frozenset[AgentStatus]] = {
+    AgentStatus.CREATED: frozenset({AgentStatus.ACTIVE, AgentStatus.CANCELLING, AgentStatus.FAILED}),
+    AgentStatus.ACTIVE: frozenset(
+        {
+            AgentStatus.ACTIVE,
+            AgentStatus.INTERRUPTED,
+            AgentStatus.CANCELLING,
+            AgentStatus.COMPLETED,
+            AgentStatus.FAILED,
+        }
+    ),
+    AgentStatus.INTERRUPTED: frozenset(
+        {AgentStatus.ACTIVE, AgentStatus.INTERRUPTED, AgentStatus.CANCELLING, AgentStatus.FAILED}
+    ),
+    AgentStatus.CANCELLING: frozenset({AgentStatus.CANCELLING, AgentStatus.CANCELLED, AgentStatus.FAILED}),
+    AgentStatus.COMPLETED: frozenset(),
+    AgentStatus.FAILED: frozenset(),
+    AgentStatus.CANCELLED: frozenset(),
+}
+
+
+class AgentSituation(Enum):
+    """The situations a run can be in; each is one triple of status, transition and reason."""
+
+    CREATED = (AgentStatus.CREATED, AgentStateTransition.PENDING, None)
+    RUNNING = (AgentStatus.ACTIVE, AgentStateTransition.RUNNING, None)
+    WAITING_FOR_APPROVAL = (
+        AgentStatus.INTERRUPTED,
+        AgentStateTransition.WAITING_APPROVAL,
+        AgentStateReason.APPROVAL_REQUIRED,
+    )
+    APPROVAL_DEFERRED = (
+        AgentStatus.INTERRUPTED,
+        AgentStateTransition.WAITING_APPROVAL,
+        AgentStateReason.APPROVAL_DEFERRED,
+    )
+    APPROVAL_REJECTED = (
+        AgentStatus.FAILED,
+        AgentStateTransition.FAILED,
+        AgentStateReason.APPROVAL_REJECTED,
+    )
+    CANCELLING = (
+        AgentStatus.CANCELLING,
+        AgentStateTransition.CANCELLING,
+        AgentStateReason.CANCELLATION_REQUESTED,
+    )
+    CANCELLED = (
+        AgentStatus.CANCELLED,
+        AgentStateTransition.CANCELLED,
+        AgentStateReason.CANCELLATION_REQUESTED,
+    )
+    CANCELLATION_CLEANUP_FAILED = (
+        AgentStatus.FAILED,
+        AgentStateTransition.FAILED,
+        AgentStateReason.CANCELLATION_CLEANUP_FAILED,
+    )
+    TIMED_OUT = (AgentStatus.FAILED, AgentStateTransition.TIMED_OUT, AgentStateReason.TIMEOUT)
+    FAILED = (AgentStatus.FAILED, AgentStateTransition.FAILED, AgentStateReason.EXECUTION_FAILED)
+    RECOVERY_REQUIRED = (
+        AgentStatus.INTERRUPTED,
+        AgentStateTransition.INTERRUPTED,
+        AgentStateReason.RECOVERY_REQUIRES_HITL,
+    )
+    USER_INTERRUPTED = (
+        AgentStatus.INTERRUPTED,
+        AgentStateTransition.INTERRUPTED,
+        AgentStateReason.USER_INTERRUPTED,
+    )
+    COMPLETED = (AgentStatus.COMPLETED, AgentStateTransition.COMPLETED, None)
+
+    def __init__(
+        self, status: AgentStatus, transition: AgentStateTransition, reason: AgentStateReason | None
+    ) -> None:
+        self.status = status
+        self.transition = transition
+        self.reason = reason
+
+
+def can_move(current: AgentStatus, target: AgentStatus) -> bool:
+    """Whether a run may go from one status to another."""
+    return target in _ALLOWED[current]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """One run: its identity, its situation and the references a reader needs."""
+
+    id: str
+    agent_type: str
+    status: AgentStatus
+    transition: AgentStateTransition | None = None
+    reason: AgentStateReason | None = None
+    current_activity: str | None = None
+    input_ref: str | None = None
+    output_ref: str | None = None
+    pending_signal_count: int = 0
+    last_event_cursor: str | None = None
+    recovery_marker: str | None = None
+    metadata: JsonObject = field(default_factory=empty_object)
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        reject_negative(self, pending_signal_count=self.pending_signal_count)
+        reject_naive(self, created_at=self.created_at, updated_at=self.updated_at)
+
+    @property
+    def is_terminal(self) -> bool:
+        """True when the run has ended for good."""
+        return self.status.is_terminal
+
+    def moved_to(
+        self, situation: AgentSituation, *, activity: str | None = None, metadata: JsonObject | None = None
+    ) -> AgentState:
+        """This state in another situation, with `metadata` added to what it has.
+
+        Raises:
+            AgentDefinitionError: the table of transitions does not allow the step.
+        """
+        if not can_move(self.status, situation.status):
+            allowed = ", ".join(sorted(_ALLOWED[self.status])) or "nothing: it has ended"
+            raise AgentDefinitionError(
+                f"run {self.id!r} is {self.status} and cannot become {situation.status}. Allowed: {allowed}."
+            )
+        return replace(
+            self,
+            status=situation.status,
+            transition=situation.transition,
+            reason=situation.reason,
+            current_activity=self.current_activity if activity is None else activity,
+            metadata={**self.metadata, **(metadata or {})},
+        )

@@ -1,0 +1,36 @@
+"""How a tool call finds the run it is made in: one context variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+
+class IToolCalls(Protocol):
+    """Takes over the tool calls made inside a run.
+
+    `call` is asked at the moment the call is made, before anything is awaited, so it may number calls in
+    the order of the program. For an async tool it returns an awaitable. It must reach the tool through
+    `original_function(tool)`; calling `tool` itself would come back here.
+    """
+
+    def call(
+        self, tool: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> object:
+        """Perform the call; `args` starts with the instance when the tool is a method."""
+        ...
+
+
+active_tool_calls: ContextVar[IToolCalls | None] = ContextVar("pilotage_active_tool_calls", default=None)
+
+
+@contextmanager
+def tool_calls_go_to(calls: IToolCalls) -> Generator[None]:
+    """Hand every tool call made in this context to `calls`."""
+    token = active_tool_calls.set(calls)
+    try:
+        yield
+    finally:
+        active_tool_calls.reset(token)

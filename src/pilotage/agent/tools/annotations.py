@@ -1,0 +1,93 @@
+"""Resolves annotations into types, whether they were written as types or as text."""
+
+from __future__ import annotations
+
+import sys
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, ClassVar, TypeVar, cast
+
+from pilotage import jsonvalue
+from pilotage.jsonvalue import JsonPrimitive
+
+
+class AnyJson:
+    """Stands for `JsonValue` in resolved annotations: at run time that alias is only its own text."""
+
+    __slots__: ClassVar[tuple[str, ...]] = ()
+
+
+_JSON_VALUE_TEXT = cast(object, jsonvalue.JsonValue)
+_JSON_NAMES: dict[str, object] = {
+    "JsonValue": AnyJson,
+    "JsonPrimitive": JsonPrimitive,
+    "Mapping": Mapping,
+    "Sequence": Sequence,
+}
+# What the text of the alias resolves to where it was not caught by name.
+_JSON_VALUE_SPELLED_OUT: object = JsonPrimitive | Mapping[str, AnyJson] | Sequence[AnyJson]
+
+
+class UnresolvedAnnotationError(Exception):
+    """An annotation names something that cannot be found; the text says what."""
+
+
+def is_any_json(annotation: object) -> bool:
+    """Whether the type is `JsonValue`, ours or pydantic's."""
+    if annotation is AnyJson or annotation == _JSON_VALUE_SPELLED_OUT:
+        return True
+    name, module = getattr(annotation, "__name__", ""), getattr(annotation, "__module__", "")
+    return name == "JsonValue" and module == "pydantic.types"
+
+
+def resolve_annotation(annotation: object, names: Mapping[str, object]) -> object:
+    """One annotation of a function, with the names of its module."""
+    if annotation == _JSON_VALUE_TEXT:
+        return AnyJson
+    holder = SimpleNamespace(__annotations__={"it": annotation})
+    return _resolve(holder, names, dict(names))["it"]
+
+
+def resolve_fields(owner: type) -> dict[str, object]:
+    """The annotations of a class and its bases."""
+    module = sys.modules.get(owner.__module__)
+    return _resolve(owner, vars(module) if module else {}, None)
+
+
+def resolve_alias(alias: Any, arguments: tuple[object, ...]) -> object:
+    """What an alias made by the `type` statement or `TypeAliasType` stands for."""
+    module = sys.modules.get(cast(str, alias.__module__))
+    value = resolve_annotation(cast(object, alias.__value__), vars(module) if module else {})
+    return substitute(value, alias, arguments)
+
+
+def substitute(annotation: object, owner: object, arguments: tuple[object, ...]) -> object:
+    """`annotation` with the type variables of a generic `owner` replaced by `arguments`."""
+    variables = getattr(owner, "__parameters__", None) or getattr(owner, "__type_params__", ())
+    given = dict(zip(cast("tuple[object, ...]", variables), arguments, strict=False))
+    if isinstance(annotation, TypeVar):
+        return given.get(annotation, annotation)
+    inner = cast("tuple[object, ...]", getattr(annotation, "__parameters__", ()))
+    if not given or not inner or isinstance(annotation, type):
+        return annotation
+    return cast(Any, annotation)[tuple(given.get(variable, variable) for variable in inner)]
+
+
+def _resolve(
+    holder: object, module: Mapping[str, object], names: dict[str, object] | None
+) -> dict[str, object]:
+    get_hints = cast("Callable[..., dict[str, object]]", typing.get_type_hints)
+    known = dict(vars(holder)) if isinstance(holder, type) else {}
+    try:
+        return get_hints(holder, names, {**known, **_json_names(module)}, include_extras=True)
+    except (NameError, AttributeError, TypeError, SyntaxError, RecursionError) as error:
+        where = f" (in {holder.__name__})" if isinstance(holder, type) else ""
+        raise UnresolvedAnnotationError(f"{error}{where}") from error
+
+
+def _json_names(module: Mapping[str, object]) -> dict[str, object]:
+    """The names that resolving `JsonValue` needs, except those that mean something else in the module."""
+    aliases = {name: AnyJson for name, value in module.items() if value is _JSON_VALUE_TEXT}
+    missing = {name: value for name, value in _JSON_NAMES.items() if name not in module}
+    return {**missing, **aliases}

@@ -1,0 +1,138 @@
+"""Binds what a model sent to a tool's parameters: validated, coerced, every problem named.
+
+A payload is *flat* (`{"query": "agent"}`) or *structured* (`{"args": ["agent"], "kwargs": {}}`). Values are
+read as pydantic reads JSON, leniently where nothing is lost: `"5"` is an int, an ISO text is a date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import cast
+
+from pilotage.agent.tools.problems import sentences_about
+from pilotage.agent.tools.records import KnownDefault
+from pilotage.agent.tools.schema import ToolInterface, tool_interface
+from pilotage.agent.tools.signature import InjectedParameter
+from pilotage.agent.tools.validation import MisfitsError
+from pilotage.errors import AgentToolBindingError
+from pilotage.jsonvalue import canonical_json, to_json_value
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AgentToolBoundInvocation:
+    """The arguments of one call.
+
+    `args` and `kwargs` hold what the model filled, defaults included, without `self`. A tool with secrets
+    or a runtime context needs `with_injected` before it can be called; `injected` lists what is missing.
+    `arguments` has the same values by name, `asked` the payload by name as it came.
+    """
+
+    args: tuple[object, ...] = ()
+    kwargs: Mapping[str, object] = field(default_factory=dict[str, object])
+    arguments: Mapping[str, object] = field(default_factory=dict[str, object], compare=False)
+    asked: Mapping[str, object] = field(default_factory=dict[str, object], compare=False)
+    injected: tuple[InjectedParameter, ...] = field(default=(), compare=False)
+
+    def __repr__(self) -> str:
+        """Names only: the values may be personal or secret."""
+        return f"AgentToolBoundInvocation({', '.join(self.arguments)})"
+
+    @property
+    def asked_json(self) -> str:
+        """The canonical JSON of what was asked: equal questions have equal texts."""
+        return canonical_json(to_json_value(self.asked))
+
+    def with_injected(self, values: Mapping[str, object]) -> AgentToolBoundInvocation:
+        """The complete invocation: `values` has the secrets and the `runtime_context` by parameter name.
+
+        Raises:
+            AgentToolBindingError: a value is missing and its parameter has no default.
+        """
+        args, kwargs = list(self.args), dict(self.kwargs)
+        for parameter in self.injected:
+            value = _injected_value(parameter, values)
+            if parameter.position is None:
+                kwargs[parameter.name] = value
+            else:
+                args.insert(parameter.position, value)
+        return replace(self, args=tuple(args), kwargs=kwargs, injected=())
+
+
+def bind_agent_tool_invocation(
+    function: Callable[..., object], payload: Mapping[str, object]
+) -> AgentToolBoundInvocation:
+    """Bind a payload to any typed function, without calling it.
+
+    Raises:
+        AgentToolBindingError: the payload does not fit; `problems` has one sentence for each reason.
+        AgentDefinitionError: the function cannot be a tool.
+    """
+    return bind_to(tool_interface(function), payload)
+
+
+def bind_to(interface: ToolInterface, payload: Mapping[str, object]) -> AgentToolBoundInvocation:
+    """Bind a payload to a tool whose interface is known."""
+    asked = _by_name(interface, payload)
+    try:
+        arguments = interface.validate(asked)
+    except MisfitsError as error:
+        problems = sentences_about(error.misfits, interface)
+    else:
+        count = len(interface.positional)
+        positional = tuple(islice(arguments.values(), count))
+        by_keyword = dict(islice(arguments.items(), count, None))
+        return AgentToolBoundInvocation(positional, by_keyword, arguments, asked, interface.injected)
+    raise _refusal(interface, problems)
+
+
+def _by_name(interface: ToolInterface, payload: object) -> dict[str, object]:
+    if not isinstance(payload, Mapping):
+        raise _refusal(interface, [f"The arguments must be an object, not {type(payload).__name__}."])
+    given = cast("Mapping[str, object]", payload)
+    if not interface.reads_structured_payloads or not ("args" in given or "kwargs" in given):
+        return dict(given)
+    return _unfold(interface, given)
+
+
+def _unfold(interface: ToolInterface, payload: Mapping[str, object]) -> dict[str, object]:
+    """The arguments by name from a structured payload."""
+    args, kwargs = payload.get("args", ()), payload.get("kwargs", {})
+    problems = [
+        f"{name!r} cannot stand beside 'args' and 'kwargs'."
+        for name in payload
+        if name not in {"args", "kwargs"}
+    ]
+    if isinstance(args, str | bytes) or not isinstance(args, Sequence):
+        problems.append("'args' must be an array.")
+        args = ()
+    if not isinstance(kwargs, Mapping):
+        problems.append("'kwargs' must be an object.")
+        kwargs = {}
+    values, named = cast("Sequence[object]", args), cast("Mapping[str, object]", kwargs)
+    names = interface.positional
+    if len(values) > len(names):
+        problems.append(f"'args' has {len(values)} values for {len(names)} positional parameters.")
+    positional = dict(zip(names, values, strict=False))
+    problems += [
+        f"{name!r} is given twice, in 'args' and in 'kwargs'." for name in named if name in positional
+    ]
+    if problems:
+        raise _refusal(interface, problems)
+    return {**positional, **named}
+
+
+def _refusal(interface: ToolInterface, problems: Sequence[str]) -> AgentToolBindingError:
+    return AgentToolBindingError(f"{interface.label}: {' '.join(problems)}", problems=problems)
+
+
+def _injected_value(parameter: InjectedParameter, values: Mapping[str, object]) -> object:
+    if parameter.name in values:
+        return values[parameter.name]
+    if isinstance(parameter.default, KnownDefault):
+        return parameter.default.value
+    raise AgentToolBindingError(
+        f"{parameter.name!r} is filled by the runtime and was not provided. "
+        f"Hand it to with_injected({{{parameter.name!r}: ...}})."
+    )

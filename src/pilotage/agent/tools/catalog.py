@@ -1,0 +1,268 @@
+"""The tools on offer: what each one is, and how they are found in a class."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from types import FunctionType
+from typing import Any, cast
+
+from pilotage.agent.tools.bind import AgentToolBoundInvocation, bind_to
+from pilotage.agent.tools.context import AgentToolApprovalContext
+from pilotage.agent.tools.declare import get_agent_tool_definition, original_function, reject_covered_tool
+from pilotage.agent.tools.identity import AgentToolIdentity, AgentToolSchemaHandle
+from pilotage.agent.tools.metadata import AgentToolMetadata, Idempotency, effective_idempotency
+from pilotage.agent.tools.reconcile import reject_unfit_reconcile
+from pilotage.agent.tools.rejections import spelling
+from pilotage.agent.tools.schema import ToolInterface, tool_interface
+from pilotage.agent.tools.signature import RUNTIME_CONTEXT
+from pilotage.checks import reject_blank
+from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import canonical_json, to_json_value
+from pilotage.safety.fields import SecretField
+from pilotage.safety.guard import guard_json_value
+
+
+class ToolBinding(Enum):
+    """What a tool's function takes before its arguments."""
+
+    INSTANCE = "instance"
+    CLASS = "class"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentToolDescriptor:
+    """One tool: its identity, its schemas, what it declares, and the function itself.
+
+    `callable` is the function as the class has it, unbound; called inside a run it becomes an action of
+    the run. `call_for(owner)` gives the function behind it, ready to take the bound arguments.
+    """
+
+    identity: AgentToolIdentity
+    owner: type
+    callable: Callable[..., object]
+    schema: AgentToolSchemaHandle
+    description: str | None = None
+    metadata: AgentToolMetadata = field(default_factory=AgentToolMetadata)
+    binding: ToolBinding = ToolBinding.INSTANCE
+
+    @property
+    def name(self) -> str:
+        return self.identity.name
+
+    @property
+    def interface(self) -> ToolInterface:
+        """What was derived from the function's signature."""
+        return tool_interface(self.callable)
+
+    @property
+    def takes_runtime_context(self) -> bool:
+        return any(parameter.name == RUNTIME_CONTEXT for parameter in self.interface.injected)
+
+    @property
+    def secrets(self) -> Mapping[str, SecretField]:
+        """The parameters that are filled with secrets when the tool runs."""
+        injected = self.interface.injected
+        return {parameter.name: parameter.secret for parameter in injected if parameter.secret is not None}
+
+    @property
+    def effective_idempotency(self) -> Idempotency:
+        """What recovery may rely on."""
+        return effective_idempotency(self.metadata, takes_key=self.takes_runtime_context)
+
+    def bind_invocation(self, payload: Mapping[str, object]) -> AgentToolBoundInvocation:
+        """Bind what a model sent.
+
+        Raises:
+            AgentToolBindingError: it does not fit; `problems` has one sentence for each reason.
+        """
+        return bind_to(self.interface, payload)
+
+    def call_for(self, owner: object) -> Callable[..., object]:
+        """The function behind the tool, bound to `owner` as its kind of method demands."""
+        function = original_function(self.callable)
+        match self.binding:
+            case ToolBinding.INSTANCE:
+                return partial(function, owner)
+            case ToolBinding.CLASS:
+                return partial(function, type(owner))
+            case ToolBinding.NOTHING:
+                return function
+
+    def approval_context(self, payload: Mapping[str, object]) -> AgentToolApprovalContext:
+        """What a person is asked before this call; arguments are shown guarded.
+
+        Raises:
+            AgentToolBindingError: the payload does not fit, so there is nothing to ask.
+        """
+        arguments = to_json_value(self.bind_invocation(payload).arguments)
+        shown = guard_json_value(arguments, self.schema.input_sensitive_fields)
+        return AgentToolApprovalContext(
+            prompt=f"Approve {self.schema.name} with {canonical_json(shown)}?",
+            action_ref=self.identity.key,
+            metadata={
+                "tool_identity": self.identity.key,
+                "tool_schema_name": self.schema.name,
+                "tool_name": self.name,
+                "risk_axes": [axis.value for axis in self.metadata.risk.axes],
+                "arguments": shown,
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AgentToolCatalog:
+    """Tools of distinct identities and distinct schema names."""
+
+    descriptors: tuple[AgentToolDescriptor, ...] = ()
+    _by_schema_name: dict[str, AgentToolDescriptor] = field(
+        default_factory=dict[str, AgentToolDescriptor], init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "descriptors", tuple(self.descriptors))
+        keys: set[str] = set()
+        for descriptor in self.descriptors:
+            if descriptor.identity.key in keys:
+                raise _same_identity(descriptor)
+            keys.add(descriptor.identity.key)
+            first = self._by_schema_name.setdefault(descriptor.schema.name, descriptor)
+            if first is not descriptor:
+                raise _same_schema_name(first, descriptor)
+
+    @classmethod
+    def merge(cls, *catalogs: AgentToolCatalog) -> AgentToolCatalog:
+        """All tools of some catalogs; one that several of them share is taken once."""
+        merged = {each.identity.key: each for catalog in catalogs for each in catalog.descriptors}
+        return cls(tuple(merged.values()))
+
+    def by_identity(self, identity: AgentToolIdentity) -> AgentToolDescriptor:
+        """The tool of that identity.
+
+        Raises:
+            AgentDefinitionError: there is none.
+        """
+        for descriptor in self.descriptors:
+            if descriptor.identity == identity:
+                return descriptor
+        raise AgentDefinitionError(f"The catalog has no tool {identity.key!r}.{self._offer(identity.key)}")
+
+    def by_schema_name(self, name: str) -> AgentToolDescriptor:
+        """The tool that the model knows by `name`.
+
+        Raises:
+            AgentDefinitionError: there is none; the message names what comes near.
+        """
+        reject_blank("AgentToolCatalog.by_schema_name", name=name)
+        found = self._by_schema_name.get(name)
+        if found is None:
+            raise AgentDefinitionError(f"The catalog has no tool {name!r}.{self._offer(name)}")
+        return found
+
+    def _offer(self, name: str) -> str:
+        known = list(self._by_schema_name)
+        near = difflib.get_close_matches(name, known)
+        if near:
+            return f" Did you mean {' or '.join(map(repr, near))}?"
+        return f" It has {', '.join(map(repr, known))}." if known else " It is empty."
+
+
+def _same_identity(descriptor: AgentToolDescriptor) -> AgentDefinitionError:
+    return AgentDefinitionError(
+        f"Two tools have the identity {descriptor.identity.key!r}. "
+        "Name one of them differently: @agent_tool(name=...)."
+    )
+
+
+def _same_schema_name(first: AgentToolDescriptor, second: AgentToolDescriptor) -> AgentDefinitionError:
+    sources = [f"{spelling(each.owner)}.{each.name}" for each in (first, second)]
+    return AgentDefinitionError(
+        f"{' and '.join(sources)} both offer the tool {first.schema.name!r}. "
+        "Name one of them differently: @agent_tool(schema_name=...)."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A function of a class, and how the class holds it."""
+
+    owner: type
+    function: FunctionType
+    binding: ToolBinding
+
+
+def discover_agent_tools(owner: type) -> AgentToolCatalog:
+    """The tools of a class and its bases, in the order of their identities.
+
+    A class that defines a member hides the member of that name in its bases, tool or not.
+
+    Raises:
+        AgentDefinitionError: something is wrong with the tools; the message has everything that is.
+    """
+    if not isinstance(cast(object, owner), type):
+        raise AgentDefinitionError(f"discover_agent_tools got {owner!r}. Give it the class, not an instance.")
+    found: list[AgentToolDescriptor] = []
+    problems: list[str] = []
+    for member in _members(owner):
+        try:
+            found.extend(_tool(member, owner))
+        except AgentDefinitionError as error:
+            problems.append(str(error))
+    if problems:
+        raise AgentDefinitionError("\n".join(problems))
+    return AgentToolCatalog(tuple(sorted(found, key=lambda tool: tool.identity.key)))
+
+
+def _members(owner: type) -> Iterator[_Member]:
+    seen: set[str] = set()
+    for base in owner.__mro__[:-1]:
+        for name, held in vars(base).items():
+            if name not in seen:
+                seen.add(name)
+                function, binding = _unwrapped(held)
+                if isinstance(function, FunctionType):
+                    yield _Member(base, function, binding)
+
+
+def _unwrapped(held: object) -> tuple[object, ToolBinding]:
+    if isinstance(held, staticmethod):
+        return cast("staticmethod[..., object]", held).__func__, ToolBinding.NOTHING
+    if isinstance(held, classmethod):
+        return cast("classmethod[Any, ..., object]", held).__func__, ToolBinding.CLASS
+    return held, ToolBinding.INSTANCE
+
+
+def _tool(member: _Member, discovered: type) -> Iterator[AgentToolDescriptor]:
+    definition = get_agent_tool_definition(member.function)
+    if definition is None:
+        return
+    reject_covered_tool(member.function)
+    interface = tool_interface(member.function)
+    if definition.metadata.reconcile is not None:
+        reject_unfit_reconcile(interface.label, definition.metadata.reconcile, discovered)
+    yield AgentToolDescriptor(
+        identity=AgentToolIdentity(member.owner.__module__, member.owner.__qualname__, definition.name),
+        owner=member.owner,
+        callable=member.function,
+        schema=_schema_handle(definition.schema_name, interface),
+        description=definition.description,
+        metadata=definition.metadata,
+        binding=member.binding,
+    )
+
+
+def _schema_handle(name: str, interface: ToolInterface) -> AgentToolSchemaHandle:
+    input_name, output_name = f"{name}.input", f"{name}.output"
+    return AgentToolSchemaHandle(
+        name=name,
+        input_schema_name=input_name,
+        output_schema_name=output_name,
+        input_schema={"title": input_name, **interface.input_schema},
+        output_schema={"title": output_name, **interface.output_schema},
+        input_sensitive_fields=interface.input_sensitive_fields,
+        output_sensitive_fields=interface.output_sensitive_fields,
+    )

@@ -1,0 +1,118 @@
+"""What `Annotated` says beyond the type: limits, patterns, descriptions, sensitivity.
+
+The limits of annotated-types and of pydantic's `Field` are known by their attributes, so that neither
+package has to be imported to read an annotation that does not use it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import cast
+
+from pilotage.agent.tools.rejections import Rejection, reject_constraint
+from pilotage.agent.tools.shape import CoreSchema, JsonSchema, Shape
+from pilotage.jsonvalue import JsonValue, to_json_value
+
+_NUMBERS = ("int", "float", "decimal")
+_MOMENTS = ("date", "datetime", "time", "timedelta")
+_ARRAYS = ("list", "set", "frozenset", "tuple")
+
+# constraint -> core type -> the word JSON schema has for it (None: it has no word)
+_WORDS: dict[str, dict[str, str | None]] = {
+    "ge": {**dict.fromkeys(_NUMBERS, "minimum"), **dict.fromkeys(_MOMENTS)},
+    "gt": {**dict.fromkeys(_NUMBERS, "exclusiveMinimum"), **dict.fromkeys(_MOMENTS)},
+    "le": {**dict.fromkeys(_NUMBERS, "maximum"), **dict.fromkeys(_MOMENTS)},
+    "lt": {**dict.fromkeys(_NUMBERS, "exclusiveMaximum"), **dict.fromkeys(_MOMENTS)},
+    "multiple_of": dict.fromkeys(_NUMBERS, "multipleOf"),
+    "min_length": {"str": "minLength", "dict": "minProperties", **dict.fromkeys(_ARRAYS, "minItems")},
+    "max_length": {"str": "maxLength", "dict": "maxProperties", **dict.fromkeys(_ARRAYS, "maxItems")},
+    "pattern": {"str": "pattern"},
+    "max_digits": {"decimal": None},
+    "decimal_places": {"decimal": None},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Remarks:
+    """What the metadata of one `Annotated` comes to."""
+
+    constraints: dict[str, object] = field(default_factory=dict[str, object])
+    description: str | None = None
+    needs_pydantic: bool = False
+
+
+def read_remarks(metadata: Iterable[object]) -> Remarks:
+    """Limits, description, and whether pydantic is needed for the rest; what nobody knows is ignored."""
+    constraints: dict[str, object] = {}
+    description: str | None = None
+    needs_pydantic = False
+    for item in _atoms(metadata):
+        constraints |= _constraints_of(item)
+        description = _description_of(item) or description
+        needs_pydantic |= _is_for_pydantic(item)
+    return Remarks(constraints, description, needs_pydantic)
+
+
+def constrain(shape: Shape, constraints: dict[str, object], annotation: object) -> Shape | Rejection:
+    """The shape within its limits; refused when a limit means nothing for the type."""
+    kind = cast(str, shape.core["type"])
+    json: JsonSchema = dict(shape.json)
+    core: CoreSchema = dict(shape.core)
+    for name, limit in constraints.items():
+        if kind not in _WORDS[name]:
+            return reject_constraint(name, annotation)
+        core[name] = limit
+        word = _WORDS[name][kind]
+        if word is not None:
+            json[word] = _json_limit(limit)
+    return Shape(json, core)
+
+
+def _atoms(metadata: Iterable[object]) -> Iterator[object]:
+    """The single remarks; `Field`, `Interval` and their like hold several."""
+    for item in metadata:
+        if hasattr(item, "__is_annotated_types_grouped_metadata__"):
+            yield from _atoms(cast("Iterable[object]", item))
+        else:
+            yield item
+            if _is_field_info(item):
+                yield from _atoms(cast("Iterable[object]", getattr(item, "metadata", ())))
+
+
+def _is_field_info(item: object) -> bool:
+    return type(item).__name__ == "FieldInfo" and hasattr(item, "is_required")
+
+
+def is_field_default(value: object) -> bool:
+    """Whether a parameter's default is pydantic's `Field(...)`, which belongs into the annotation."""
+    return _is_field_info(value)
+
+
+def _constraints_of(item: object) -> dict[str, object]:
+    if _is_field_info(item) or not type(item).__module__.startswith(("annotated_types", "pydantic")):
+        return {}
+    found = {name: cast(object, getattr(item, name, None)) for name in _WORDS}
+    return {name: limit for name, limit in found.items() if limit is not None}
+
+
+def _is_for_pydantic(item: object) -> bool:
+    """Whether a remark is pydantic's own affair: a validator, or an option that is no limit."""
+    if hasattr(item, "__get_pydantic_core_schema__"):
+        return True
+    if _is_field_info(item) or not type(item).__module__.startswith("pydantic."):
+        return False
+    options = cast("dict[str, object]", getattr(item, "__dict__", {}))
+    return any(name not in _WORDS for name, value in options.items() if value is not None)
+
+
+def _description_of(item: object) -> str | None:
+    text = getattr(item, "description" if _is_field_info(item) else "documentation", None)
+    return text if isinstance(text, str) else None
+
+
+def _json_limit(limit: object) -> JsonValue:
+    if isinstance(limit, re.Pattern):
+        return cast("re.Pattern[str]", limit).pattern
+    return to_json_value(limit)

@@ -1,0 +1,322 @@
+"""What a tool declares about itself, and the risk and recovery that follow from it.
+
+Pure values. Nothing here looks at a function; the declaration is all there is to decide from.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import cast
+
+from pilotage.checks import reject_blank, reject_not_positive
+from pilotage.errors import AgentDefinitionError
+
+
+class Idempotency(StrEnum):
+    """What happens when a call is made again with the same arguments."""
+
+    IDEMPOTENT = "idempotent"
+    CONDITIONALLY_IDEMPOTENT = "conditionally_idempotent"
+    NON_IDEMPOTENT = "non_idempotent"
+    UNKNOWN = "unknown"
+
+
+class ToolResumeAction(StrEnum):
+    """What to do with a tool call that a restart finds in the record."""
+
+    RETRY = "retry"
+    REQUIRE_APPROVAL = "require_approval"
+    SKIP_COMPLETED = "skip_completed"
+
+
+class DataAccess(StrEnum):
+    """Whether a tool reads or writes data."""
+
+    NONE = "none"
+    READ = "read"
+    WRITE = "write"
+    READ_WRITE = "read_write"
+
+
+class Externality(StrEnum):
+    """Whether a tool's effect stays inside the application."""
+
+    LOCAL = "local"
+    EXTERNAL = "external"
+    UNKNOWN = "unknown"
+
+
+class EvidenceCapture(StrEnum):
+    """How much of a tool's result the evidence keeps; each member also has a helper of its name."""
+
+    NONE = "none"
+    REFERENCE_ONLY = "reference_only"
+    SUMMARY = "summary"
+    STRUCTURED = "structured"
+    RAW = "raw"
+    REDACTED = "redacted"
+
+    @classmethod
+    def none(cls) -> EvidenceCapture:
+        return cls.NONE
+
+    @classmethod
+    def reference_only(cls) -> EvidenceCapture:
+        return cls.REFERENCE_ONLY
+
+    @classmethod
+    def summary(cls) -> EvidenceCapture:
+        return cls.SUMMARY
+
+    @classmethod
+    def structured(cls) -> EvidenceCapture:
+        return cls.STRUCTURED
+
+    @classmethod
+    def raw(cls) -> EvidenceCapture:
+        return cls.RAW
+
+    @classmethod
+    def redacted(cls) -> EvidenceCapture:
+        return cls.REDACTED
+
+
+class ToolApprovalRequirement(StrEnum):
+    """Whether a person must approve a call; DERIVED leaves it to the risk."""
+
+    NOT_REQUIRED = "not_required"
+    REQUIRED = "required"
+    DERIVED = "derived"
+
+
+class ToolRiskAxis(StrEnum):
+    """One way in which a call can matter."""
+
+    READ = "read"
+    WRITE = "write"
+    SIDE_EFFECT = "side_effect"
+    DESTRUCTIVE = "destructive"
+    NETWORK = "network"
+
+
+_READS = frozenset({DataAccess.READ, DataAccess.READ_WRITE})
+_WRITES = frozenset({DataAccess.WRITE, DataAccess.READ_WRITE})
+_WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+@dataclass(frozen=True, eq=False)
+class ToolPermission:
+    """The right to call a tool, known by its name.
+
+    A subclass may be constructed without a name. Its name is then its class attribute `name`, else the
+    class name in snake case: `class CanPay(ToolPermission)` gives `CanPay().name == "can_pay"`.
+    Permissions of one name are equal, whatever their classes.
+    """
+
+    name: str
+
+    def __init__(self, name: str | None = None) -> None:
+        object.__setattr__(self, "name", _permission_name(type(self)) if name is None else name)
+        reject_blank(self, name=self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return self.name == other.name if isinstance(other, ToolPermission) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def _permission_name(kind: type[ToolPermission]) -> str:
+    if kind is ToolPermission:
+        raise AgentDefinitionError(
+            "ToolPermission has no name. Write ToolPermission('payments.pay'), or a subclass of it."
+        )
+    declared = cast(object, getattr(kind, "name", None))
+    return declared if isinstance(declared, str) else _WORD_STARTS.sub("_", kind.__name__).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class TimeoutPolicy:
+    """How long one call may take; None leaves it to the run's deadline."""
+
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        reject_not_positive(self, seconds=self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultBudget:
+    """How large a result may be before it is cut for the model."""
+
+    max_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        reject_not_positive(self, max_bytes=self.max_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEffects:
+    """What a call does to the world; a tool that declares nothing is not presumed safe."""
+
+    data_access: DataAccess = DataAccess.NONE
+    externality: Externality = Externality.LOCAL
+    destructive: bool = False
+    network: bool = False
+
+    @classmethod
+    def read_only(cls) -> ToolEffects:
+        """It looks something up and changes nothing."""
+        return cls(data_access=DataAccess.READ)
+
+    @classmethod
+    def write_state(cls) -> ToolEffects:
+        """It changes the application's own data."""
+        return cls(data_access=DataAccess.WRITE)
+
+    @classmethod
+    def external_side_effect(cls) -> ToolEffects:
+        """It changes something in another system."""
+        return cls(data_access=DataAccess.READ_WRITE, externality=Externality.EXTERNAL, network=True)
+
+    @classmethod
+    def destructive_action(cls) -> ToolEffects:
+        """It destroys something that cannot be had back."""
+        return cls(data_access=DataAccess.WRITE, externality=Externality.EXTERNAL, destructive=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRisk:
+    """The ways in which a call can matter, derived from what the tool declares."""
+
+    axes: tuple[ToolRiskAxis, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "axes", tuple(self.axes))
+        for position, axis in enumerate(self.axes):
+            if axis in self.axes[:position]:
+                raise AgentDefinitionError(f"ToolRisk.axes has {axis.value!r} twice. Name each axis once.")
+
+    @classmethod
+    def from_metadata(cls, metadata: AgentToolMetadata) -> ToolRisk:
+        """The axes of a tool; what `metadata` says about access and externality overrules its effects."""
+        effects, reach = metadata.effects, metadata.externality
+        writes = metadata.data_access in _WRITES
+        present = {
+            ToolRiskAxis.READ: metadata.data_access in _READS,
+            ToolRiskAxis.WRITE: writes,
+            ToolRiskAxis.SIDE_EFFECT: writes or reach is not Externality.LOCAL,
+            ToolRiskAxis.DESTRUCTIVE: effects.destructive,
+            ToolRiskAxis.NETWORK: effects.network or reach is Externality.EXTERNAL,
+        }
+        return cls(tuple(axis for axis, is_present in present.items() if is_present))
+
+    def includes(self, axis: ToolRiskAxis) -> bool:
+        return axis in self.axes
+
+    @property
+    def requires_approval_candidate(self) -> bool:
+        """Whether a person should be asked when the tool leaves it open."""
+        if self.includes(ToolRiskAxis.DESTRUCTIVE):
+            return True
+        reaches = self.includes(ToolRiskAxis.WRITE) or self.includes(ToolRiskAxis.NETWORK)
+        return reaches and self.includes(ToolRiskAxis.SIDE_EFFECT)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResumeMetadata:
+    """What a restart does with a call, by the idempotency the tool declares."""
+
+    idempotency: Idempotency = Idempotency.UNKNOWN
+
+    @classmethod
+    def from_metadata(cls, metadata: AgentToolMetadata) -> ToolResumeMetadata:
+        return cls(metadata.idempotency)
+
+    @property
+    def completed(self) -> ToolResumeAction:
+        """For a call whose outcome is recorded."""
+        return ToolResumeAction.SKIP_COMPLETED
+
+    @property
+    def incomplete(self) -> ToolResumeAction:
+        """For a call that began and whose outcome is not recorded."""
+        match self.idempotency:
+            case Idempotency.IDEMPOTENT | Idempotency.CONDITIONALLY_IDEMPOTENT:
+                return ToolResumeAction.RETRY
+            case Idempotency.NON_IDEMPOTENT | Idempotency.UNKNOWN:
+                return ToolResumeAction.REQUIRE_APPROVAL
+
+
+@dataclass(frozen=True, slots=True)
+class AgentToolMetadata:
+    """Everything a tool declares: what it needs, what it does, what may be kept of it."""
+
+    permissions: tuple[ToolPermission, ...] = ()
+    effects: ToolEffects = ToolEffects()
+    idempotency: Idempotency = Idempotency.UNKNOWN
+    data_access: DataAccess = DataAccess.NONE
+    externality: Externality = Externality.LOCAL
+    timeout: TimeoutPolicy = TimeoutPolicy()
+    result_budget: ResultBudget = ResultBudget()
+    evidence: EvidenceCapture = EvidenceCapture.STRUCTURED
+    approval: ToolApprovalRequirement = ToolApprovalRequirement.DERIVED
+    reconcile: str | None = None
+    reads_untrusted: bool = False
+    reads_private: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "permissions", tuple(self.permissions))
+        reject_blank(self, reconcile=self.reconcile)
+
+    @property
+    def risk(self) -> ToolRisk:
+        return ToolRisk.from_metadata(self)
+
+    @property
+    def resume(self) -> ToolResumeMetadata:
+        return ToolResumeMetadata.from_metadata(self)
+
+    @property
+    def requires_approval_candidate(self) -> bool:
+        """Whether a person is asked before a call: what the tool says, else what its risk says."""
+        match self.approval:
+            case ToolApprovalRequirement.REQUIRED:
+                return True
+            case ToolApprovalRequirement.NOT_REQUIRED:
+                return False
+            case ToolApprovalRequirement.DERIVED:
+                return self.risk.requires_approval_candidate
+
+    @property
+    def changes_state(self) -> bool:
+        return self.data_access in _WRITES or self.effects.destructive
+
+    @property
+    def communicates_outward(self) -> bool:
+        """Whether something may leave the application; a look-up over the network counts."""
+        return self.effects.network or self.externality is not Externality.LOCAL
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the tool declares that it reads and does nothing else."""
+        reads = self.data_access is DataAccess.READ
+        return reads and self.externality is Externality.LOCAL and not self.effects.destructive
+
+
+def effective_idempotency(metadata: AgentToolMetadata, *, takes_key: bool) -> Idempotency:
+    """What recovery may rely on, which is less than what was declared when nothing backs the declaration.
+
+    `takes_key` says whether the tool sees the runtime's idempotency key. Reading is repeatable unless the
+    tool says it is not; "conditionally idempotent" needs the key or a way to reconcile by it.
+    """
+    match metadata.idempotency:
+        case Idempotency.CONDITIONALLY_IDEMPOTENT if not (takes_key or metadata.reconcile):
+            declared = Idempotency.UNKNOWN
+        case declared:
+            pass
+    if declared is Idempotency.UNKNOWN and metadata.is_read_only:
+        return Idempotency.IDEMPOTENT
+    return declared

@@ -1,0 +1,146 @@
+"""The interface of a tool, derived from its function once: schemas, validator, injected parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import FunctionType
+from weakref import WeakKeyDictionary
+
+from pilotage.agent.tools.docstring import Docstring, read_docstring
+from pilotage.agent.tools.reader import ShapeReader, with_default
+from pilotage.agent.tools.records import KnownDefault, NoDefault
+from pilotage.agent.tools.rejections import Rejection, spelling
+from pilotage.agent.tools.shape import (
+    CoreSchema,
+    JsonSchema,
+    Property,
+    Shape,
+    allows_null,
+    closed_object,
+    described,
+)
+from pilotage.agent.tools.signature import (
+    InjectedParameter,
+    ToolParameter,
+    ToolSignature,
+    parameter_subject,
+    read_signature,
+    return_subject,
+)
+from pilotage.agent.tools.validation import Validate, compile_validator
+from pilotage.errors import AgentDefinitionError, AgentToolBindingError
+from pilotage.safety.discovery import find_sensitive_fields
+from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
+
+
+# Without slots, because the validator is compiled at its first use and kept.
+@dataclass(frozen=True)
+class ToolInterface:
+    """What a function is as a tool; schemas are without titles, which depend on the tool's name."""
+
+    label: str
+    parameters: tuple[ToolParameter, ...]
+    injected: tuple[InjectedParameter, ...]
+    input_schema: JsonSchema
+    output_schema: JsonSchema
+    core_schema: CoreSchema
+    input_sensitive_fields: tuple[SensitiveFieldDescriptor, ...]
+    output_sensitive_fields: tuple[SensitiveFieldDescriptor, ...]
+
+    @cached_property
+    def validate(self) -> Validate:
+        return compile_validator(self.core_schema)
+
+    @cached_property
+    def positional(self) -> tuple[str, ...]:
+        """The names of what the model fills by position, in order."""
+        return tuple(each.name for each in self.parameters if not each.is_keyword_only)
+
+    @cached_property
+    def reads_structured_payloads(self) -> bool:
+        """Whether `args` and `kwargs` in a payload are its structure; not when they are parameters."""
+        return not {"args", "kwargs"} & {each.name for each in self.parameters}
+
+
+_interfaces: WeakKeyDictionary[FunctionType, ToolInterface] = WeakKeyDictionary()
+
+
+def tool_interface(function: Callable[..., object]) -> ToolInterface:
+    """The interface of a function, derived when it is first asked for.
+
+    Raises:
+        AgentDefinitionError: the function cannot be a tool; the message has every reason.
+        AgentToolBindingError: this is no function.
+    """
+    plain: object = getattr(function, "__func__", function)
+    if not isinstance(plain, FunctionType):
+        raise AgentToolBindingError(f"{plain!r} is no function. Bind arguments to a function or a method.")
+    known = _interfaces.get(plain)
+    if known is None:
+        known = _interfaces[plain] = _derive(read_signature(plain), read_docstring(plain))
+    return known
+
+
+def _derive(signature: ToolSignature, documentation: Docstring) -> ToolInterface:
+    inputs, outputs = ShapeReader(for_input=True), ShapeReader(for_input=False)
+    # Keyword-only parameters come last in a signature, so the order of properties is the order of a call.
+    shape = closed_object(
+        [_property(each, signature, inputs, documentation) for each in signature.parameters]
+    )
+    result = outputs.read(signature.returns, return_subject(signature.label))
+    _raise_all([*signature.problems, *inputs.problems, *outputs.problems])
+    sensitive = _input_sensitive_fields(signature)
+    return ToolInterface(
+        label=signature.label,
+        parameters=signature.parameters,
+        injected=signature.injected,
+        input_schema=inputs.definitions.with_json(shape.json),
+        output_schema=outputs.definitions.with_json(result.json),
+        core_schema=inputs.definitions.with_core(shape.core),
+        input_sensitive_fields=sensitive,
+        output_sensitive_fields=find_sensitive_fields(signature.returns),
+    )
+
+
+def _input_sensitive_fields(signature: ToolSignature) -> tuple[SensitiveFieldDescriptor, ...]:
+    found = [each for p in signature.parameters for each in find_sensitive_fields(p.annotation, (p.name,))]
+    _raise_all([_about_secret(signature, each) for each in found if isinstance(each.field, SecretField)])
+    return tuple(found)
+
+
+def _about_secret(signature: ToolSignature, found: SensitiveFieldDescriptor) -> str:
+    secret = Rejection(
+        f"holds a secret in {'.'.join(found.path)!r}, which the model would have to write",
+        "Make the secret a parameter of its own.",
+    )
+    return secret.about(parameter_subject(signature.label, found.path[0]))
+
+
+def _raise_all(problems: Sequence[str]) -> None:
+    if problems:
+        raise AgentDefinitionError("\n".join(problems))
+
+
+def _property(
+    parameter: ToolParameter, signature: ToolSignature, reader: ShapeReader, documentation: Docstring
+) -> Property:
+    subject = parameter_subject(signature.label, parameter.name)
+    shape = reader.read(parameter.annotation, subject)
+    about = documentation.parameters.get(parameter.name)
+    if about and "description" not in shape.json:
+        shape = described(shape, description=about)
+    match parameter.default:
+        case KnownDefault(None) if not allows_null(shape.json):
+            wrong = Rejection(
+                f"has the default None, which its type {spelling(parameter.annotation)} does not allow",
+                f"Write {spelling(parameter.annotation)} | None.",
+            )
+            reader.problems.append(wrong.about(subject))
+        case KnownDefault(value):
+            core: CoreSchema = {"type": "default", "schema": shape.core, "default": value}
+            shape = Shape(with_default(shape, parameter.default).json, core)
+        case _:
+            pass
+    return Property(parameter.name, shape, isinstance(parameter.default, NoDefault))

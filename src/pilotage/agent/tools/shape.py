@@ -1,0 +1,143 @@
+"""The shape of a type: what the model is shown and what its arguments are validated by.
+
+Both halves are made together, so that the schema never promises what validation refuses. A core schema is
+what pydantic-core compiles into a validator; it is plain data, so nothing of pydantic is imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TypeAlias, cast
+from uuid import UUID
+
+from pilotage.agent.tools.annotations import AnyJson
+from pilotage.jsonvalue import JsonValue
+
+JsonSchema: TypeAlias = dict[str, JsonValue]
+CoreSchema: TypeAlias = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A type as JSON schema and as core schema."""
+
+    json: JsonSchema
+    core: CoreSchema
+
+
+def allows_null(schema: JsonSchema) -> bool:
+    """Whether None fits; a schema that says nothing about its type, or refers elsewhere, may allow it."""
+    if "anyOf" in schema:
+        return any(
+            allows_null(cast(JsonSchema, member)) for member in cast("list[JsonValue]", schema["anyOf"])
+        )
+    if "enum" in schema:
+        return None in cast("list[JsonValue]", schema["enum"])
+    return schema.get("type", "null") == "null"
+
+
+ANYTHING = Shape({}, {"type": "any"})
+
+# Numbers that JSON cannot write are refused, so that every accepted value can be recorded.
+SCALARS: dict[object, Shape] = {
+    str: Shape({"type": "string"}, {"type": "str"}),
+    int: Shape({"type": "integer"}, {"type": "int"}),
+    float: Shape({"type": "number"}, {"type": "float", "allow_inf_nan": False}),
+    bool: Shape({"type": "boolean"}, {"type": "bool"}),
+    type(None): Shape({"type": "null"}, {"type": "none"}),
+    datetime: Shape({"type": "string", "format": "date-time"}, {"type": "datetime"}),
+    date: Shape({"type": "string", "format": "date"}, {"type": "date"}),
+    time: Shape({"type": "string", "format": "time"}, {"type": "time"}),
+    timedelta: Shape({"type": "number", "description": "Seconds."}, {"type": "timedelta"}),
+    UUID: Shape({"type": "string", "format": "uuid"}, {"type": "uuid"}),
+    # As text, because a JSON number may have lost the last cent before anyone could look at it.
+    Decimal: Shape({"type": "string", "format": "decimal"}, {"type": "decimal"}),
+    AnyJson: ANYTHING,
+}
+
+
+def array(item: Shape) -> Shape:
+    core: CoreSchema = {"type": "list", "items_schema": item.core}
+    return Shape({"type": "array", "items": item.json}, core)
+
+
+def unique_array(item: Shape, core_type: str) -> Shape:
+    core: CoreSchema = {"type": core_type, "items_schema": item.core}
+    return Shape({"type": "array", "items": item.json, "uniqueItems": True}, core)
+
+
+def tuple_of_any_length(item: Shape) -> Shape:
+    core: CoreSchema = {"type": "tuple", "items_schema": [item.core], "variadic_item_index": 0}
+    return Shape({"type": "array", "items": item.json}, core)
+
+
+def fixed_tuple(items: Sequence[Shape]) -> Shape:
+    count = len(items)
+    json: JsonSchema = {
+        "type": "array",
+        "prefixItems": [item.json for item in items],
+        "minItems": count,
+        "maxItems": count,
+    }
+    return Shape(json, {"type": "tuple", "items_schema": [item.core for item in items]})
+
+
+def mapping(value: Shape) -> Shape:
+    core: CoreSchema = {"type": "dict", "keys_schema": {"type": "str"}, "values_schema": value.core}
+    return Shape({"type": "object", "additionalProperties": value.json}, core)
+
+
+# Marks the name of a union's member in the place of an error, where field names stand as well.
+UNION_MEMBER = "\N{INVISIBLE SEPARATOR}"
+
+
+def union(members: Sequence[tuple[str, Shape]]) -> Shape:
+    """Any one of the members, each with the name it goes by in error messages."""
+    json: JsonSchema = {"anyOf": [shape.json for _, shape in members]}
+    choices = [(shape.core, UNION_MEMBER + name) for name, shape in members if shape.core["type"] != "none"]
+    core: CoreSchema = {"type": "union", "choices": choices} if len(choices) > 1 else choices[0][0]
+    is_nullable = len(choices) < len(members)
+    return Shape(json, {"type": "nullable", "schema": core} if is_nullable else core)
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One member of an object; `shape` already describes it, default included."""
+
+    name: str
+    shape: Shape
+    is_required: bool
+
+
+def described(shape: Shape, **facts: JsonValue) -> Shape:
+    """The same shape with more said about it in the schema."""
+    return Shape({**shape.json, **facts}, shape.core)
+
+
+def closed_object(properties: Sequence[Property]) -> Shape:
+    """An object of exactly these members."""
+    json: JsonSchema = {
+        "type": "object",
+        "properties": {member.name: member.shape.json for member in properties},
+        "additionalProperties": False,
+    }
+    required = [member.name for member in properties if member.is_required]
+    if required:
+        json["required"] = required
+    fields: dict[str, object] = {
+        member.name: {
+            "type": "typed-dict-field",
+            "schema": member.shape.core,
+            "required": member.is_required,
+        }
+        for member in properties
+    }
+    return Shape(json, {"type": "typed-dict", "fields": fields, "extra_behavior": "forbid"})
+
+
+def reference(name: str) -> Shape:
+    """A type defined elsewhere in the same schema."""
+    return Shape({"$ref": f"#/$defs/{name}"}, {"type": "definition-ref", "schema_ref": name})

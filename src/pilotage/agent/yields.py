@@ -1,0 +1,200 @@
+"""The public stream of an agent: eight payloads, each of which is its own yield.
+
+`yield Token("Hello")` is enough: a payload knows its kind, so it *is* an `AgentYield`. Wrapping one by hand,
+`AgentYield(AgentYieldKind.TOKEN, Token("Hello"))`, gives an item with the same `kind` and `payload`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import FrozenInstanceError, dataclass, field
+from enum import StrEnum
+from typing import Any, Generic, Never, Protocol, TypeAlias, TypeVar, cast
+
+from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.signals import ApprovalDecision
+from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject, JsonValue, empty_object, to_json_value
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class AgentYieldKind(StrEnum):
+    """The kinds of item in an agent's stream; the set is closed."""
+
+    TOKEN = "token"  # noqa: S105 - a piece of text, not a credential
+    PROGRESS = "progress"
+    TOOL = "tool"
+    EVIDENCE = "evidence"
+    APPROVAL = "approval"
+    FINAL = "final"
+    ERROR = "error"
+    CANCEL = "cancel"
+
+
+class AgentYield(Generic[T_co]):
+    """One item of the stream; `T` is the type of the output that `Final` carries. Immutable."""
+
+    __match_args__ = ("kind", "payload")
+
+    def __init__(self, kind: AgentYieldKind, payload: AgentYieldPayload[T_co]) -> None:
+        expected = _PAYLOADS.get(kind)
+        if expected is None or not isinstance(payload, expected):
+            wanted = f"a {expected.__name__}" if expected else "a kind of AgentYieldKind"
+            raise AgentDefinitionError(
+                f"AgentYield of kind {str(kind)!r} got {type(payload).__name__} as payload. Give it {wanted}."
+            )
+        self.__dict__["_payload"] = payload
+
+    @property
+    def kind(self) -> AgentYieldKind:
+        """Which of the eight kinds this item is."""
+        return _KINDS[type(self.payload)]
+
+    @property
+    def payload(self) -> AgentYieldPayload[T_co]:
+        """The payload; a payload is its own."""
+        return cast("AgentYieldPayload[T_co]", self.__dict__.get("_payload", self))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AgentYield):
+            return NotImplemented
+        return bool(self.payload == cast(AgentYield[object], other).payload)
+
+    def __hash__(self) -> int:
+        return hash(self.payload)
+
+    def __repr__(self) -> str:
+        return f"AgentYield(kind={self.kind!r}, payload={self.payload!r})"
+
+    def __setattr__(self, name: str, value: object) -> Never:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> Never:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+@dataclass(frozen=True)
+class Token(AgentYield[Never]):
+    """A piece of text as the model produces it."""
+
+    text: str
+    metadata: JsonObject = field(default_factory=empty_object)
+
+
+@dataclass(frozen=True)
+class Progress(AgentYield[Never]):
+    """What the agent is doing, in words for a person."""
+
+    message: str
+    current_step: str | None = None
+    metadata: JsonObject = field(default_factory=empty_object)
+
+
+@dataclass(frozen=True)
+class Tool(AgentYield[Never]):
+    """A tool call and, once it is there, its result."""
+
+    name: str
+    call_id: str | None = None
+    arguments: JsonObject = field(default_factory=empty_object)
+    result: JsonValue = None
+    metadata: JsonObject = field(default_factory=empty_object)
+
+
+@dataclass(frozen=True)
+class Evidence(AgentYield[Never]):
+    """Something the agent stands on: recorded evidence, or any value that has a JSON form."""
+
+    evidence: AgentEvidence | JsonValue
+    metadata: JsonObject = field(default_factory=empty_object)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.evidence, AgentEvidence):
+            return
+        try:
+            object.__setattr__(self, "evidence", to_json_value(self.evidence))
+        except TypeError as error:
+            raise AgentDefinitionError(f"Evidence.evidence cannot be recorded: {error}.") from error
+
+
+class _ApprovalQuestion(Protocol):
+    """What the stream shows of an approval request."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def prompt(self) -> str: ...
+    @property
+    def allowed_decisions(self) -> tuple[ApprovalDecision, ...]: ...
+    def to_metadata(self) -> JsonObject: ...
+
+
+@dataclass(frozen=True)
+class Approval(AgentYield[Never]):
+    """A question to a person; the run waits for one of the allowed decisions."""
+
+    id: str
+    prompt: str
+    allowed_decisions: tuple[ApprovalDecision, ...] = tuple(ApprovalDecision)
+    metadata: JsonObject = field(default_factory=empty_object)
+
+    @classmethod
+    def from_request(cls, request: _ApprovalQuestion) -> Approval:
+        """The question an approval request asks."""
+        return cls(request.id, request.prompt, request.allowed_decisions, request.to_metadata())
+
+
+@dataclass(frozen=True)
+class Error(AgentYield[Never]):
+    """What went wrong, and whether trying again may help."""
+
+    code: str
+    message: str
+    retryable: bool = False
+    metadata: JsonObject = field(default_factory=empty_object)
+
+
+@dataclass(frozen=True)
+class Cancel(AgentYield[Never]):
+    """The run was cancelled, by whom and why."""
+
+    reason: str | None = None
+    requested_by: str | None = None
+    metadata: JsonObject = field(default_factory=empty_object)
+
+
+@dataclass(frozen=True)
+class Final(AgentYield[T_co]):
+    """The agent's answer; nothing follows it."""
+
+    output: T_co
+    metadata: JsonObject = field(default_factory=empty_object)
+
+
+TextDelta = Token
+Message = Progress
+AgentYieldPayload: TypeAlias = Token | Progress | Tool | Evidence | Approval | Error | Cancel | Final[T_co]
+
+_PAYLOADS: Mapping[AgentYieldKind, type[AgentYieldPayload[Any]]] = {
+    AgentYieldKind.TOKEN: Token,
+    AgentYieldKind.PROGRESS: Progress,
+    AgentYieldKind.TOOL: Tool,
+    AgentYieldKind.EVIDENCE: Evidence,
+    AgentYieldKind.APPROVAL: Approval,
+    AgentYieldKind.ERROR: Error,
+    AgentYieldKind.CANCEL: Cancel,
+    AgentYieldKind.FINAL: Final,
+}
+_KINDS: Mapping[type[AgentYield[Any]], AgentYieldKind] = {
+    payload: kind for kind, payload in _PAYLOADS.items()
+}
+
+
+class AgentYieldJsonEncoder:
+    """Turns items of the stream into JSON objects: `{"kind": ..., "payload": {...}}`."""
+
+    @staticmethod
+    def encode(item: AgentYield[object]) -> JsonObject:
+        """The JSON form of an item; the output of `Final` by its own JSON form."""
+        return {"kind": item.kind.value, "payload": to_json_value(item.payload)}

@@ -1,0 +1,221 @@
+"""The words: what is wrong with a graph, said with the path, the near misses and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from inspect import isabstract
+from typing import assert_never
+
+from pilotage.container.dependency import Dependency
+from pilotage.container.faults import (
+    Cycle,
+    DuplicateName,
+    EndlessCleanup,
+    Fault,
+    Misbound,
+    NotEager,
+    Undecided,
+    Unprovided,
+    Unreadable,
+    WidenedScope,
+    find_faults,
+)
+from pilotage.container.graph import Graph
+from pilotage.container.names import enumerate_names, type_name
+from pilotage.container.nearmiss import near_misses
+from pilotage.container.node import Ambiguous, Node
+from pilotage.container.pod import Scope
+from pilotage.container.processing import IPostProcessor
+from pilotage.container.provision import provision_of
+from pilotage.container.signature import is_factory
+from pilotage.container.typematch import is_plain, is_protocol, missing_members
+from pilotage.errors import PodDefinitionError, Problem
+
+
+def check(graph: Graph) -> list[Problem]:
+    """All that keeps the application from starting: the graph's problems, then the post-processors'."""
+    problems = [explain(fault, graph) for fault in find_faults(graph)]
+    for node in graph.providers(IPostProcessor):
+        problems.extend(node.pod.type_.check(graph))
+    return problems
+
+
+def explain(fault: Fault, graph: Graph) -> Problem:
+    """A fault in words."""
+    match fault:
+        case Unreadable(node, error):
+            return _unreadable(node, error, graph)
+        case DuplicateName(name, nodes):
+            return _duplicate_name(name, nodes)
+        case Misbound(type_, node):
+            return _misbound(type_, node)
+        case Unprovided(dependency, nodes):
+            return _unprovided(dependency, nodes, graph)
+        case Undecided(dependency, nodes, candidates):
+            return _undecided(dependency, nodes, candidates, graph)
+        case Cycle(nodes):
+            return _cycle(nodes)
+        case WidenedScope(path):
+            return _widened_scope(path)
+        case NotEager(node, why):
+            return Problem(
+                "not_eager",
+                f"{node.label} is {why}, so it must be a singleton made at start.",
+                _fix_life(node),
+            )
+        case EndlessCleanup(node):
+            return Problem(
+                "endless_cleanup",
+                f"{node.label} is a prototype with a cleanup, and nothing ends that could run it.",
+                "Make it a singleton or a context pod, or return the pod instead of yielding it.",
+            )
+        case _:
+            assert_never(fault)
+
+
+def how_to_provide(type_: object, graph: Graph, name: str | None = None) -> str:
+    """The way out when nothing provides a type: install, add or bind; then what nearly fits."""
+    misses = near_misses(type_, graph, name)
+    hint = f" Near miss: {', '.join(misses)}." if misses else ""
+    return f"{_remedy(type_, graph, name)}{hint}"
+
+
+def how_to_choose(type_: object, candidates: Sequence[Node]) -> str:
+    """The way out when several pods provide a type."""
+    first, wanted = candidates[0], type_name(type_)
+    return (
+        f"Mark one with primary=True, bind one: app.bind({wanted}, {first.label}), "
+        f'or ask for one by name: Annotated[{wanted}, Qualifier("{first.name}")].'
+    )
+
+
+def not_found(type_: object, name: str | None, graph: Graph) -> str:
+    """What to tell somebody who asked the container for a type it does not hold."""
+    wanted = type_name(type_)
+    called = f" called {name!r}" if name is not None else ""
+    found = graph.choose(type_, name)
+    if isinstance(found, Ambiguous):
+        candidates = found.candidates
+        return (
+            f"{len(candidates)} pods provide {wanted}{called}: {_labels(candidates)}. "
+            f'Ask for one by name: get({wanted}, "{candidates[0].name}"), or for all: get_all({wanted}).'
+        )
+    return f"Nothing provides {wanted}{called}. {how_to_provide(type_, graph, name)}"
+
+
+def _remedy(type_: object, graph: Graph, name: str | None) -> str:
+    wanted, provision = type_name(type_), provision_of(type_)
+    if provision is not None and not graph.contains(type_):
+        return f'Install the provider: pip install "{provision.requirement}".'
+    if name is not None:
+        return f'Give the pod that name: @Pod(name="{name}").'
+    if isinstance(type_, type) and not isabstract(type_) and not is_protocol(type_):
+        return f"Add it: app.add({wanted}), or decorate it with @Pod and scan {type_.__module__}."
+    return f"Add a class that implements it (@Pod), or bind one: app.bind({wanted}, ...)."
+
+
+def _unreadable(node: Node, error: PodDefinitionError, graph: Graph) -> Problem:
+    """The error says `where: what. remedy.`; the way to it is added in front."""
+    where, _, words = str(error).partition(": ")
+    summary, _, remedy = words.partition(". ")
+    path = (*_path(node, graph)[:-1], where)
+    return Problem("unreadable_hint", f"{summary}.", remedy, path=path, detail=error)
+
+
+def _unprovided(dependency: Dependency, nodes: Sequence[Node], graph: Graph) -> Problem:
+    wanted, path = type_name(dependency.type_), _path(nodes[0], graph)
+    if is_plain(dependency.type_):
+        return Problem(
+            "missing",
+            f"nothing provides {wanted} for parameter {dependency.parameter!r}.",
+            "Give the parameter a default, take a @Configuration class that holds the value, "
+            f"or make {nodes[0].label} in a @Pod factory function.",
+            path=path,
+        )
+    called = f" called {dependency.qualifier!r}" if dependency.qualifier is not None else ""
+    provision = provision_of(dependency.type_)
+    problem = Problem(
+        "missing",
+        f"nothing provides {wanted}{called}{_also(nodes)}.",
+        how_to_provide(dependency.type_, graph, dependency.qualifier),
+        path=(*path, wanted),
+        detail=dependency.type_,
+    )
+    return problem if provision is None else replace(problem, family=provision.family)
+
+
+def _undecided(
+    dependency: Dependency, nodes: Sequence[Node], candidates: Sequence[Node], graph: Graph
+) -> Problem:
+    wanted = type_name(dependency.type_)
+    return Problem(
+        "ambiguous",
+        f"{len(candidates)} pods provide {wanted}: {_labels(candidates)}{_also(nodes)}.",
+        how_to_choose(dependency.type_, candidates),
+        path=(*_path(nodes[0], graph), wanted),
+    )
+
+
+def _cycle(nodes: Sequence[Node]) -> Problem:
+    return Problem(
+        "cycle",
+        f"{nodes[0].label} needs itself." if len(nodes) == 1 else "these pods need each other.",
+        "Move what they share into a pod of its own, "
+        "or let one of them take Application and get the other when it is needed.",
+        path=tuple(node.label for node in (*nodes, nodes[0])),
+    )
+
+
+def _widened_scope(path: Sequence[Node]) -> Problem:
+    holder, held = path[0].label, path[-1].label
+    return Problem(
+        "widened_scope",
+        f"{holder} lives as long as the application and would keep {held} beyond its context.",
+        f"Make {holder} a context pod (scope=Scope.CONTEXT), "
+        f"or take Application in it and call get({held}) inside the context.",
+        path=tuple(node.label for node in path),
+    )
+
+
+def _duplicate_name(name: str, nodes: Sequence[Node]) -> Problem:
+    places = [f"{node.label} ({_module(node)})" for node in nodes]
+    return Problem(
+        "duplicate_name",
+        f"{len(nodes)} pods are called {name!r}: {enumerate_names(places)}.",
+        f'Give one of them another name: @Pod(name="other_{name}").',
+    )
+
+
+def _misbound(type_: object, node: Node) -> Problem:
+    wanted = type_name(type_)
+    if is_protocol(type_):
+        lacking = enumerate_names(missing_members(node.pod.type_, type_))
+        remedy = f"Give {node.label} what it lacks ({lacking}), or bind another class."
+    elif is_factory(node.target):
+        remedy = f"Let {node.label} return {wanted}, or bind another factory."
+    else:
+        remedy = f"Let {node.label} derive from {wanted}, or bind another class."
+    return Problem("misbound", f"{wanted} is bound to {node.label}, which does not implement it.", remedy)
+
+
+def _fix_life(node: Node) -> str:
+    if node.pod.scope is Scope.SINGLETON:
+        return f"Remove lazy=True from {node.label}."
+    return f"Remove scope=Scope.{node.pod.scope.name} from {node.label}."
+
+
+def _also(nodes: Sequence[Node]) -> str:
+    return f" (also needed by {enumerate_names([node.label for node in nodes[1:]])})" if nodes[1:] else ""
+
+
+def _path(node: Node, graph: Graph) -> tuple[str, ...]:
+    return tuple(step.label for step in graph.path_to(node))
+
+
+def _labels(nodes: Sequence[Node]) -> str:
+    return enumerate_names([node.label for node in nodes])
+
+
+def _module(node: Node) -> str:
+    return getattr(node.target, "__module__", type(node.target).__module__)

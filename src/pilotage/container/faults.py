@@ -1,0 +1,215 @@
+"""What can be wrong with a dependency graph, as values, and the check that finds it all. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pilotage.container.dependency import Dependency
+from pilotage.container.graph import Graph
+from pilotage.container.lifecycle import ILifecycle
+from pilotage.container.node import Ambiguous, Missing, Node
+from pilotage.container.pod import Scope
+from pilotage.container.processing import IPostProcessor
+from pilotage.container.signature import Making
+from pilotage.container.typematch import is_plain, is_protocol, missing_members, provided_types
+from pilotage.errors import PodDefinitionError
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A type hint cannot be resolved or injected."""
+
+    node: Node
+    error: PodDefinitionError
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateName:
+    """Several pods have one name."""
+
+    name: str
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Misbound:
+    """A type is bound to a pod that does not provide it."""
+
+    type_: object
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Unprovided:
+    """Nothing provides what these pods need; the first of them stands for all."""
+
+    dependency: Dependency
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """Several pods provide what these pods need; the first of them stands for all."""
+
+    dependency: Dependency
+    nodes: tuple[Node, ...]
+    candidates: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """Each of the nodes needs the next, and the last the first."""
+
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WidenedScope:
+    """A singleton, the first node, holds a pod of a context, the last node."""
+
+    path: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NotEager:
+    """A pod that must be a singleton made at start is not; `why` is what makes it so."""
+
+    node: Node
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndlessCleanup:
+    """A prototype has a cleanup, but nothing ends with which it could run."""
+
+    node: Node
+
+
+Fault = (
+    Unreadable
+    | DuplicateName
+    | Misbound
+    | Unprovided
+    | Undecided
+    | Cycle
+    | WidenedScope
+    | NotEager
+    | EndlessCleanup
+)
+
+
+def find_faults(graph: Graph) -> Iterator[Fault]:
+    """All faults of the graph: what cannot be read, then what cannot be resolved, then what cannot live."""
+    yield from (Unreadable(node, error) for node, error in graph.unreadable.items())
+    yield from _duplicate_names(graph)
+    yield from _misbound(graph)
+    yield from _unresolved(graph)
+    yield from _cycles(graph)
+    yield from _widened_scopes(graph)
+    yield from _impossible_lives(graph)
+
+
+def _duplicate_names(graph: Graph) -> Iterator[DuplicateName]:
+    by_name: defaultdict[str, list[Node]] = defaultdict(list)
+    for node in graph.nodes:
+        by_name[node.name].append(node)
+    return (DuplicateName(name, tuple(nodes)) for name, nodes in by_name.items() if len(nodes) > 1)
+
+
+def _misbound(graph: Graph) -> Iterator[Misbound]:
+    for type_, pod in graph.bindings.items():
+        node = next((node for node in graph.nodes if node.pod is pod), None)
+        if node is not None and not _provides(node, type_):
+            yield Misbound(type_, node)
+
+
+def _provides(node: Node, type_: object) -> bool:
+    if type_ in provided_types(node.pod.type_):
+        return True
+    return is_protocol(type_) and not missing_members(node.pod.type_, type_)
+
+
+def _unresolved(graph: Graph) -> Iterator[Unprovided | Undecided]:
+    found: dict[object, Unprovided | Undecided] = {}
+    for node in graph.nodes:
+        for edge in graph.edges(node):
+            wanted = edge.dependency
+            group = _group(node, wanted)
+            nodes = (*(found[group].nodes if group in found else ()), node)
+            if isinstance(edge.resolution, Missing):
+                found[group] = Unprovided(wanted, nodes)
+            elif isinstance(edge.resolution, Ambiguous):
+                found[group] = Undecided(wanted, nodes, edge.resolution.candidates)
+    return iter(found.values())
+
+
+def _group(node: Node, wanted: Dependency) -> object:
+    """A plain value means something else to everyone who needs it; a type means the same to all."""
+    if is_plain(wanted.type_):
+        return node, wanted.parameter
+    return wanted.type_, wanted.qualifier
+
+
+def _cycles(graph: Graph) -> Iterator[Cycle]:
+    """One cycle per knot: whoever breaks it sees the next."""
+    knotted = set(graph.nodes) - set(graph.build_order)
+    while knotted:
+        cycle = _walk_into_cycle(graph, knotted)
+        yield Cycle(cycle)
+        knotted -= {*cycle}
+        knotted = _still_knotted(graph, knotted)
+
+
+def _walk_into_cycle(graph: Graph, knotted: set[Node]) -> tuple[Node, ...]:
+    """Every knotted node needs a knotted node, so following them comes back to one seen before."""
+    node = min(knotted, key=lambda node: node.position)
+    trail: list[Node] = []
+    while node not in trail:
+        trail.append(node)
+        node = next(needed for needed in graph.dependencies(node) if needed in knotted)
+    cycle = trail[trail.index(node) :]
+    first = cycle.index(min(cycle, key=lambda node: node.position))
+    return (*cycle[first:], *cycle[:first])
+
+
+def _still_knotted(graph: Graph, nodes: set[Node]) -> set[Node]:
+    while free := {node for node in nodes if not nodes.intersection(graph.dependencies(node))}:
+        nodes -= free
+    return nodes
+
+
+def _widened_scopes(graph: Graph) -> Iterator[WidenedScope]:
+    for node in graph.nodes:
+        if node.pod.scope is Scope.SINGLETON:
+            yield from (WidenedScope(path) for path in _ways_to_contexts(graph, node))
+
+
+def _ways_to_contexts(graph: Graph, singleton: Node) -> Iterator[tuple[Node, ...]]:
+    """From a singleton through prototypes, which live as long as their holder, to pods of a context."""
+    paths: list[tuple[Node, ...]] = [(singleton,)]
+    seen = {singleton}
+    for path in paths:
+        for node in graph.dependencies(path[-1]):
+            if node in seen:
+                continue
+            seen.add(node)
+            if node.pod.scope is Scope.CONTEXT:
+                yield (*path, node)
+            elif node.pod.scope is Scope.PROTOTYPE:
+                paths.append((*path, node))
+
+
+def _impossible_lives(graph: Graph) -> Iterator[NotEager | EndlessCleanup]:
+    reasons = {
+        "a post-processor": graph.providers(IPostProcessor),
+        "started and stopped with the application (ILifecycle)": graph.providers(ILifecycle),
+        "made by an async factory": [node for node in graph.nodes if node.pod.making.is_async],
+    }
+    why_eager = {node: why for why, nodes in reasons.items() for node in nodes}
+    for node in graph.nodes:
+        if node in why_eager and not node.is_eager:
+            yield NotEager(node, why_eager[node])
+        elif node.pod.making is Making.YIELD and node.pod.scope is Scope.PROTOTYPE:
+            yield EndlessCleanup(node)

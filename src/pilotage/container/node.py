@@ -1,0 +1,95 @@
+"""The values a dependency graph is made of: nodes, and edges with how they were resolved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pilotage.container.dependency import Dependency
+from pilotage.container.names import target_name
+from pilotage.container.pod import Pod, Scope
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One registered pod; two nodes are equal only if they are the same."""
+
+    pod: Pod
+    position: int
+
+    @property
+    def target(self) -> Any:
+        """The class, factory or instance that was registered."""
+        return self.pod.target
+
+    @property
+    def name(self) -> str:
+        """The pod's name, unique in a valid application."""
+        return self.pod.name
+
+    @property
+    def label(self) -> str:
+        """What messages and pictures call the pod: the name of its class or factory."""
+        return target_name(self.pod.target)
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Its place among equals: by `order`, then by registration."""
+        return self.pod.order, self.position
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether it is made at start, asked for or not."""
+        return self.pod.scope is Scope.SINGLETON and not self.pod.lazy
+
+
+@dataclass(frozen=True, slots=True)
+class One:
+    """Exactly one pod is injected."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """All pods of a type are injected as a collection, which may be empty."""
+
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Nothing provides it and nothing has to: the default is used, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Nothing provides it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ambiguous:
+    """Several pods provide it and nothing says which one to take."""
+
+    candidates: tuple[Node, ...]
+
+
+Resolution = One | Many | LeftOut | Missing | Ambiguous
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A dependency and the pods it leads to."""
+
+    dependency: Dependency
+    resolution: Resolution
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        match self.resolution:
+            case One(node):
+                return (node,)
+            case Many(nodes):
+                return nodes
+            case _:
+                return ()

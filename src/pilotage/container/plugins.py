@@ -1,0 +1,150 @@
+"""Plugins and contributions: what installed packages add to an application, found by entry points.
+
+A plugin is an entry point of the group `pilotage.plugins`; its function is called with the application.
+A contribution is what one plugin (the provider) adds to another (the feature): an entry point of the group
+`pilotage.contributions.<feature>` with the provider's name. It is loaded only if both plugins are active.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import cast
+
+from pilotage.container.names import enumerate_names
+from pilotage.container.report import Skipped, StartupReport
+from pilotage.errors import PluginError
+
+PLUGINS = "pilotage.plugins"
+CONTRIBUTIONS = "pilotage.contributions."
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """An installed plugin or contribution, not imported yet."""
+
+    title: str
+    name: str
+    feature: str
+    entry: EntryPoint
+
+    def load(self, app: object) -> None:
+        """Import it and call it with the application."""
+        try:
+            initialize = cast("Callable[[object], object]", self.entry.load())
+            initialize(app)
+        except Exception as error:
+            raise PluginError(
+                f"The {self.title} ({self.entry.value}) failed: {type(error).__name__}: {error}. "
+                f'Fix or upgrade it, or leave it out: load_plugins(exclude=["{self.name}"]).'
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is to be loaded, in order, and why the rest is not."""
+
+    chosen: tuple[Extension, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def load_plugins(
+    app: object, report: StartupReport, include: Collection[str] | None, exclude: Collection[str]
+) -> None:
+    """Load the active plugins, then the contributions between them; what is loaded already is left alone."""
+    with report.phase("plugins"):
+        plugins = installed_plugins()
+        selected = select_plugins(plugins, include, exclude)
+        _load(selected.chosen, app, report)
+    active = {plugin.name for plugin in plugins if plugin.title in report.loaded}
+    with report.phase("contributions"):
+        contributions = select_contributions(installed_contributions(), active)
+        _load(contributions.chosen, app, report)
+    report.skipped = [s for s in (*selected.skipped, *contributions.skipped) if s.name not in report.loaded]
+
+
+def installed_plugins() -> list[Extension]:
+    """All installed plugins by name."""
+    return _unique(Extension(f"plugin {e.name!r}", e.name, e.name, e) for e in entry_points(group=PLUGINS))
+
+
+def installed_contributions() -> list[Extension]:
+    """All installed contributions by feature, then by provider."""
+    groups = sorted(group for group in entry_points().groups if group.startswith(CONTRIBUTIONS))
+    return [contribution for group in groups for contribution in _contributions_to(group)]
+
+
+def select_plugins(
+    installed: Sequence[Extension], include: Collection[str] | None, exclude: Collection[str]
+) -> Selection:
+    """Decide which plugins are active; to name one that is not installed is a mistake."""
+    _refuse_unknown("include", include or (), installed)
+    _refuse_unknown("exclude", exclude, installed)
+
+    def why_not(plugin: Extension) -> str | None:
+        if plugin.name in exclude:
+            return "excluded"
+        return "not included" if include is not None and plugin.name not in include else None
+
+    return _select(installed, why_not)
+
+
+def select_contributions(installed: Sequence[Extension], active: Collection[str]) -> Selection:
+    """Decide which contributions are loaded: those whose feature and provider are both active."""
+
+    def why_not(contribution: Extension) -> str | None:
+        absent = [repr(n) for n in (contribution.feature, contribution.name) if n not in active]
+        if not absent:
+            return None
+        return f"{'plugins' if absent[1:] else 'plugin'} {enumerate_names(absent)} not active"
+
+    return _select(installed, why_not)
+
+
+def _select(installed: Sequence[Extension], why_not: Callable[[Extension], str | None]) -> Selection:
+    reasons = [(extension, why_not(extension)) for extension in installed]
+    return Selection(
+        chosen=tuple(extension for extension, reason in reasons if reason is None),
+        skipped=tuple(
+            Skipped(extension.title, reason) for extension, reason in reasons if reason is not None
+        ),
+    )
+
+
+def _load(extensions: Iterable[Extension], app: object, report: StartupReport) -> None:
+    for extension in extensions:
+        if extension.title not in report.loaded:
+            extension.load(app)
+            report.loaded.append(extension.title)
+
+
+def _contributions_to(group: str) -> list[Extension]:
+    feature = group.removeprefix(CONTRIBUTIONS)
+    return _unique(
+        Extension(f"contribution of {e.name!r} to {feature!r}", e.name, feature, e)
+        for e in entry_points(group=group)
+    )
+
+
+def _unique(extensions: Iterable[Extension]) -> list[Extension]:
+    """Sorted by name; a package that is found twice counts once, two packages of one name clash."""
+    found: dict[str, Extension] = {}
+    for extension in sorted(extensions, key=lambda extension: (extension.name, extension.entry.value)):
+        first = found.setdefault(extension.name, extension)
+        if first.entry.value != extension.entry.value:
+            raise PluginError(
+                f"The {extension.title} is installed twice: {first.entry.value} and {extension.entry.value}. "
+                "Uninstall one of the packages."
+            )
+    return list(found.values())
+
+
+def _refuse_unknown(option: str, names: Collection[str], installed: Sequence[Extension]) -> None:
+    known = [plugin.name for plugin in installed]
+    for name in names:
+        if name not in known:
+            raise PluginError(
+                f"load_plugins({option}=...): no plugin {name!r} is installed. "
+                f"Installed are: {', '.join(known) or 'none'}."
+            )

@@ -1,0 +1,177 @@
+"""`@Pod`: marks a class or a factory function as something the container makes and injects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from inspect import isabstract
+from typing import Any, ClassVar, Self, TypeVar, cast, overload
+
+from pilotage.container.dependency import Dependency, read_dependencies
+from pilotage.container.hints import provided_type
+from pilotage.container.names import enumerate_names, snake_case, target_name
+from pilotage.container.signature import (
+    Making,
+    is_factory,
+    making_of,
+    read_parameters,
+    require_return_type,
+)
+from pilotage.container.typematch import is_protocol
+from pilotage.errors import PodDefinitionError
+
+_ATTRIBUTE = "__pilotage_pod__"
+
+PodT = TypeVar("PodT")
+TargetT = TypeVar("TargetT", bound=Callable[..., Any])
+
+
+class Scope(StrEnum):
+    """How long a pod lives: as long as the application, for one injection, or as long as a context."""
+
+    SINGLETON = "singleton"
+    PROTOTYPE = "prototype"
+    CONTEXT = "context"
+
+
+class Stereotype(type):
+    """The type of `Pod` and of every stereotype: lets them decorate with and without parentheses."""
+
+    @overload
+    def __call__(cls, target: TargetT, /) -> TargetT: ...
+    @overload
+    def __call__(cls: type[PodT], **fields: Any) -> PodT: ...
+    def __call__(cls, *targets: Any, **fields: Any) -> Any:
+        annotation = super().__call__(**fields)
+        return annotation(*targets) if targets else annotation
+
+
+@dataclass(kw_only=True, eq=False)
+class Pod(metaclass=Stereotype):
+    """Marks a class or factory function as a pod; returns it unchanged.
+
+    A stereotype is a dataclass that derives from `Pod`, usually with fields of its own. It hooks into the
+    decoration by overriding `define`, and may bring post-processors that give it its meaning.
+
+    `name`       what qualifiers and `dict[str, T]` call the pod; by default the target's name in snake case
+    `scope`      how long the pod lives
+    `primary`    whether the pod is preferred where several provide the same type
+    `lazy`       whether a singleton is made when it is first asked for instead of at start
+    `order`      its place among pods that do not depend on each other, and in collections; low comes first
+    """
+
+    target: Any = field(default=None, kw_only=False, repr=False)
+    name: str = ""
+    scope: Scope = Scope.SINGLETON
+    primary: bool = False
+    lazy: bool = False
+    order: int = 0
+    making: Making = field(default=Making.CALL, init=False, repr=False)
+
+    post_processors: ClassVar[tuple[type, ...]] = ()
+    """The `IPostProcessor` classes that are registered along with the first pod of the stereotype."""
+
+    def __call__(self, target: TargetT) -> TargetT:
+        """Mark the target; the annotation itself stays as it is and may mark others."""
+        if _ATTRIBUTE in getattr(target, "__dict__", {}):
+            marks = f"@{type(Pod.get(target)).__name__} and @{type(self).__name__}"
+            raise PodDefinitionError(f"{target_name(target)} is decorated twice: {marks}. Keep one of them.")
+        setattr(target, _ATTRIBUTE, self.applied_to(target))
+        return target
+
+    def applied_to(self, target: object) -> Self:
+        """The definition of the target as a pod, without marking it."""
+        pod = copy(self)
+        pod.target = target
+        _refuse_wrong_target(f"@{type(self).__name__}", target)
+        _refuse_wrong_options(pod)
+        pod.scope = Scope(self.scope)
+        pod.name = self.name or snake_case(target_name(target))
+        pod.making = making_of(target)
+        read_parameters(target)
+        pod.define()
+        return pod
+
+    def define(self) -> None:
+        """Check and complete the definition; `target` and `name` are set, type hints may not resolve yet."""
+
+    @cached_property
+    def type_(self) -> Any:
+        """The type the pod provides: the class, or what the factory returns or yields."""
+        target: object = self.target
+        return type(target) if self.making is Making.GIVEN else provided_type(target)
+
+    @cached_property
+    def dependencies(self) -> Mapping[str, Dependency]:
+        """What the pod needs, by parameter; `PodDefinitionError` if a type hint cannot be resolved."""
+        return {} if self.making is Making.GIVEN else read_dependencies(self.target)
+
+    @classmethod
+    def get(cls, target: object) -> Self:
+        """The annotation of the target itself; a base class's annotation does not count."""
+        annotation = cls.get_or_none(target)
+        if annotation is None:
+            name = cls.__name__
+            raise PodDefinitionError(
+                f"{target_name(target)} is not decorated with @{name}. Write @{name} above it."
+            )
+        return annotation
+
+    @classmethod
+    def get_or_none(cls, target: object) -> Self | None:
+        """The annotation of the target itself if it is of this stereotype."""
+        annotation: object = getattr(target, "__dict__", {}).get(_ATTRIBUTE)
+        if not isinstance(annotation, cls):
+            return None
+        if annotation.target is not target:
+            mark = f"@{type(annotation).__name__}"
+            raise PodDefinitionError(
+                f"{target_name(target)}: a decorator above {mark} replaced the class, "
+                f"as @dataclass(slots=True) does. Write {mark} above that decorator."
+            )
+        return annotation
+
+    @classmethod
+    def exists(cls, target: object) -> bool:
+        """Whether the target itself carries an annotation of this stereotype."""
+        return cls.get_or_none(target) is not None
+
+
+def given(instance: object, name: str) -> Pod:
+    """The definition of an instance that somebody else has made."""
+    pod = Pod(name=name)
+    pod.target, pod.making = instance, Making.GIVEN
+    return pod
+
+
+def _refuse_wrong_target(mark: str, target: object) -> None:
+    if is_factory(target):
+        require_return_type(target)
+    elif not isinstance(target, type):
+        raise PodDefinitionError(
+            f"{mark} decorates a class or a function, not {target!r}. Options are keywords: {mark}(name=...)."
+        )
+    elif is_protocol(target) or isabstract(target):
+        abstract = enumerate_names(sorted(cast("Iterable[str]", getattr(target, "__abstractmethods__", ()))))
+        what = "a Protocol" if is_protocol(target) else f"abstract ({abstract})"
+        raise PodDefinitionError(
+            f"{target.__name__} is {what} and cannot be made. "
+            f"Write {mark} above the class that implements it."
+        )
+
+
+def _refuse_wrong_options(pod: Pod) -> None:
+    owner = target_name(pod.target)
+    if pod.scope not in set(Scope):
+        scopes = enumerate_names([f"Scope.{scope.name}" for scope in Scope], "or")
+        raise PodDefinitionError(f"{owner}: there is no scope {pod.scope!r}. Use {scopes}.")
+    if pod.name and not pod.name.strip():
+        raise PodDefinitionError(f"{owner}: the name is blank. Give a visible name, or leave it out.")
+    if pod.lazy and pod.scope != Scope.SINGLETON:
+        raise PodDefinitionError(
+            f"{owner}: lazy=True means nothing in the scope {pod.scope}, "
+            "whose pods are made when they are asked for. Leave it out."
+        )

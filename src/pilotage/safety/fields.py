@@ -1,0 +1,221 @@
+"""Markers for `typing.Annotated` that say which values are sensitive or secret.
+
+`Annotated[str, SensitiveField(PII.EMAIL)]` is a value some readers may see, masked or not;
+`Annotated[str, SecretField()]` is one that nobody sees. `SensitiveFieldDescriptor` says where in a
+JSON value such a field lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar, TypeAlias, cast
+
+from pilotage.checks import reject_blank
+from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.safety.masking import REDACTED_VALUE, MaskingKey, MaskingPolicy, mask_text
+
+SECRET_VALUE = "[SECRET]"  # noqa: S105 - shown in the place of a secret
+ANY_DEPTH = "**"
+"""A path segment that stands for any number of levels; recursive types need it."""
+
+
+class DataSensitivity(StrEnum):
+    """How far a value may travel."""
+
+    PUBLIC = "public"
+    INTERNAL = "internal"
+    CONFIDENTIAL = "confidential"
+    PII = "pii"
+    SECRET = "secret"  # noqa: S105 - a level, not a password
+
+
+class PII(StrEnum):
+    """Kinds of personal data."""
+
+    NAME = "name"
+    EMAIL = "email"
+    PHONE = "phone"
+    ADDRESS = "address"
+    ACCOUNT_ID = "account_id"
+    IDENTIFIER = "identifier"
+    LOCATION = "location"
+
+
+class RedactionPolicy(StrEnum):
+    """What becomes of a value that may not be shown: masked, or dropped; a reference is masked."""
+
+    REDACT = "redact"
+    DROP = "drop"
+    REFERENCE_ONLY = "reference_only"
+
+
+_PII_BY_NAME = {category.value: category for category in PII}
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialRef:
+    """Names a credential without holding it."""
+
+    id: str
+    provider: str | None = None
+
+    def __post_init__(self) -> None:
+        reject_blank(self, id=self.id, provider=self.provider)
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRef:
+    """Names a secret without holding it."""
+
+    id: str
+    credential: CredentialRef | None = None
+
+    def __post_init__(self) -> None:
+        reject_blank(self, id=self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class SensitiveField:
+    """Marks a value that is shown only where a policy allows it, and masked elsewhere."""
+
+    category: PII | DataSensitivity
+    masking: MaskingPolicy = MaskingPolicy.REDACT
+    redaction: RedactionPolicy = RedactionPolicy.REDACT
+    label: str | None = None
+    # Unions hash what `Annotated` carries; a dict has no hash.
+    metadata: JsonObject = field(default_factory=dict[str, JsonValue], hash=False)
+
+    placeholder: ClassVar[str] = REDACTED_VALUE
+
+    def __post_init__(self) -> None:
+        reject_blank(self, label=self.label)
+
+    @property
+    def sensitivity(self) -> DataSensitivity:
+        return DataSensitivity.PII if isinstance(self.category, PII) else self.category
+
+    @property
+    def category_name(self) -> str:
+        return self.category.value
+
+    def guard_text(self, text: str, key: MaskingKey | None = None) -> str:
+        """The mask of a text; the key is the one of the exposure policy."""
+        return mask_text(text, self.masking, category=self.category_name, key=key)
+
+    def to_metadata(self) -> JsonObject:
+        """The marker as JSON, without any value it protects."""
+        return {
+            "kind": "sensitive",
+            "category": self.category_name,
+            "sensitivity": self.sensitivity.value,
+            "masking": self.masking.value,
+            "redaction": self.redaction.value,
+            **_optional(self.label, self.metadata),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SecretField:
+    """Marks a value that is never shown to a model, a person or a record."""
+
+    redaction: RedactionPolicy = RedactionPolicy.REFERENCE_ONLY
+    label: str | None = None
+    metadata: JsonObject = field(default_factory=dict[str, JsonValue], hash=False)
+
+    placeholder: ClassVar[str] = SECRET_VALUE
+
+    def __post_init__(self) -> None:
+        reject_blank(self, label=self.label)
+
+    @property
+    def sensitivity(self) -> DataSensitivity:
+        return DataSensitivity.SECRET
+
+    def guard_text(self, text: str, key: MaskingKey | None = None) -> str:
+        """Always the placeholder: nothing of a secret is shown, not even its hash."""
+        del text, key
+        return SECRET_VALUE
+
+    def to_metadata(self) -> JsonObject:
+        """The marker as JSON, without any value it protects."""
+        return {
+            "kind": "secret",
+            "sensitivity": self.sensitivity.value,
+            "redaction": self.redaction.value,
+            **_optional(self.label, self.metadata),
+        }
+
+
+SensitiveMarker: TypeAlias = SensitiveField | SecretField
+
+
+@dataclass(frozen=True, slots=True)
+class SensitiveFieldDescriptor:
+    """Where in a JSON value a sensitive field lies.
+
+    The path holds the names of fields; lists, tuples and unions add no segment, and neither do mappings.
+    `each_value_at` says where mappings with arbitrary keys are entered: the number `i` means that just
+    before segment `i` (at the end, if `i` is the length of the path) every value of the mapping is meant.
+    """
+
+    path: tuple[str, ...]
+    field: SensitiveMarker
+    each_value_at: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if any(not 0 <= position <= len(self.path) for position in self.each_value_at):
+            raise AgentDefinitionError(
+                f"SensitiveFieldDescriptor.each_value_at is {self.each_value_at!r}, but the path has only "
+                f"the positions 0 to {len(self.path)}. Use positions in the path."
+            )
+
+    def to_metadata(self) -> JsonObject:
+        """The descriptor as JSON."""
+        metadata: dict[str, JsonValue] = {"path": list(self.path), "field": self.field.to_metadata()}
+        if self.each_value_at:
+            metadata["each_value_at"] = list(self.each_value_at)
+        return metadata
+
+    @classmethod
+    def from_metadata(cls, metadata: JsonObject) -> SensitiveFieldDescriptor:
+        """The descriptor that `to_metadata` wrote."""
+        return cls(
+            path=tuple(cast(Sequence[str], metadata["path"])),
+            field=marker_from_metadata(cast(JsonObject, metadata["field"])),
+            each_value_at=tuple(cast(Sequence[int], metadata.get("each_value_at", ()))),
+        )
+
+
+def marker_from_metadata(metadata: JsonObject) -> SensitiveMarker:
+    """The marker that `to_metadata` wrote."""
+    redaction = RedactionPolicy(cast(str, metadata["redaction"]))
+    label = cast("str | None", metadata.get("label"))
+    extra = dict(cast(JsonObject, metadata.get("metadata", {})))
+    match metadata["kind"]:
+        case "secret":
+            return SecretField(redaction, label, extra)
+        case "sensitive":
+            category = _category(cast(str, metadata["category"]))
+            masking = MaskingPolicy(cast(str, metadata["masking"]))
+            return SensitiveField(category, masking, redaction, label, extra)
+        case unknown:
+            raise AgentDefinitionError(
+                f"The kind of a sensitive field is {unknown!r}. Use 'sensitive' or 'secret'."
+            )
+
+
+def _category(name: str) -> PII | DataSensitivity:
+    # No value is in both enums, so the name alone decides.
+    return _PII_BY_NAME.get(name) or DataSensitivity(name)
+
+
+def _optional(label: str | None, metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    given: dict[str, JsonValue] = {}
+    if label is not None:
+        given["label"] = label
+    if metadata:
+        given["metadata"] = metadata
+    return given

@@ -1,0 +1,99 @@
+"""The net behind streaming redaction: what was emitted is scanned once more, as it leaves.
+
+What replaces a match is opaque to the audit: a match that would need a character of a replacement does not
+count, one between replacements does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pilotage.jsonvalue import JsonObject
+from pilotage.safety.redaction.policy import StreamingRedactionMatch, StreamingRedactionPolicy
+from pilotage.safety.redaction.scanner import Piece, Scanner
+
+_MOST_MISSED = 100
+
+
+class StreamingRedactionAuditStatus(StrEnum):
+    """Whether nothing was missed."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamingRedactionAudit:
+    """What a session did, in numbers; `missed_matches` names the first hundred at most."""
+
+    status: StreamingRedactionAuditStatus
+    detected_count: int
+    redacted_count: int
+    missed_matches: tuple[StreamingRedactionMatch, ...]
+    buffer_size: int
+    emitted_char_count: int
+    original_char_count: int
+
+    @property
+    def missed_count(self) -> int:
+        return len(self.missed_matches)
+
+    def to_evidence_payload(self) -> JsonObject:
+        """The audit as JSON for the record, without any of the text."""
+        return {
+            "kind": "streaming_redaction_audit",
+            "status": self.status.value,
+            "detected_count": self.detected_count,
+            "redacted_count": self.redacted_count,
+            "missed_count": self.missed_count,
+            "missed_matches": tuple(match.to_payload() for match in self.missed_matches),
+            "buffer_size": self.buffer_size,
+            "emitted_char_count": self.emitted_char_count,
+            "original_char_count": self.original_char_count,
+        }
+
+    def to_error_payload(self) -> JsonObject:
+        """The audit as the JSON of an error."""
+        return {
+            "code": "streaming_redaction_audit_failed",
+            "message": f"Streaming redaction emitted {self.missed_count} sensitive match(es).",
+            "retryable": False,
+            "metadata": self.to_evidence_payload(),
+        }
+
+
+class EmissionAuditor:
+    """Scans what a session emits; its memory does not grow with the text."""
+
+    def __init__(self, policy: StreamingRedactionPolicy) -> None:
+        self._patterns = policy.patterns
+        self._scanner = Scanner(policy.rules)
+        self._missed: list[StreamingRedactionMatch] = []
+        self.redacted_count = 0
+
+    def watch(self, pieces: Iterable[Piece]) -> None:
+        """Look at what is emitted next."""
+        for piece in pieces:
+            if isinstance(piece, str):
+                self._scanner.push(piece)
+                continue
+            self.redacted_count += 1
+            if piece.outcome:
+                self._scanner.finish(after=piece.outcome[0])
+                self._scanner.resume(behind=piece.outcome)
+        self._note()
+
+    def finish(self) -> tuple[StreamingRedactionMatch, ...]:
+        """Nothing more is emitted; the matches that were."""
+        self._scanner.finish()
+        self._note()
+        return tuple(self._missed)
+
+    def _note(self) -> None:
+        for span in self._scanner.spans[: _MOST_MISSED - len(self._missed)]:
+            pattern = self._patterns[span.pattern]
+            match = StreamingRedactionMatch(pattern.name, span.start, span.end, pattern.metadata)
+            self._missed.append(match)
+        self._scanner.spans.clear()

@@ -1,0 +1,186 @@
+"""A deterministic automaton over the attempts to match, built while text comes in.
+
+States do not know positions. An edge says which attempts live on and which one arrived; the reader of the
+text keeps the positions. Edges are computed once and remembered, by character; when too much has been
+remembered, all of it is forgotten and learnt again as needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pilotage.safety.redaction.program import Program
+from pilotage.safety.redaction.threads import Arrival, Attempt, Step, Threads
+
+_NOTHING = 0
+"""The kind of the text's end: no atom matches it."""
+_MOST_REMEMBERED = 100_000
+"""How many edges and threads in states are kept, some 20 MB at most."""
+
+
+class Shape(NamedTuple):
+    """What a state is: its attempts, and what is known of the best match so far.
+
+    `fresh` says that the last attempt starts at the next character. `winner` is the pattern of the best
+    match, -1 without one; `rivals` attempts started earlier than it. An `overdue` match goes on for as long
+    as any thread lives.
+    """
+
+    attempts: tuple[Attempt, ...]
+    fresh: bool
+    winner: int = -1
+    rivals: int = 0
+    overdue: bool = False
+
+    @property
+    def living(self) -> int:
+        """How many attempts have begun and may still match."""
+        return len(self.attempts) - self.fresh
+
+
+class State(dict[str, "State | Edge"]):
+    """A state of the automaton; it maps the next character to where it leads.
+
+    `idle`: nothing has begun. `certain`: the best match can grow, but neither its start nor its outcome can
+    change. `final`: it cannot grow either. `limit`: after how many characters the first attempt has been
+    open for too long, 0 for never.
+    """
+
+    __slots__ = ("automaton", "certain", "edges", "final", "idle", "limit", "shape")
+
+    def __init__(self, automaton: Automaton, shape: Shape) -> None:
+        super().__init__()
+        self.automaton = automaton
+        self.shape = shape
+        self.edges: dict[int, State | Edge] = {}
+        self.idle = shape.fresh and shape.living == 0
+        self.final = shape.winner >= 0 and shape.living == 0
+        self.certain = shape.winner >= 0 and shape.rivals == 0 and automaton.agrees(shape)
+        self.limit = 0 if shape.overdue or shape.living == 0 else automaton.limit_of(shape.attempts[0])
+
+    def __missing__(self, character: str) -> State | Edge:
+        return self.automaton.learn(self, character)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A step that changes more than the state: attempts end, begin or arrive.
+
+    Attempts are numbered as in the state before. One `arrived_before` the character or with it.
+    """
+
+    target: State
+    living: tuple[int, ...]
+    arrived_before: Arrival | None = None
+    arrived_with: Arrival | None = None
+
+
+class Automaton:
+    """The automaton of a program.
+
+    `outcomes` says per pattern what a match leads to: matches with one outcome need not be told apart.
+    `limits` says per pattern how long a candidate may stay open, 0 for as long as it takes.
+    """
+
+    def __init__(self, program: Program, outcomes: tuple[str, ...], limits: tuple[int, ...]) -> None:
+        self._program = program
+        self._threads = Threads(program)
+        self._outcomes = outcomes
+        self._limits = limits
+        self._kinds: dict[str, int] = {}
+        self._states: dict[Shape, State] = {}
+        self._remembered = 0
+
+    def start(self, before: str) -> State:
+        """The state in which text begins behind a character, or behind nothing."""
+        return self._state(Shape((self._threads.begin(self._kind(before)),), fresh=True))
+
+    def end(self, state: State, after: str) -> Arrival | None:
+        """The attempt that matches if the text ends here, before a character or before nothing."""
+        return self._threads.settle(state.shape.attempts, self._kind(after))[1]
+
+    def overdue(self, state: State, length: int) -> State:
+        """The state after the first attempt has been open for too long: it counts as a match."""
+        owners = [self._threads.owner(thread) for thread in state.shape.attempts[0]]
+        pattern = next(owner for owner in owners if 0 < self._limits[owner] <= length)
+        threads = tuple(t for t in state.shape.attempts[0] if self._threads.owner(t) == pattern)
+        return self._state(Shape((threads,), fresh=False, winner=pattern, overdue=True))
+
+    def agrees(self, shape: Shape) -> bool:
+        """Whether every match that may still come has the outcome of the winner."""
+        owners = {self._threads.owner(thread) for attempt in shape.attempts for thread in attempt}
+        return all(self._outcomes[owner] == self._outcomes[shape.winner] for owner in owners)
+
+    def limit_of(self, attempt: Attempt) -> int:
+        """The smallest limit among the patterns that an attempt may still match."""
+        limits = (self._limits[self._threads.owner(thread)] for thread in attempt)
+        return min((limit for limit in limits if limit), default=0)
+
+    def learn(self, state: State, character: str) -> State | Edge:
+        """Where a character leads that the state has not seen before."""
+        if self._remembered >= _MOST_REMEMBERED:
+            self._forget()
+        kind = self._kind(character)
+        edge = state.edges.get(kind)
+        if edge is None:
+            edge = state.edges[kind] = self._edge(state, kind)
+        state[character] = edge
+        self._remembered += 1
+        return edge
+
+    def _forget(self) -> None:
+        """States that are still in use stay valid: they only have to learn their edges again."""
+        for state in self._states.values():
+            state.clear()
+            state.edges.clear()
+        self._states.clear()
+        self._kinds.clear()
+        self._threads.forget()
+        self._remembered = 0
+
+    def _kind(self, character: str) -> int:
+        if not character:
+            return _NOTHING
+        kind = self._kinds.get(character)
+        if kind is None:
+            kind = self._kinds[character] = self._program.kind_of(character)
+        return kind
+
+    def _state(self, shape: Shape) -> State:
+        state = self._states.get(shape)
+        if state is None:
+            state = self._states[shape] = State(self, shape)
+            self._remembered += sum(map(len, shape.attempts))
+        return state
+
+    def _edge(self, state: State, kind: int) -> State | Edge:
+        settled, before = self._threads.settle(state.shape.attempts, kind)
+        step = Step(self._threads, settled, kind)
+        target = self._state(self._next_shape(state.shape, step, step.arrived or before, kind))
+        edge = Edge(target, tuple(step.living), before, step.arrived)
+        return target if _is_quiet(state, edge) else edge
+
+    def _next_shape(self, shape: Shape, step: Step, arrival: Arrival | None, kind: int) -> Shape:
+        attempts = step.attempts
+        fresh = shape.fresh and arrival is None and not step.closed
+        if fresh:
+            attempts = [*attempts, tuple(step.unseen(self._threads.begin(kind)))]
+        best = arrival.attempt if arrival else shape.rivals
+        rivals = sum(number < best for number in step.living)
+        winner = arrival.pattern if arrival else shape.winner
+        return Shape(tuple(attempts), fresh, winner, rivals, shape.overdue)
+
+
+def _is_quiet(state: State, edge: Edge) -> bool:
+    """Whether nothing but the state changes, so that a reader need not look."""
+    target = edge.target
+    return (
+        edge.arrived_before is None
+        and edge.arrived_with is None
+        and edge.living == tuple(range(state.shape.living))
+        and target.shape.rivals == state.shape.rivals
+        and target.limit == state.limit
+        and target.certain == state.certain
+        and not target.shape.overdue
+    )

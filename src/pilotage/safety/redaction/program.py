@@ -1,0 +1,207 @@
+"""Compiles parsed patterns into one graph of nodes, and knows how much text it may have to hold.
+
+Nodes are numbers. A character node consumes one character; a fork goes on at several nodes, best first;
+a look goes on if a neighbour fits; a match node ends its pattern. Forks keep the order in which a
+backtracking matcher would try, so the first thread to arrive is the match that `re` would find.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence as Items
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from pilotage.safety.redaction.syntax import UnsupportedPatternError
+from pilotage.safety.redaction.tree import Atom, Boundary, Choice, Look, Repeat, Sequence, Side, Tree
+
+_MOST_NODES = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Character:
+    """Consumes a character that its atom matches."""
+
+    atom: int
+    next: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Goes on at each of the nodes, the first being the best."""
+
+    nexts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    """Goes on if the neighbour on one side is, or is not, matched by the atom."""
+
+    side: Side
+    atom: int
+    wanted: bool
+    next: int
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The end of a pattern."""
+
+    pattern: int
+
+
+Node: TypeAlias = Character | Fork | Peek | Match
+
+
+class Program:
+    """The nodes of several patterns, tried in their order, and the atoms they share.
+
+    `owners` says which pattern a node belongs to; the fork at the start belongs to none.
+    """
+
+    def __init__(self, trees: Items[Tree]) -> None:
+        self.nodes: list[Node] = []
+        self.owners: list[int] = []
+        self._atoms: dict[Atom, int] = {}
+        self.start = self._add(Fork(tuple(self._entry(pattern, tree) for pattern, tree in enumerate(trees))))
+        self._tests = [re.compile(atom.source, atom.flags) for atom in self._atoms]
+
+    def kind_of(self, character: str) -> int:
+        """Which atoms match a character, as bits; characters of one kind are alike to the program."""
+        kind = 0
+        for atom, test in enumerate(self._tests):
+            if test.match(character):
+                kind |= 1 << atom
+        return kind
+
+    def _entry(self, pattern: int, tree: Tree) -> int:
+        entry = self._compile(tree, self._add(Match(pattern)))
+        self.owners.extend([pattern] * (len(self.nodes) - len(self.owners)))
+        return entry
+
+    def _add(self, node: Node) -> int:
+        if len(self.nodes) >= _MOST_NODES:
+            raise UnsupportedPatternError(
+                f"repeats too much: its counted repetitions multiply to more than {_MOST_NODES} characters",
+                "Use '*' or '+' with max_candidate_length instead of large counts",
+            )
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+    def _atom(self, atom: Atom) -> int:
+        return self._atoms.setdefault(atom, len(self._atoms))
+
+    def _compile(self, tree: Tree, then: int) -> int:
+        """The node at which the tree begins; it goes on at `then`."""
+        match tree:
+            case Atom():
+                return self._add(Character(self._atom(tree), then))
+            case Look(side, atom, wanted):
+                return self._add(Peek(side, self._atom(atom), wanted, then))
+            case Boundary(word, wanted):
+                return self._boundary(self._atom(word), wanted, then)
+            case Sequence(parts):
+                for part in reversed(parts):
+                    then = self._compile(part, then)
+                return then
+            case Choice(options):
+                return self._add(Fork(tuple(self._compile(option, then) for option in options)))
+            case Repeat():
+                return self._repeat(tree, then)
+            case _:
+                assert_never(tree)
+
+    def _boundary(self, word: int, wanted: bool, then: int) -> int:
+        """Both ways in which the neighbours can differ (or agree), as pairs of looks."""
+        ways = [
+            self._add(
+                Peek(Side.BEHIND, word, behind, self._add(Peek(Side.AHEAD, word, behind != wanted, then)))
+            )
+            for behind in (True, False)
+        ]
+        return self._add(Fork(tuple(ways)))
+
+    def _repeat(self, repeat: Repeat, then: int) -> int:
+        if repeat.most is None:
+            return self._loop(repeat, then)
+        entry = then
+        for _ in range(repeat.most - repeat.least):
+            entry = self._fork(repeat, self._compile(repeat.body, entry), then)
+        for _ in range(repeat.least):
+            entry = self._compile(repeat.body, entry)
+        return entry
+
+    def _loop(self, repeat: Repeat, then: int) -> int:
+        fork = self._add(Fork(()))
+        body = self._compile(repeat.body, fork)
+        self.nodes[fork] = Fork((then, body) if repeat.lazy else (body, then))
+        entry = body if repeat.least else fork
+        for _ in range(repeat.least - 1):
+            entry = self._compile(repeat.body, entry)
+        return entry
+
+    def _fork(self, repeat: Repeat, body: int, then: int) -> int:
+        return self._add(Fork((then, body) if repeat.lazy else (body, then)))
+
+
+def longest_hold(program: Program) -> int | None:
+    """How many characters can at most be held back before they are decided; None: without end.
+
+    Text is held from the start of a candidate, or from the end of its best match so far, while no
+    (better) match is known. So it is the longest way through character nodes none of which completes a
+    match, and endless if such a way runs in a circle.
+    """
+    nodes = program.nodes
+    completes = _completing(nodes)
+    longest: list[int | None] = [None] * len(nodes)
+    on_the_way = bytearray(len(nodes))
+    for root in range(len(nodes)):
+        stack = [root]
+        while stack:
+            at = stack[-1]
+            nexts = _held_nexts(nodes[at], completes)
+            if longest[at] is not None:
+                stack.pop()
+                continue
+            on_the_way[at] = 1
+            waiting = [node for node in nexts if longest[node] is None]
+            if any(on_the_way[node] for node in waiting):
+                return None
+            if waiting:
+                stack.append(waiting[0])
+                continue
+            beyond = max((longest[node] or 0 for node in nexts), default=0)
+            longest[at] = beyond + (1 if nexts and isinstance(nodes[at], Character) else 0)
+            on_the_way[at] = 0
+            stack.pop()
+    return max(length or 0 for length in longest)
+
+
+def _completing(nodes: Items[Node]) -> list[bool]:
+    """The nodes from which a match is reached whatever comes next.
+
+    A node is added after those it goes on to, except the fork of a loop; but a body is never empty, so
+    no match is reached through it without a further character.
+    """
+    completes: list[bool] = []
+    for node in nodes:
+        match node:
+            case Match():
+                completes.append(True)
+            case Fork(nexts):
+                completes.append(any(completes[i] for i in nexts if i < len(completes)))
+            case Character() | Peek():
+                completes.append(False)
+    return completes
+
+
+def _held_nexts(node: Node, completes: Items[bool]) -> tuple[int, ...]:
+    match node:
+        case Match():
+            return ()
+        case Fork(nexts):
+            return nexts
+        case Peek():
+            return (node.next,)
+        case Character():
+            return () if completes[node.next] else (node.next,)

@@ -1,0 +1,244 @@
+"""Reads a stream of text with the automaton: releases what is certain, replaces what matches, holds the rest.
+
+The law of this module: what is released after each character depends on the characters so far and on
+nothing else, so it cannot depend on how the text was cut into chunks. Held back is the text from the start
+of the earliest candidate that may still match, or from the end of a match that may still grow; text behind
+a candidate that failed is read again, but never more than is held.
+
+A whole text is redacted by one scan from left to right: the leftmost match of any pattern wins, of several
+at one place the pattern that comes first, and the scan goes on behind the match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from pilotage.safety.redaction.automaton import Automaton, Edge
+from pilotage.safety.redaction.prefilter import Prefilter
+from pilotage.safety.redaction.program import Program
+from pilotage.safety.redaction.tree import Tree
+
+
+class Rule(NamedTuple):
+    """One pattern as the scanner needs it; a limit of 0 means that its candidates are short by themselves."""
+
+    tree: Tree
+    outcome: str
+    limit: int = 0
+
+
+class Rules:
+    """Compiled rules, to be shared by any number of scanners."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        trees = tuple(rule.tree for rule in rules)
+        self.program = Program(trees)
+        self.outcomes = tuple(rule.outcome for rule in rules)
+        self.automaton = Automaton(self.program, self.outcomes, tuple(rule.limit for rule in rules))
+        self.prefilter = Prefilter(trees)
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """In this place of the stream stands what replaces a match: the outcome of a pattern."""
+
+    outcome: str
+
+
+class Span(NamedTuple):
+    """A match that is over: its pattern and its place in the stream."""
+
+    pattern: int
+    start: int
+    end: int
+
+
+Piece: TypeAlias = str | Replaced
+
+
+def scan(rules: Rules, text: str) -> tuple[list[Piece], list[Span]]:
+    """A whole text at once: what it becomes, and the matches in it."""
+    scanner = Scanner(rules)
+    return [*scanner.push(text), *scanner.finish()], scanner.spans
+
+
+@dataclass(slots=True)
+class _Best:
+    """The best match so far; positions are those in the held text."""
+
+    pattern: int
+    start: int
+    end: int
+    told: bool = False
+
+
+class Scanner:
+    """Scans one stream of text.
+
+    `spans` collects the matches that are over; whoever reads them empties the list.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self._automaton = rules.automaton
+        self._outcomes = rules.outcomes
+        self._prefilter = rules.prefilter
+        self._text = ""
+        self._before = ""
+        self._offset = 0
+        self._released = 0
+        self._pieces: list[Piece] = []
+        self.spans: list[Span] = []
+        self._restart("")
+
+    @property
+    def held(self) -> int:
+        """How many characters are held back."""
+        return len(self._text)
+
+    def push(self, text: str) -> list[Piece]:
+        """Read more text; what it makes certain."""
+        position = len(self._text)
+        self._text += text
+        self._read(position)
+        self._trim()
+        return self._taken()
+
+    def finish(self, after: str = "") -> list[Piece]:
+        """The text ends here, before a character of something else or before nothing; all that is left."""
+        while True:
+            end = len(self._text)
+            if arrival := self._automaton.end(self._state, after):
+                self._match(arrival.pattern, [*self._starts, end][arrival.attempt], end)
+            if self._best is None:
+                break
+            self._read(self._end_match(self._best))
+        self._release(end)
+        self._drop(end)
+        self._restart(self._before)
+        return self._taken()
+
+    def resume(self, behind: str) -> None:
+        """Go on behind a text that is not scanned but counts for positions; only after `finish`."""
+        self._offset += len(behind)
+        self._before = behind[-1]
+        self._restart(self._before)
+
+    def _restart(self, before: str) -> None:
+        self._state = self._automaton.start(before)
+        self._starts: list[int] = []
+        self._best: _Best | None = None
+
+    def _read(self, position: int) -> None:
+        end = len(self._text)
+        while position < end:
+            if self._state.idle:
+                position = self._skip(position)
+            position = self._walk(position, end)
+            if self._state.limit and position >= self._deadline():
+                self._overdue(position)
+
+    def _skip(self, position: int) -> int:
+        """Skip what cannot begin a match."""
+        if position == 0:
+            return 0
+        start = self._prefilter.next_start(self._text, position)
+        if start > position:
+            self._state = self._automaton.start(self._text[start - 1])
+        return start
+
+    def _walk(self, position: int, end: int) -> int:
+        """Go on to the next change that counts, or to the end; the position to read from then."""
+        text, state = self._text, self._state
+        if state.limit:
+            end = min(end, self._deadline())
+        for at in range(position, end):
+            step = state[text[at]]
+            if isinstance(step, Edge):
+                return self._act(step, at)
+            state = step
+        self._state = state
+        return end
+
+    def _act(self, edge: Edge, at: int) -> int:
+        starts = [*self._starts, at]
+        if edge.arrived_before:
+            self._match(edge.arrived_before.pattern, starts[edge.arrived_before.attempt], at)
+        if edge.arrived_with:
+            self._match(edge.arrived_with.pattern, starts[edge.arrived_with.attempt], at + 1)
+        self._starts = [starts[number] for number in edge.living]
+        self._state = edge.target
+        return at + 1 if self._best is None else self._follow(self._best, at + 1)
+
+    def _follow(self, best: _Best, position: int) -> int:
+        """Tell a match that has become certain, end one that has become final."""
+        state = self._state
+        if state.shape.overdue and state.shape.living:
+            best.end = position
+        if state.final:
+            return self._end_match(best)
+        if state.certain:
+            self._tell(best)
+        return position
+
+    def _match(self, pattern: int, start: int, end: int) -> _Best:
+        told = self._best is not None and self._best.told
+        self._best = _Best(pattern, start, end, told)
+        return self._best
+
+    def _deadline(self) -> int:
+        """The position at which the first attempt has been open for too long."""
+        is_growing = self._best is not None and self._state.shape.rivals == 0
+        return (self._best.end if self._best and is_growing else self._starts[0]) + self._state.limit
+
+    def _overdue(self, position: int) -> None:
+        """Fail closed: what has been open for too long counts as a match, for as long as it goes on."""
+        self._state = self._automaton.overdue(self._state, position - self._deadline() + self._state.limit)
+        self._starts = self._starts[:1]
+        self._follow(self._match(self._state.shape.winner, self._starts[0], position), position)
+
+    def _tell(self, best: _Best) -> None:
+        if not best.told:
+            self._release(best.start)
+            self._pieces.append(Replaced(self._outcomes[best.pattern]))
+            best.told = True
+
+    def _end_match(self, best: _Best) -> int:
+        self._tell(best)
+        self.spans.append(Span(best.pattern, self._offset + best.start, self._offset + best.end))
+        self._released = best.end
+        self._restart(self._text[best.end - 1] if best.end else self._before)
+        return best.end
+
+    def _trim(self) -> None:
+        """Release all that is certain and forget all that is no longer needed."""
+        best = self._best
+        if best is None or self._state.shape.rivals:
+            hold = self._starts[0] if self._starts else len(self._text)
+            self._release(hold)
+        else:
+            hold = best.end
+            self._release(best.start)
+        self._drop(hold)
+
+    def _release(self, end: int) -> None:
+        if end > self._released:
+            self._pieces.append(self._text[self._released : end])
+            self._released = end
+
+    def _drop(self, count: int) -> None:
+        if count == 0:
+            return
+        self._before = self._text[count - 1]
+        self._text = self._text[count:]
+        self._offset += count
+        self._released = 0
+        self._starts = [start - count for start in self._starts]
+        if self._best:
+            self._best.start -= count
+            self._best.end -= count
+
+    def _taken(self) -> list[Piece]:
+        pieces, self._pieces = self._pieces, []
+        return pieces

@@ -1,0 +1,225 @@
+"""Reads a pattern: the part of Python's regular expressions that can be decided while text streams.
+
+The parser cares for structure only. What a single character matches stays the business of `re`: an atom
+keeps its own source, so that classes, escapes, Unicode and case mean here exactly what they mean there.
+Constructs that cannot be decided exactly within bounded memory are refused with what to write instead.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pilotage.safety.redaction.tree import (
+    Atom,
+    Boundary,
+    Choice,
+    Look,
+    Repeat,
+    Sequence,
+    Side,
+    Tree,
+    may_be_empty,
+)
+
+_PLAIN = re.RegexFlag(0)
+# Text is Unicode unless it is ASCII, and without anchors lines do not matter: u and m add nothing.
+_FLAGS = {"i": re.IGNORECASE, "s": re.DOTALL, "a": re.ASCII, "u": _PLAIN, "m": _PLAIN}
+_LENGTHS = {"x": 2, "u": 4, "U": 8}
+_REPEAT = re.compile(r"\{(\d*)(?:(,)(\d*))?\}")
+_SCOPED_FLAGS = re.compile(r"\(\?([aimsuxL]*)(?:-([imsx]+))?([:)])")
+_NAMED_GROUP = re.compile(r"\(\?P<\w+>")
+
+
+class UnsupportedPatternError(Exception):
+    """A construct that streaming redaction cannot decide; says which one and what to write instead."""
+
+    def __init__(self, construct: str, instead: str) -> None:
+        super().__init__(construct, instead)
+        self.construct = construct
+        self.instead = instead
+
+
+def parse(source: str) -> Tree:
+    """The structure of a pattern that `re` accepts.
+
+    Raises:
+        UnsupportedPatternError: the pattern cannot be decided while text streams.
+    """
+    tree = _Parser(source).pattern()
+    if may_be_empty(tree):
+        raise UnsupportedPatternError(
+            "matches the empty text", "Make at least one character mandatory, e.g. '+' instead of '*'"
+        )
+    return tree
+
+
+class _Parser:
+    """Recursive descent over the source; `re` has compiled it before, so brackets are known to close."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._at = 0
+
+    def pattern(self) -> Tree:
+        flags = _PLAIN
+        while (scope := _SCOPED_FLAGS.match(self._source, self._at)) and scope[3] == ")":
+            self._at = scope.end()
+            flags |= self._flags(scope[1])
+        return self._choice(flags)
+
+    def _choice(self, flags: re.RegexFlag) -> Tree:
+        options = [self._sequence(flags)]
+        while self._take("|"):
+            options.append(self._sequence(flags))
+        return options[0] if len(options) == 1 else Choice(tuple(options))
+
+    def _sequence(self, flags: re.RegexFlag) -> Tree:
+        parts: list[Tree] = []
+        while self._at < len(self._source) and self._source[self._at] not in "|)":
+            if self._source.startswith("(?#", self._at):
+                self._at = self._source.index(")", self._at) + 1
+                continue
+            parts.append(self._repeated(self._element(flags)))
+        return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
+
+    def _repeated(self, body: Tree) -> Tree:
+        bounds = self._bounds()
+        if bounds is None:
+            return body
+        if self._take("+"):
+            raise UnsupportedPatternError(
+                f"uses a possessive quantifier before position {self._at}", "Use the plain quantifier"
+            )
+        lazy = self._take("?")
+        least, most = bounds
+        if may_be_empty(body) and most != 1:
+            raise UnsupportedPatternError(
+                f"repeats something that may be empty before position {self._at}",
+                "Make what is repeated match at least one character, e.g. '(?:a+)?' instead of '(?:a*)*'",
+            )
+        return Repeat(body, least, most, lazy)
+
+    def _bounds(self) -> tuple[int, int | None] | None:
+        for sign, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
+            if self._take(sign):
+                return bounds
+        counted = _REPEAT.match(self._source, self._at)
+        if counted is None or counted[0] == "{}":
+            return None
+        self._at = counted.end()
+        least = int(counted[1] or 0)
+        if counted[2] is None:
+            return least, least
+        return least, int(counted[3]) if counted[3] else None
+
+    def _element(self, flags: re.RegexFlag) -> Tree:
+        match self._source[self._at]:
+            case "(":
+                return self._group(flags)
+            case "[":
+                return self._class(flags)
+            case "\\":
+                return self._escape(flags)
+            case "^" | "$" as anchor:
+                raise _anchored(anchor, self._at)
+            case ".":
+                return Atom(self._cut(1), flags)
+            case _:
+                return Atom(re.escape(self._cut(1)), flags)
+
+    def _group(self, flags: re.RegexFlag) -> Tree:
+        for opening, side, wanted in (
+            ("(?=", Side.AHEAD, True),
+            ("(?!", Side.AHEAD, False),
+            ("(?<=", Side.BEHIND, True),
+            ("(?<!", Side.BEHIND, False),
+        ):
+            if self._take(opening):
+                return self._look(side, wanted, flags)
+        if scope := _SCOPED_FLAGS.match(self._source, self._at):
+            dropped = self._flags(scope[2] or "") | (re.ASCII if "u" in scope[1] else _PLAIN)
+            flags = (flags & ~dropped) | self._flags(scope[1])
+            self._at = scope.end()
+        elif named := _NAMED_GROUP.match(self._source, self._at):
+            self._at = named.end()
+        elif self._source.startswith("(?", self._at):
+            raise _unknown_group(self._source[self._at : self._at + 4], self._at)
+        else:
+            self._at += 1
+        inner = self._choice(flags)
+        self._at += 1
+        return inner
+
+    def _look(self, side: Side, wanted: bool, flags: re.RegexFlag) -> Tree:
+        start = self._at
+        inner = self._choice(flags)
+        self._at += 1
+        if not isinstance(inner, Atom):
+            raise UnsupportedPatternError(
+                f"looks at more than one neighbouring character at position {start}",
+                r"Let a look-around hold a single character or class, e.g. (?!\d) or (?<![\w.])",
+            )
+        return Look(side, inner, wanted)
+
+    def _class(self, flags: re.RegexFlag) -> Atom:
+        end = self._at + 1
+        end += self._source.startswith("^", end)
+        end += self._source.startswith("]", end)
+        while self._source[end] != "]":
+            end += 2 if self._source[end] == "\\" else 1
+        return Atom(self._cut(end + 1 - self._at), flags)
+
+    def _escape(self, flags: re.RegexFlag) -> Tree:
+        letter = self._source[self._at + 1]
+        if letter in "bB":
+            self._at += 2
+            return Boundary(Atom(r"\w", flags & ~re.IGNORECASE), wanted=letter == "b")
+        if letter in "AZz":
+            raise _anchored(rf"\{letter}", self._at)
+        if letter.isdigit():
+            raise UnsupportedPatternError(
+                f"uses a back-reference or an octal escape at position {self._at}",
+                r"Write the repeated part out, or the character as \xHH",
+            )
+        if letter == "N":
+            return Atom(self._cut(self._source.index("}", self._at) + 1 - self._at), flags)
+        return Atom(self._cut(2 + _LENGTHS.get(letter, 0)), flags)
+
+    def _flags(self, letters: str) -> re.RegexFlag:
+        if set(letters) & set("xL"):
+            raise UnsupportedPatternError(
+                f"uses the flag {'x' if 'x' in letters else 'L'!r} at position {self._at}",
+                "Write the pattern without blanks and comments, with the flags i, s, a or m only",
+            )
+        flags = _PLAIN
+        for letter in letters:
+            flags |= _FLAGS[letter]
+        return flags
+
+    def _take(self, text: str) -> bool:
+        found = self._source.startswith(text, self._at)
+        self._at += len(text) if found else 0
+        return found
+
+    def _cut(self, length: int) -> str:
+        start, self._at = self._at, self._at + length
+        return self._source[start : self._at]
+
+
+def _anchored(anchor: str, at: int) -> UnsupportedPatternError:
+    return UnsupportedPatternError(
+        f"uses the anchor {anchor!r} at position {at}",
+        r"A stream has no lines and no known end: use \b, or a look-around such as (?!\w)",
+    )
+
+
+def _unknown_group(opening: str, at: int) -> UnsupportedPatternError:
+    if opening.startswith("(?>"):
+        return UnsupportedPatternError(f"uses an atomic group at position {at}", "Use a plain group (?:...)")
+    if opening.startswith("(?P="):
+        return UnsupportedPatternError(
+            f"uses a back-reference at position {at}", "Write the repeated part out"
+        )
+    return UnsupportedPatternError(
+        f"uses a conditional group at position {at}", "Write both cases as alternatives, e.g. (?:a|b)"
+    )

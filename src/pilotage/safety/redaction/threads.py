@@ -1,0 +1,160 @@
+"""Runs all attempts to match over one character, as a backtracking matcher would have ordered them.
+
+An *attempt* is the try to match from one start: a list of threads, the most wanted first. Attempts are kept
+earliest start first, so all threads together are ordered from the most to the least wanted match. Four facts
+make this exact:
+
+- Two threads at one node have the same future, so the less wanted of them can be forgotten. Hence there are
+  never more threads than nodes (and conditions), however long the text.
+- When a thread arrives, all less wanted threads are forgotten: whatever they find would lose. More wanted
+  ones go on, and may replace the match. When none is left, the match is final.
+- What an assertion wants to know about the character before is known; what it wants to know about the one
+  after is kept with the thread as a condition and decided by the next character.
+- The end of the text is nothing special: a character that no atom matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from pilotage.safety.redaction.program import Character, Fork, Match, Peek, Program
+from pilotage.safety.redaction.tree import Side
+
+
+class Thread(NamedTuple):
+    """A node that waits for the next character, which must fulfil the conditions (atom, wanted)."""
+
+    node: int
+    conditions: tuple[tuple[int, bool], ...] = ()
+
+    def accepts(self, kind: int) -> bool:
+        """Whether a character of a kind fulfils the conditions."""
+        return all(bool(kind >> atom & 1) is wanted for atom, wanted in self.conditions)
+
+
+Attempt: TypeAlias = tuple[Thread, ...]
+
+
+class Arrival(NamedTuple):
+    """The attempt that matched, and its pattern."""
+
+    attempt: int
+    pattern: int
+
+
+class Threads:
+    """The threads of a program."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._expansions: dict[tuple[int, int], Attempt] = {}
+
+    def begin(self, before: int) -> Attempt:
+        """A new attempt behind a character of a kind."""
+        return self._expand(self._program.start, before)
+
+    def owner(self, thread: Thread) -> int:
+        """The pattern that a thread tries to match."""
+        return self._program.owners[thread.node]
+
+    def settle(self, attempts: Iterable[Attempt], kind: int) -> tuple[list[Attempt], Arrival | None]:
+        """The threads that the next character lets live, up to the first that has arrived."""
+        settled: list[Attempt] = []
+        for number, attempt in enumerate(attempts):
+            living = [thread for thread in attempt if thread.accepts(kind)]
+            arrived = next((n for n, thread in enumerate(living) if self.has_arrived(thread)), None)
+            settled.append(tuple(living[:arrived]))
+            if arrived is not None:
+                return settled, Arrival(number, self.owner(living[arrived]))
+        return settled, None
+
+    def has_arrived(self, thread: Thread) -> bool:
+        """Whether a thread is at the end of its pattern; its conditions may still fail."""
+        return isinstance(self._program.nodes[thread.node], Match)
+
+    def successors(self, attempt: Attempt, kind: int) -> Iterator[Thread]:
+        """The threads of an attempt after a character of a kind."""
+        for thread in attempt:
+            node = self._program.nodes[thread.node]
+            if isinstance(node, Character) and kind >> node.atom & 1:
+                yield from self._expand(node.next, kind)
+
+    def forget(self) -> None:
+        """Give back memory; what was known will be computed again."""
+        self._expansions.clear()
+
+    def _expand(self, node: int, before: int) -> Attempt:
+        """The threads at a node behind a character of a kind, the most wanted first."""
+        threads = self._expansions.get((node, before))
+        if threads is None:
+            threads = self._expansions[node, before] = tuple(dict.fromkeys(self._reached(node, before)))
+        return threads
+
+    def _reached(self, node: int, before: int) -> Iterator[Thread]:
+        stack = [Thread(node)]
+        while stack:
+            thread = stack.pop()
+            match self._program.nodes[thread.node]:
+                case Fork(nexts):
+                    stack.extend(Thread(n, thread.conditions) for n in reversed(nexts))
+                case Peek() as peek:
+                    stack.extend(_behind(peek, thread, before))
+                case Character() | Match():
+                    yield thread
+
+
+def _behind(peek: Peek, thread: Thread, before: int) -> Iterator[Thread]:
+    """The thread behind an assertion: decided by the character before, or on condition of the next one."""
+    if peek.side is Side.AHEAD:
+        yield Thread(peek.next, (*thread.conditions, (peek.atom, peek.wanted)))
+    elif bool(before >> peek.atom & 1) is peek.wanted:
+        yield Thread(peek.next, thread.conditions)
+
+
+class Step:
+    """All attempts taken over one character, in order.
+
+    `living` numbers the attempts that go on. `arrived` is the one that matched for sure. When the step is
+    `closed`, a match is sure to be there and nothing less wanted counts any more; but which attempt it
+    belongs to may still depend on the next character.
+    """
+
+    def __init__(self, threads: Threads, settled: Iterable[Attempt], kind: int) -> None:
+        self._threads = threads
+        self._seen: set[Thread] = set()
+        self._may_arrive: set[Arrival] = set()
+        self.attempts: list[Attempt] = []
+        self.living: list[int] = []
+        self.arrived: Arrival | None = None
+        self.closed = False
+        for number, attempt in enumerate(settled):
+            survivors = tuple(self._survivors(number, threads.successors(attempt, kind)))
+            if survivors:
+                self.attempts.append(survivors)
+                self.living.append(number)
+
+    def unseen(self, threads: Iterable[Thread]) -> Iterator[Thread]:
+        """The threads whose future no more wanted thread has."""
+        for thread in threads:
+            if thread not in self._seen and Thread(thread.node) not in self._seen:
+                self._seen.add(thread)
+                yield thread
+
+    def _survivors(self, number: int, threads: Iterable[Thread]) -> Iterator[Thread]:
+        for thread in self.unseen(threads):
+            if self.closed:
+                return
+            if self._threads.has_arrived(thread):
+                self._note(thread, Arrival(number, self._threads.owner(thread)))
+            if self.arrived is None:
+                yield thread
+
+    def _note(self, thread: Thread, arrival: Arrival) -> None:
+        """A match on condition waits; a sure one counts, unless another one before it may be there too."""
+        if thread.conditions:
+            self._may_arrive.add(arrival)
+            return
+        self.closed = True
+        if self._may_arrive <= {arrival}:
+            self.arrived = arrival

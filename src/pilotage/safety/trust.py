@@ -1,0 +1,115 @@
+"""Trust labels: where content comes from and how far it may go, as values that join.
+
+The label of anything made from several pieces is the join of theirs: as little integrity as the least
+trusted piece, as much confidentiality as the most secret one, and all their origins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import cast
+
+from pilotage.checks import reject_blank
+from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject
+
+
+class Integrity(StrEnum):
+    """Who may have written the content, from the most to the least trusted."""
+
+    TRUSTED = "trusted"
+    USER = "user"
+    UNTRUSTED = "untrusted"
+
+
+class Confidentiality(StrEnum):
+    """Who may read the content, from everybody to nobody outside."""
+
+    PUBLIC = "public"
+    TENANT = "tenant"
+    SECRET = "secret"  # noqa: S105 - a level, not a password
+
+
+_INTEGRITY_ORDER = {level: rank for rank, level in enumerate(Integrity)}
+_CONFIDENTIALITY_ORDER = {level: rank for rank, level in enumerate(Confidentiality)}
+
+
+@dataclass(frozen=True, slots=True)
+class TrustLabel:
+    """How far content may be trusted, how far it may travel, and where it comes from.
+
+    The default is the neutral one: joined with any other label it gives that label.
+    """
+
+    integrity: Integrity = Integrity.TRUSTED
+    confidentiality: Confidentiality = Confidentiality.PUBLIC
+    origins: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for origin in self.origins:
+            reject_blank(self, origins=origin)
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether nobody but the application itself wrote the content."""
+        return self.integrity is Integrity.TRUSTED
+
+    @property
+    def is_untrusted(self) -> bool:
+        """Whether a stranger may have written a part of the content."""
+        return self.integrity is Integrity.UNTRUSTED
+
+    @property
+    def is_public(self) -> bool:
+        """Whether everybody may read the content."""
+        return self.confidentiality is Confidentiality.PUBLIC
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether a part of the content must not leave."""
+        return self.confidentiality is Confidentiality.SECRET
+
+    def join(self, other: TrustLabel) -> TrustLabel:
+        """The label of content made from both."""
+        return TrustLabel(
+            max(self.integrity, other.integrity, key=_INTEGRITY_ORDER.__getitem__),
+            max(self.confidentiality, other.confidentiality, key=_CONFIDENTIALITY_ORDER.__getitem__),
+            self.origins | other.origins,
+        )
+
+    @classmethod
+    def join_all(cls, labels: Iterable[TrustLabel]) -> TrustLabel:
+        """The label of content made from all of them; without any, the neutral label."""
+        joined = cls()
+        for label in labels:
+            joined = joined.join(label)
+        return joined
+
+    def to_payload(self) -> JsonObject:
+        """The label as JSON, the same text for equal labels."""
+        return {
+            "integrity": self.integrity.value,
+            "confidentiality": self.confidentiality.value,
+            "origins": sorted(self.origins),
+        }
+
+    @classmethod
+    def from_payload(cls, payload: JsonObject) -> TrustLabel:
+        """The label that `to_payload` wrote.
+
+        Raises:
+            AgentDefinitionError: the payload is not one of a label.
+        """
+        try:
+            return cls(
+                Integrity(cast(str, payload["integrity"])),
+                Confidentiality(cast(str, payload["confidentiality"])),
+                frozenset(cast(Sequence[str], payload["origins"])),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise AgentDefinitionError(
+                f"TrustLabel.from_payload: {dict(payload)!r} is no trust label. "
+                "Give it what TrustLabel.to_payload returned."
+            ) from error

@@ -1,0 +1,62 @@
+"""What the packages export, and that the reference shows exactly that."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {
+    "pilotage": "pilotage.md",
+    "pilotage.agent": "agent.md",
+    "pilotage.container": "container.md",
+    "pilotage.safety": "safety.md",
+    "pilotage.errors": "errors.md",
+}
+
+
+def exported(package: str) -> list[str]:
+    module = import_module(package)
+    return list(module.__all__)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_all_is_sorted_complete_and_importable(package: str) -> None:
+    module, names = import_module(package), exported(package)
+    assert names == sorted(names)
+    assert len(set(names)) == len(names)
+    assert [name for name in names if not hasattr(module, name)] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_nothing_public_is_in_a_package_that_it_does_not_export(package: str) -> None:
+    module = import_module(package)
+    public = {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value))
+        if getattr(value, "__module__", "").startswith("pilotage")
+    }
+    assert public - set(exported(package)) == set()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_exported_class_and_function_has_a_docstring(package: str) -> None:
+    module = import_module(package)
+    values = {name: getattr(module, name) for name in exported(package)}
+    documented = {n: v for n, v in values.items() if inspect.isclass(v) or inspect.isfunction(v)}
+    # A dataclass without a docstring gets its signature as one.
+    missing = [n for n, v in documented.items() if not v.__doc__ or v.__doc__.startswith(f"{v.__name__}(")]
+    assert missing == []
+
+
+@pytest.mark.parametrize(("package", "page"), PACKAGES.items())
+def test_the_reference_shows_exactly_what_is_exported(package: str, page: str) -> None:
+    text = (ROOT / "docs" / "reference" / page).read_text()
+    shown = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+    assert shown == exported(package), "run: make reference"
+    assert f"::: {package}" in text

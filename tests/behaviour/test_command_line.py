@@ -1,0 +1,76 @@
+"""The command `pilotage`, called as a user calls it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pilotage.cli.main import main
+
+GOOD = """
+from pilotage import Application, Pod
+
+@Pod
+class Bank: ...
+
+@Pod
+class Payments:
+    def __init__(self, bank: Bank) -> None: ...
+
+app = Application("shop").add(Bank, Payments)
+broken = Application("shop").add(Payments)
+number = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_shop.py").write_text(GOOD)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "my_shop", raising=False)
+
+
+def test_a_good_application_passes_the_check(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "my_shop:app"]) == 0
+    assert capsys.readouterr().out == "application 'shop': no problems\n"
+
+
+def test_a_broken_application_is_told_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "my_shop:broken"]) == 1
+    assert "Payments -> Bank: nothing provides Bank." in capsys.readouterr().err
+
+
+def test_the_graph_is_described_as_text_and_as_mermaid(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", "my_shop:app"]) == 0
+    assert "Payments" in capsys.readouterr().out
+    assert main(["describe", "my_shop:app", "--mermaid"]) == 0
+    assert capsys.readouterr().out.startswith("flowchart")
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("my_shop", "'my_shop' names no application. Write MODULE:NAME, for example shop.main:app."),
+        (
+            "no_shop:app",
+            "'no_shop:app': No module named 'no_shop'. Run this where 'no_shop' can be imported.",
+        ),
+        ("my_shop:other", "'my_shop:other': module 'my_shop' has no 'other'."),
+        ("my_shop:number", "'my_shop:number' is a int, not an Application."),
+    ],
+)
+def test_a_wrong_target_is_named_with_the_way_out(
+    target: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", target]) == 2
+    assert capsys.readouterr().err == f"{message}\n"
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.startswith("pilotage 0.")

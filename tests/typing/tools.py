@@ -1,0 +1,81 @@
+"""How tools look to a type checker: right uses, and wrong ones that must be reported."""
+
+from collections.abc import Callable
+from typing import assert_type
+
+from pilotage.agent.tools import (
+    AgentToolBoundInvocation,
+    AgentToolCatalog,
+    AgentToolDescriptor,
+    EvidenceCapture,
+    Idempotency,
+    TimeoutPolicy,
+    ToolEffects,
+    ToolPermission,
+    agent_tool,
+    bind_agent_tool_invocation,
+    discover_agent_tools,
+    original_function,
+)
+
+
+class CanPay(ToolPermission):
+    pass
+
+
+class DocsRead(ToolPermission):
+    name = "docs.read"
+
+
+class Docs:
+    @agent_tool
+    def bare(self, query: str, limit: int = 5) -> list[str]:
+        return [query] * limit
+
+    @agent_tool(
+        effects=ToolEffects.read_only(),
+        idempotency=Idempotency.IDEMPOTENT,
+        permissions=[CanPay(), DocsRead(), ToolPermission("docs")],
+        timeout=TimeoutPolicy(10),
+        evidence=EvidenceCapture.structured(),
+    )
+    async def declared(self, page: int) -> str:
+        return str(page)
+
+    @agent_tool
+    @staticmethod
+    def static(word: str) -> str:
+        return word
+
+    @agent_tool
+    @classmethod
+    def of_class(cls, word: str) -> int:
+        return len(word)
+
+
+docs = Docs()
+assert_type(docs.bare("a", limit=2), list[str])
+assert_type(docs.static("a"), str)
+assert_type(docs.of_class("a"), int)
+assert_type(Docs.bare(docs, "a"), list[str])
+
+
+async def calls() -> None:
+    assert_type(await docs.declared(1), str)
+    await docs.declared("a")  # pyright: ignore[reportArgumentType]
+
+
+catalog = discover_agent_tools(Docs)
+assert_type(catalog, AgentToolCatalog)
+assert_type(catalog.descriptors, tuple[AgentToolDescriptor, ...])
+assert_type(catalog.by_schema_name("bare").bind_invocation({"query": "a"}), AgentToolBoundInvocation)
+assert_type(bind_agent_tool_invocation(docs.bare, {"query": "a"}).args, tuple[object, ...])
+assert_type(original_function(Docs.bare), Callable[..., object])
+
+docs.bare(5)  # pyright: ignore[reportArgumentType]
+docs.bare("a", max=2)  # pyright: ignore[reportCallIssue]
+agent_tool(timeout=10)  # pyright: ignore[reportArgumentType]
+agent_tool(permissions=["docs.read"])  # pyright: ignore[reportArgumentType]
+agent_tool(retries=3)  # pyright: ignore[reportCallIssue]
+agent_tool(5)  # pyright: ignore[reportArgumentType]
+discover_agent_tools(docs)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,42 @@
+"""The automaton stays exact and small when a text makes it learn more states than it keeps."""
+
+from __future__ import annotations
+
+import random
+import re
+
+from pilotage.safety.redaction.automaton import Automaton
+from pilotage.safety.redaction.program import Program
+from pilotage.safety.redaction.scanner import Rule, Rules, Scanner
+from pilotage.safety.redaction.syntax import parse
+
+
+def test_what_is_remembered_does_not_grow_with_the_text() -> None:
+    """Which of the last twenty letters were an `a` makes a million states; most are soon forgotten."""
+    source = "a[ab]{20}c"
+    letters = random.Random(7).choices("ab", k=30_000)  # noqa: S311 - no secret
+    text = "".join(letters) + "c"
+    rules = Rules([Rule(parse(source), "")])
+    peak = 0
+    scanner = Scanner(rules)
+    for character in text:
+        scanner.push(character)
+        peak = max(peak, rules.automaton._remembered)
+    scanner.finish()
+    assert rules.automaton._remembered < peak <= 100_000 + len(rules.program.nodes)
+    assert [(span.start, span.end) for span in scanner.spans] == [m.span() for m in re.finditer(source, text)]
+
+
+def test_characters_of_one_kind_share_their_edges() -> None:
+    automaton = Automaton(Program([parse("[a-z]1")]), ("",), (0,))
+    start = automaton.start("")
+    assert start["a"] is start["b"]
+    assert start["1"] is start["ё"]
+    assert start["a"] is not start["1"]
+
+
+def test_states_are_the_same_wherever_the_text_leads_to_them() -> None:
+    automaton = Automaton(Program([parse(r"\bab")]), ("",), (0,))
+    assert automaton.start("x") is automaton.start("7")
+    assert automaton.start("") is automaton.start("-")
+    assert automaton.start("x") is not automaton.start("-")

@@ -1,0 +1,141 @@
+"""What the guard does with every shape of value, as tables."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilotage.jsonvalue import JsonValue, canonical_json
+from pilotage.safety.exposure import ContextExposurePolicy, EvidenceExposurePolicy
+from pilotage.safety.fields import PII, RedactionPolicy, SecretField, SensitiveField, SensitiveFieldDescriptor
+from pilotage.safety.guard import guard_json_value
+from pilotage.safety.masking import MaskingKey, MaskingPolicy
+
+EMAIL = SensitiveField(PII.EMAIL)
+LAST = SensitiveField(PII.ACCOUNT_ID, masking=MaskingPolicy.LAST_FOUR)
+DROP = SensitiveField(PII.EMAIL, redaction=RedactionPolicy.DROP)
+HIDDEN = "[REDACTED]"
+
+
+def at(
+    *path: str, field: SensitiveField | SecretField = EMAIL, each: tuple[int, ...] = ()
+) -> SensitiveFieldDescriptor:
+    return SensitiveFieldDescriptor(path, field, each)
+
+
+MASKED: dict[str, tuple[JsonValue, SensitiveFieldDescriptor, JsonValue]] = {
+    "a root text": ("a@b", at(), HIDDEN),
+    "a root number": (12345678, at(field=LAST), "***5678"),
+    "a root truth value": (True, at(field=LAST), HIDDEN),
+    "a root None": (None, at(), HIDDEN),
+    "a root list, by element": (["12345678", 1.5], at(field=LAST), ["***5678", HIDDEN]),
+    "a root object, entirely": ({"a@b": 1}, at(), HIDDEN),
+    "a secret": ({"key": "x"}, at("key", field=SecretField()), {"key": "[SECRET]"}),
+    "a secret object": ({"key": {"x": 1}}, at("key", field=SecretField()), {"key": "[SECRET]"}),
+    "a field": ({"email": "a@b", "n": 1}, at("email"), {"email": HIDDEN, "n": 1}),
+    "a field that is absent": ({"n": 1}, at("email"), {"n": 1}),
+    "a nested field": ({"a": {"b": "x", "c": 1}}, at("a", "b"), {"a": {"b": HIDDEN, "c": 1}}),
+    "a field of each element": (
+        {"rows": [{"email": "a"}, {"email": "b"}]},
+        at("rows", "email"),
+        {"rows": [{"email": HIDDEN}, {"email": HIDDEN}]},
+    ),
+    "a field in nested lists": ({"r": [[{"e": "a"}], []]}, at("r", "e"), {"r": [[{"e": HIDDEN}], []]}),
+    "a tuple stays a tuple": ({"r": ({"e": "a"},)}, at("r", "e"), {"r": ({"e": HIDDEN},)}),
+    "a list of sensitive texts": ({"to": ["a", "b"]}, at("to"), {"to": [HIDDEN, HIDDEN]}),
+    "objects in a mapping": (
+        {"rows": {"bob": {"email": "a"}, "eve": {"email": "b"}}},
+        at("rows", "email"),
+        {"rows": {"bob": {"email": HIDDEN}, "eve": {"email": HIDDEN}}},
+    ),
+    "objects in a declared mapping, one named like the field": (
+        {"rows": {"email": {"email": "a"}, "eve": {"email": "b"}}},
+        at("rows", "email", each=(1,)),
+        {"rows": {"email": {"email": HIDDEN}, "eve": {"email": HIDDEN}}},
+    ),
+    "values of a declared mapping": ({"m": {"k": "a"}}, at("m", each=(1,)), {"m": {"k": HIDDEN}}),
+    "lists in a declared mapping": ({"m": {"k": ["a"]}}, at("m", each=(1,)), {"m": {"k": [HIDDEN]}}),
+    "a text where an object should be": ({"rows": "a@b"}, at("rows", "email"), {"rows": HIDDEN}),
+    "a number where an object should be": ({"rows": [7]}, at("rows", "email"), {"rows": [HIDDEN]}),
+    "None where an object should be": ({"rows": None}, at("rows", "email"), {"rows": None}),
+    "any depth": (
+        {"v": "1", "tags": ["t"], "ch": [{"v": "2", "ch": [{"v": "3", "n": 1}]}]},
+        at("**", "v"),
+        {"v": HIDDEN, "tags": ["t"], "ch": [{"v": HIDDEN, "ch": [{"v": HIDDEN, "n": 1}]}]},
+    ),
+    "any depth on a text": ("x", at("**", "v"), HIDDEN),
+    "any depth with a mapping": (
+        {"m": {"k": {"v": "1", "m": {"j": {"v": "2"}}}}},
+        at("**", "m", "v", each=(2,)),
+        {"m": {"k": {"v": HIDDEN, "m": {"j": {"v": HIDDEN}}}}},
+    ),
+    "dropped from an object": ({"a": {"e": "x", "n": 1}}, at("a", "e", field=DROP), {"a": {"n": 1}}),
+    "dropped from each element": ([{"e": "x", "n": 1}], at("e", field=DROP), [{"n": 1}]),
+    "dropped from a list": ({"to": ["a", "b"]}, at("to", field=DROP), {"to": []}),
+    "dropped from a mapping": ({"m": {"k": "a"}}, at("m", field=DROP, each=(1,)), {"m": {}}),
+    "dropped at the root": ("a@b", at(field=DROP), None),
+    "a drop that finds nothing": ({"a": {"n": 1}}, at("a", "e", field=DROP), {"a": {"n": 1}}),
+}
+
+
+@pytest.mark.parametrize(("value", "descriptor", "guarded"), MASKED.values(), ids=MASKED)
+def test_the_guard_masks(value: JsonValue, descriptor: SensitiveFieldDescriptor, guarded: JsonValue) -> None:
+    before = copy.deepcopy(value)
+    assert guard_json_value(value, [descriptor]) == guarded
+    assert value == before
+
+
+def test_what_the_policy_exposes_stays() -> None:
+    value: JsonValue = {"email": "a@b", "key": "x"}
+    descriptors = [at("email"), at("key", field=SecretField())]
+    open_policy = EvidenceExposurePolicy(include_pii_values=True, include_sensitive_values=True)
+    assert guard_json_value(value, descriptors, open_policy) == {"email": "a@b", "key": "[SECRET]"}
+
+
+def test_a_hash_uses_the_key_of_the_policy_and_fails_closed_without() -> None:
+    hashed = at(field=SensitiveField(PII.EMAIL, masking=MaskingPolicy.HASH))
+    policy = ContextExposurePolicy(masking_key=MaskingKey("k1", b"0123456789abcdef"))
+    assert guard_json_value("a@b.c", [hashed], policy) == "[HASHED:email:k1:c8b9adc27ca0]"
+    assert guard_json_value("a@b.c", [hashed]) == HIDDEN
+
+
+def test_descriptors_are_applied_one_after_the_other() -> None:
+    value: JsonValue = {"a": {"x": "1", "y": "2"}}
+    assert guard_json_value(value, [at("a", "x"), at("a", "y", field=DROP)]) == {"a": {"x": HIDDEN}}
+
+
+def test_what_is_no_json_is_masked_entirely() -> None:
+    assert guard_json_value(cast(JsonValue, {"e": b"a@b"}), [at("e")]) == {"e": HIDDEN}
+    assert guard_json_value(cast(JsonValue, {"e": b"a@b"}), [at("e", "f")]) == {"e": HIDDEN}
+
+
+JSON = st.recursive(
+    st.sampled_from(["SENSITIVE", "plain", 1, None]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["email", "rows", "x"]), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_no_leaf_under_the_name_slips_through(value: JsonValue) -> None:
+    """Whatever the shape, nothing below `email` stays when the field may lie at any depth."""
+    guarded = guard_json_value(value, [at("**", "email")])
+    for found in _below(guarded, "email"):
+        assert "SENSITIVE" not in canonical_json(found)
+
+
+def _below(value: JsonValue, name: str) -> list[JsonValue]:
+    if isinstance(value, Mapping):
+        inner = [found for item in value.values() for found in _below(item, name)]
+        return [*inner, value[name]] if name in value else inner
+    if isinstance(value, list):
+        return [found for item in cast("list[JsonValue]", value) for found in _below(item, name)]
+    return []

@@ -1,0 +1,91 @@
+"""JSON values: one canonical text, one way from Python to JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum, StrEnum
+from types import MappingProxyType
+from uuid import UUID
+
+import pytest
+from pydantic import BaseModel
+
+from pilotage.jsonvalue import canonical_json, json_digest, to_json_value
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+class Level(Enum):
+    LOW = 1
+
+
+@dataclass(frozen=True)
+class Point:
+    x: int
+    tags: tuple[str, ...] = ()
+
+
+class Order(BaseModel):
+    id: UUID
+    amount: Decimal
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, None),
+        (True, True),
+        (1.5, 1.5),
+        ("text", "text"),
+        (Colour.RED, "red"),
+        (Level.LOW, 1),
+        ((1, 2), [1, 2]),
+        ({"b": (1,), "a": Point(1, ("x",))}, {"b": [1], "a": {"x": 1, "tags": ["x"]}}),
+        ({Colour.RED: 1}, {"red": 1}),
+        ({3, 1, 2}, [1, 2, 3]),
+        (range(3), [0, 1, 2]),
+        (Decimal("12.50"), "12.50"),
+        (datetime(2026, 1, 2, 3, tzinfo=UTC), "2026-01-02T03:00:00+00:00"),
+        (date(2026, 1, 2), "2026-01-02"),
+        (timedelta(minutes=1), 60.0),
+        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (Order(id=UUID(int=1), amount=Decimal("1.0")), {"id": str(UUID(int=1)), "amount": "1.0"}),
+    ],
+)
+def test_python_values_have_one_json_form(value: object, expected: object) -> None:
+    assert to_json_value(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (object(), "object has no JSON form"),
+        (b"bytes", "bytes has no JSON form"),
+        ({1: "a"}, "a JSON key must be a string, not int (1)"),
+        ([{"deep": Point}], "type has no JSON form"),
+    ],
+)
+def test_what_has_no_json_form_is_named(value: object, message: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        to_json_value(value)
+    assert str(caught.value) == message
+
+
+def test_equal_values_have_equal_texts_whatever_the_order_of_their_keys() -> None:
+    assert canonical_json({"b": 1, "a": [True, None]}) == '{"a":[true,null],"b":1}'
+    assert json_digest({"b": 1, "a": 2}) == json_digest({"a": 2, "b": 1})
+    assert json_digest({"a": 1}) != json_digest({"a": 2})
+
+
+def test_the_canonical_text_takes_mappings_and_sequences_of_any_kind() -> None:
+    assert canonical_json(MappingProxyType({"a": (1, "é")})) == '{"a":[1,"é"]}'
+    assert canonical_json(range(2)) == "[0,1]"
+
+
+def test_nan_has_no_canonical_text() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        canonical_json(float("nan"))

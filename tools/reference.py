@@ -1,0 +1,46 @@
+"""Write the pages of docs/reference from what the packages export."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from pathlib import Path
+
+PAGES = Path(__file__).parents[1] / "docs" / "reference"
+PACKAGES = {
+    "pilotage": ("pilotage.md", "The names most people need, all of them also in the packages below."),
+    "pilotage.agent": ("agent.md", "The agent contract: values, ports and tools."),
+    "pilotage.container": ("container.md", "Dependency injection for class stereotypes."),
+    "pilotage.safety": ("safety.md", "Sensitive fields, exposure policies, guards, streaming redaction, trust."),
+    "pilotage.errors": ("errors.md", "The error families, by who must act."),
+}
+
+
+def main() -> None:
+    """One page per package: a table of its names, then their documentation."""
+    for package, (page, purpose) in PACKAGES.items():
+        (PAGES / page).write_text(render(package, purpose))
+
+
+def render(package: str, purpose: str) -> str:
+    """The page of one package."""
+    module = import_module(package)
+    rows = [f"| `{name}` | {summary(getattr(module, name))} |" for name in module.__all__]
+    table = "\n".join(["| name | what it is |", "|---|---|", *rows])
+    details = f"::: {package}\n" if package != "pilotage" else f"::: {package}\n    options:\n      members: false\n"
+    return f"# `{package}`\n\n{purpose}\n\n{table}\n\n{details}"
+
+
+def summary(value: object) -> str:
+    """The first line of a docstring; of plain values and aliases what they are."""
+    if isinstance(value, str):
+        return f"the text `{value}`"
+    if inspect.isclass(value) or inspect.isfunction(value):
+        return (inspect.getdoc(value) or "").partition("\n")[0].replace("|", r"\|")
+    if isinstance(value, tuple):
+        return "a constant"
+    return "a type alias"
+
+
+if __name__ == "__main__":
+    main()
