@@ -35,7 +35,7 @@ check: $(STAMP) ## lint, format, types, layers, declared dependencies
 	@$(BIN)/deptry src
 
 docs: $(STAMP) ## build the documentation into site/, warnings are errors
-	@$(BIN)/mkdocs build --strict --quiet
+	@$(BIN)/zensical build --config-file mkdocs.yml --strict --clean
 
 reference: $(STAMP) ## write docs/reference anew from what the packages export
 	@$(BIN)/python tools/reference.py

@@ -23,9 +23,7 @@ def measure() -> dict[str, float]:
         for name, statement in {"floor": FLOOR, **STATEMENTS}.items():
             times[name].append(_time(statement))
     floor = statistics.median(times["floor"])
-    ratios = {
-        f"{name}, against pydantic (x)": statistics.median(times[name]) / floor for name in STATEMENTS
-    }
+    ratios = {f"{name}, against pydantic (x)": statistics.median(times[name]) / floor for name in STATEMENTS}
     return {**ratios, "import pydantic (ms)": floor * 1000}
 
 

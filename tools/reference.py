@@ -11,7 +11,10 @@ PACKAGES = {
     "pilotage": ("pilotage.md", "The names most people need, all of them also in the packages below."),
     "pilotage.agent": ("agent.md", "The agent contract: values, ports and tools."),
     "pilotage.container": ("container.md", "Dependency injection for class stereotypes."),
-    "pilotage.safety": ("safety.md", "Sensitive fields, exposure policies, guards, streaming redaction, trust."),
+    "pilotage.safety": (
+        "safety.md",
+        "Sensitive fields, exposure policies, guards, streaming redaction, trust.",
+    ),
     "pilotage.errors": ("errors.md", "The error families, by who must act."),
 }
 
@@ -27,7 +30,11 @@ def render(package: str, purpose: str) -> str:
     module = import_module(package)
     rows = [f"| `{name}` | {summary(getattr(module, name))} |" for name in module.__all__]
     table = "\n".join(["| name | what it is |", "|---|---|", *rows])
-    details = f"::: {package}\n" if package != "pilotage" else f"::: {package}\n    options:\n      members: false\n"
+    details = (
+        f"::: {package}\n"
+        if package != "pilotage"
+        else f"::: {package}\n    options:\n      members: false\n"
+    )
     return f"# `{package}`\n\n{purpose}\n\n{table}\n\n{details}"
 
 

@@ -8,7 +8,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
-from pilotage import Agent, AgentYield, Application, Final, Pod, Progress, Token, Tool, ToolEffects, agent_tool
+from pilotage import (
+    Agent,
+    AgentYield,
+    Application,
+    Final,
+    Pod,
+    Progress,
+    Token,
+    Tool,
+    ToolEffects,
+    agent_tool,
+)
 
 
 @Pod

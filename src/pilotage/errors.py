@@ -35,6 +35,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+__all__ = [
+    "AgentBootstrapError",
+    "AgentDefinitionError",
+    "AgentMemoryError",
+    "AgentModelConfigurationError",
+    "AgentOutputGuardError",
+    "AgentPersistenceConfigurationError",
+    "AgentRetrievalError",
+    "AgentStructuredOutputError",
+    "AgentToolBindingError",
+    "AgentToolDispatchError",
+    "ApplicationStartError",
+    "ApplicationStateError",
+    "CallerError",
+    "ContextNotActiveError",
+    "EvidenceNotFoundError",
+    "ModelCallError",
+    "PermissionDeniedError",
+    "PilotageError",
+    "PluginError",
+    "PodDefinitionError",
+    "PodNotFoundError",
+    "Problem",
+    "RunError",
+    "RunNotFoundError",
+    "SignalNotFoundError",
+    "StartupError",
+    "start_error",
+]
+
 
 class PilotageError(Exception):
     """The base of every error Pilotage raises.

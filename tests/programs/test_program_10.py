@@ -71,6 +71,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("shop")
 async def test_all_problems_are_told_at_once_with_their_ways_out() -> None:
     import shop.adapters  # type: ignore[import-not-found]
+
     from tests.behaviour.test_bootstrap import Evidences, Signals, States
 
     assert shop.adapters.BankAdapter

@@ -49,10 +49,14 @@ class Specified:
 assert_type(Bare, type[Bare])
 assert_type(Specified, type[Specified])
 assert_type(Specified().execute(1), int)
-Specified().execute("1")  # pyright: ignore[reportArgumentType]
-Agent.get(Bare).spec.name
-Agent.get(Bare).colour  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-AgentExecutionSpec(nmae="x")  # pyright: ignore[reportCallIssue]
+assert_type(Agent.get(Bare).spec, AgentExecutionSpec)
+
+
+def wrong_agents() -> None:
+    """Never called: what a type checker must refuse."""
+    Specified().execute("1")  # pyright: ignore[reportArgumentType]
+    Agent.get(Bare).spec.colour = 1  # pyright: ignore[reportAttributeAccessIssue]
+    AgentExecutionSpec(nmae="x")  # pyright: ignore[reportCallIssue]
 
 
 async def read(app: Application) -> None:
@@ -71,5 +75,9 @@ async def read(app: Application) -> None:
 
 
 request = ModelRequest([ModelMessage.user("x")], output=StructuredOutputSpec.from_type(Answer))
-ModelRequest("x")  # pyright: ignore[reportArgumentType]
-ModelMessage.user(3)  # pyright: ignore[reportArgumentType]
+
+
+def wrong_requests() -> None:
+    """Never called: what a type checker must refuse."""
+    ModelRequest("x")  # pyright: ignore[reportArgumentType]
+    ModelMessage.user(3)  # pyright: ignore[reportArgumentType]

@@ -72,10 +72,13 @@ assert_type(catalog.by_schema_name("bare").bind_invocation({"query": "a"}), Agen
 assert_type(bind_agent_tool_invocation(docs.bare, {"query": "a"}).args, tuple[object, ...])
 assert_type(original_function(Docs.bare), Callable[..., object])
 
-docs.bare(5)  # pyright: ignore[reportArgumentType]
-docs.bare("a", max=2)  # pyright: ignore[reportCallIssue]
-agent_tool(timeout=10)  # pyright: ignore[reportArgumentType]
-agent_tool(permissions=["docs.read"])  # pyright: ignore[reportArgumentType]
-agent_tool(retries=3)  # pyright: ignore[reportCallIssue]
-agent_tool(5)  # pyright: ignore[reportArgumentType]
-discover_agent_tools(docs)  # pyright: ignore[reportArgumentType]
+
+def wrong_uses() -> None:
+    """Never called: what a type checker must refuse."""
+    docs.bare(5)  # pyright: ignore[reportArgumentType]
+    docs.bare("a", max=2)  # pyright: ignore[reportCallIssue]
+    agent_tool(timeout=10)  # pyright: ignore[reportArgumentType]
+    agent_tool(permissions=["docs.read"])  # pyright: ignore[reportArgumentType]
+    agent_tool(retries=3)  # pyright: ignore[reportCallIssue]
+    agent_tool(5)  # pyright: ignore[reportArgumentType]
+    discover_agent_tools(docs)  # pyright: ignore[reportArgumentType]

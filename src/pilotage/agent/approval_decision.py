@@ -64,17 +64,22 @@ class AgentApprovalDecisionOutcome:
 
     def __post_init__(self) -> None:
         reject_blank(self, request_id=self.request_id, comment=self.comment)
-        triple = (self.status, self.transition, self.reason)
-        if triple not in {situation.value for situation in AgentSituation}:
-            raise AgentDefinitionError(
-                f"AgentApprovalDecisionOutcome has the triple ({', '.join(map(str, triple))}), which is no "
-                "situation of a run. Use the triple of an AgentSituation."
-            )
+        _ = self.situation
 
     @property
     def situation(self) -> AgentSituation:
-        """The situation that the triple stands for."""
-        return AgentSituation((self.status, self.transition, self.reason))
+        """The situation that the triple stands for.
+
+        Raises:
+            AgentDefinitionError: the triple stands for none; an outcome like that cannot be made.
+        """
+        found = AgentSituation.of(self.status, self.transition, self.reason)
+        if found is None:
+            raise AgentDefinitionError(
+                f"AgentApprovalDecisionOutcome has the triple ({self.status}, {self.transition}, {self.reason}), "
+                "which is no situation of a run. Use the triple of an AgentSituation."
+            )
+        return found
 
 
 @dataclass(frozen=True, slots=True)

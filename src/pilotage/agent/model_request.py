@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
 
-from pilotage.agent.context import ContextDigest, ContextManifest, ContextPack, ContextPackRole
-from pilotage.agent.context import render_context_pack
+from pilotage.agent.context import (
+    ContextDigest,
+    ContextManifest,
+    ContextPack,
+    ContextPackRole,
+    render_context_pack,
+)
 from pilotage.agent.messages import ModelMessage, ModelMessageRole
 from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tool_calling import ToolCallingSpec
@@ -71,7 +76,9 @@ class ModelRequest:
         if given is None:
             return
         if present is not None:
-            raise AgentDefinitionError(f"ModelRequest got both {short}= and {name}=. They mean the same: give one.")
+            raise AgentDefinitionError(
+                f"ModelRequest got both {short}= and {name}=. They mean the same: give one."
+            )
         object.__setattr__(self, name, given)
 
     def assemble_messages(self, policy: ContextExposurePolicy | None = None) -> tuple[ModelMessage, ...]:
@@ -84,7 +91,9 @@ class ModelRequest:
             return tuple(self.messages)
         policy = policy or ContextExposurePolicy()
         instructing = [_as_message(p, ModelMessageRole.SYSTEM, policy) for p in self.context if _instructs(p)]
-        showing = [_as_message(p, ModelMessageRole.EVIDENCE, policy) for p in self.context if not _instructs(p)]
+        showing = [
+            _as_message(p, ModelMessageRole.EVIDENCE, policy) for p in self.context if not _instructs(p)
+        ]
         lead, question = _after_leading_system(self.messages), _last_user(self.messages)
         messages = self.messages
         return (*messages[:lead], *instructing, *messages[lead:question], *showing, *messages[question:])

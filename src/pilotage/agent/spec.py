@@ -80,7 +80,10 @@ class AgentExecutionSpec:
             architecture=architecture,
         )
         reject_not_positive(self, timeout_seconds=self.timeout_seconds, version=self.version)
-        if None not in (declared := {self.timeout_seconds, self.limits.timeout_seconds}) and len(declared) > 1:
+        if (
+            None not in (declared := {self.timeout_seconds, self.limits.timeout_seconds})
+            and len(declared) > 1
+        ):
             raise AgentDefinitionError(
                 f"AgentExecutionSpec.timeout_seconds is {self.timeout_seconds!r} and limits.timeout_seconds is "
                 f"{self.limits.timeout_seconds!r}. Set one of them, or both to the same value."

@@ -142,6 +142,17 @@ class AgentSituation(Enum):
         self.transition = transition
         self.reason = reason
 
+    @classmethod
+    def of(
+        cls,
+        status: AgentStatus,
+        transition: AgentStateTransition | None,
+        reason: AgentStateReason | None,
+    ) -> AgentSituation | None:
+        """The situation that a triple stands for, or None where it stands for none."""
+        triple = (status, transition, reason)
+        return next((each for each in cls if (each.status, each.transition, each.reason) == triple), None)
+
 
 def can_move(current: AgentStatus, target: AgentStatus) -> bool:
     """Whether a run may go from one status to another."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from pilotage.agent.tools.reader import ShapeReader
-from pilotage.agent.tools.rejections import spelling
-from pilotage.agent.tools.shape import Property, closed_object
-from pilotage.agent.tools.validation import MisfitsError, Validate, compile_validator
 from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError
 from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.schema.reader import ShapeReader
+from pilotage.schema.rejections import spelling
+from pilotage.schema.shape import Property, closed_object
+from pilotage.schema.validation import MisfitsError, Validate, compile_validator
 
 # pydantic-core validates objects; other types travel as the only member of one.
 _MEMBER = "answer"
@@ -54,7 +54,10 @@ class StructuredOutputSpec:
         try:
             return validate({_MEMBER: value})[_MEMBER]
         except MisfitsError as error:
-            problems = [f"{m.path.removeprefix(_MEMBER).lstrip('.') or 'the answer'}: {m.words}." for m in error.misfits]
+            problems = [
+                f"{m.path.removeprefix(_MEMBER).lstrip('.') or 'the answer'}: {m.words}."
+                for m in error.misfits
+            ]
         raise AgentStructuredOutputError(
             f"the answer is no {self.output_type_name}: {' '.join(problems)}", problems=problems
         )

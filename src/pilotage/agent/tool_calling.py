@@ -13,11 +13,11 @@ from pilotage.agent.structured_output import JsonSchemaConstraint
 from pilotage.agent.tools.active import active_tool_calls
 from pilotage.agent.tools.bind import AgentToolBoundInvocation, bind_agent_tool_invocation
 from pilotage.agent.tools.declare import get_agent_tool_definition, tool_label
-from pilotage.agent.tools.records import NoDefault
 from pilotage.agent.tools.schema import tool_interface
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError, AgentToolDispatchError
 from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.schema.records import NoDefault
 
 ToolFunction = Callable[..., object]
 
@@ -118,9 +118,7 @@ def _spec_of(tool: ToolFunction, strict: bool) -> ModelToolSpec:
             f"self.tools.{definition.name}."
         )
     schema: JsonObject = {"title": f"{definition.schema_name}.input", **tool_interface(function).input_schema}
-    return ModelToolSpec(
-        definition.schema_name, JsonSchemaConstraint(schema, strict), definition.description
-    )
+    return ModelToolSpec(definition.schema_name, JsonSchemaConstraint(schema, strict), definition.description)
 
 
 def _require_fillable(name: str, bound: AgentToolBoundInvocation) -> None:

@@ -40,7 +40,9 @@ def describe(options: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pilotage", description="Agents as ordinary application components.")
+    parser = argparse.ArgumentParser(
+        prog="pilotage", description="Agents as ordinary application components."
+    )
     parser.add_argument("--version", action="version", version=f"pilotage {version('pilotage')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, purpose in (

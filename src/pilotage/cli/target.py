@@ -25,13 +25,17 @@ def load_application(target: str) -> Application:
     """
     module_name, _, name = target.partition(":")
     if not module_name or not name:
-        raise TargetNotFoundError(f"{target!r} names no application. Write MODULE:NAME, for example shop.main:app.")
+        raise TargetNotFoundError(
+            f"{target!r} names no application. Write MODULE:NAME, for example shop.main:app."
+        )
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
         found: object = getattr(import_module(module_name), name)
     except ModuleNotFoundError as error:
-        raise TargetNotFoundError(f"{target!r}: {error}. Run this where {module_name!r} can be imported.") from error
+        raise TargetNotFoundError(
+            f"{target!r}: {error}. Run this where {module_name!r} can be imported."
+        ) from error
     except AttributeError as error:
         raise TargetNotFoundError(f"{target!r}: module {module_name!r} has no {name!r}.") from error
     if not isinstance(found, Application):

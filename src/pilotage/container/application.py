@@ -17,7 +17,7 @@ from pilotage.container.processing import IContainer
 from pilotage.container.registry import Registry
 from pilotage.container.report import StartupReport
 from pilotage.container.scan import find_pods
-from pilotage.errors import ApplicationStateError, CallerError, start_error
+from pilotage.errors import ApplicationStateError, CallerError, Problem, start_error
 
 T = TypeVar("T")
 
@@ -82,6 +82,10 @@ class Application(IContainer):
         self._expect_open("load_plugins")
         load_plugins(self, self.report, None if include is None else [*include], [*exclude])
         return self
+
+    def problems(self) -> tuple[Problem, ...]:
+        """What `start` would report, without starting anything."""
+        return tuple(check(self._registry.graph()))
 
     async def start(self) -> Self:
         """Check everything, make the pods, call their start hooks.

@@ -21,8 +21,9 @@ from typing import Annotated, Union, cast, get_args, get_origin, get_type_hints
 
 from pilotage.container.names import target_name, type_name
 from pilotage.container.signature import Function, constructor_of, making_of, where
-from pilotage.container.typematch import substitute, type_arguments
+from pilotage.container.typematch import type_arguments
 from pilotage.errors import PodDefinitionError
+from pilotage.typevars import substitute
 
 _ITERATORS = {Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator}
 
@@ -53,7 +54,7 @@ def resolve_hints(target: object) -> Mapping[str, object]:
     owner, constructor = found
     hints = _constructor_hints(target, owner, constructor)
     arguments = type_arguments(target, owner)
-    return {name: substitute(hint, arguments) for name, hint in hints.items()} if arguments else hints
+    return {name: substitute(hint, arguments) for name, hint in hints.items()}
 
 
 def _yielded_type(factory: object, returned: object) -> object:

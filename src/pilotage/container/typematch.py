@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from abc import ABC
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from inspect import get_annotations
-from typing import Any, Generic, Protocol, TypeVar, cast, get_args, get_origin, runtime_checkable
+from typing import Generic, Protocol, TypeVar, cast, get_args, get_origin, runtime_checkable
 
-Arguments = Mapping[object, object]
+from pilotage.typevars import Arguments, arguments_of, substitute
 
 _PROVIDED_BY_ALL = {object, ABC, Generic, Protocol}
 
@@ -42,18 +42,8 @@ def type_arguments(type_: object, base: type) -> Arguments:
     """What the type parameters of a generic base are for this type: `{T: User}`."""
     for alias in (type_, *_generic_bases(type_)):
         if get_origin(alias) is base:
-            return _own_arguments(alias)
+            return arguments_of(get_origin(alias), get_args(alias))
     return {}
-
-
-def substitute(hint: object, arguments: Arguments) -> object:
-    """The hint with its type variables replaced."""
-    if isinstance(hint, TypeVar):
-        return arguments.get(hint, hint)
-    parameters = cast("tuple[object, ...]", getattr(hint, "__parameters__", ()))
-    if not parameters or isinstance(hint, type):
-        return hint
-    return cast("Any", hint)[tuple(arguments.get(parameter, parameter) for parameter in parameters)]
 
 
 def is_protocol(type_: object) -> bool:
@@ -88,7 +78,7 @@ def _has_member(class_: object, name: str) -> bool:
 
 def _generic_bases(type_: object) -> Iterator[object]:
     """All parametrised bases, through every level: `Users -> CachedRepository[User] -> Repository[User]`."""
-    arguments = _own_arguments(type_)
+    arguments = arguments_of(get_origin(type_), get_args(type_))
     for base in getattr(get_origin(type_) or type_, "__orig_bases__", ()):
         if get_origin(base) in _PROVIDED_BY_ALL:
             continue
@@ -96,8 +86,3 @@ def _generic_bases(type_: object) -> Iterator[object]:
         if get_origin(filled) is not None:
             yield filled
         yield from _generic_bases(filled)
-
-
-def _own_arguments(alias: object) -> Arguments:
-    parameters = cast("tuple[object, ...]", getattr(get_origin(alias), "__parameters__", ()))
-    return dict(zip(parameters, get_args(alias), strict=False))

@@ -100,7 +100,7 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("limit", lambda: AgentExecutionLimits(max_steps=-1), "AgentExecutionLimits.max_steps is -1. Use a positive number, or leave it out."),
     ("cost", lambda: AgentExecutionLimits(max_cost=Decimal("Infinity")), "AgentExecutionLimits.max_cost is Decimal('Infinity'). Use a positive number, or leave it out."),
     ("state count", lambda: AgentState("r", "A", AgentStatus.ACTIVE, pending_signal_count=-1), "AgentState.pending_signal_count is -1. Use zero or more."),
-    ("state time", lambda: AgentState("r", "A", AgentStatus.ACTIVE, created_at=datetime(2026, 1, 1)), "AgentState.created_at has no time zone (2026-01-01T00:00:00). Use datetime.now(UTC)."),
+    ("state time", lambda: AgentState("r", "A", AgentStatus.ACTIVE, created_at=datetime(2026, 1, 1)), "AgentState.created_at has no time zone (2026-01-01T00:00:00). Use datetime.now(UTC)."),  # noqa: DTZ001
     ("signal id", lambda: AgentSignal("", "r", AgentSignalKind.CANCEL), "AgentSignal.id is blank. Give it at least one visible character."),
     ("attribution", lambda: AgentEventAttribution("a", "", "c"), "AgentEventAttribution.run_id is blank. Give it at least one visible character."),
     ("yield", lambda: AgentYield(AgentYieldKind.TOKEN, Progress("x")), "AgentYield of kind 'token' got Progress as payload. Give it a Token."),

@@ -81,7 +81,9 @@ class IAgentToolHandler(ABC):
     """Takes the place of a tool's own call, for example to run it in another process."""
 
     @abstractmethod
-    async def handle(self, context: RunContext, descriptor: AgentToolDescriptor, call: ModelToolCall) -> JsonValue:
+    async def handle(
+        self, context: RunContext, descriptor: AgentToolDescriptor, call: ModelToolCall
+    ) -> JsonValue:
         """The result of the call.
 
         Raises:

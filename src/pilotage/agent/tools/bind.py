@@ -12,12 +12,12 @@ from itertools import islice
 from typing import cast
 
 from pilotage.agent.tools.problems import sentences_about
-from pilotage.agent.tools.records import KnownDefault
 from pilotage.agent.tools.schema import ToolInterface, tool_interface
 from pilotage.agent.tools.signature import InjectedParameter
-from pilotage.agent.tools.validation import MisfitsError
 from pilotage.errors import AgentToolBindingError
 from pilotage.jsonvalue import canonical_json, to_json_value
+from pilotage.schema.records import KnownDefault
+from pilotage.schema.validation import MisfitsError
 
 
 @dataclass(frozen=True, slots=True, repr=False)

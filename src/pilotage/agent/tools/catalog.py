@@ -16,7 +16,6 @@ from pilotage.agent.tools.declare import get_agent_tool_definition, original_fun
 from pilotage.agent.tools.identity import AgentToolIdentity, AgentToolSchemaHandle
 from pilotage.agent.tools.metadata import AgentToolMetadata, Idempotency, effective_idempotency
 from pilotage.agent.tools.reconcile import reject_unfit_reconcile
-from pilotage.agent.tools.rejections import spelling
 from pilotage.agent.tools.schema import ToolInterface, tool_interface
 from pilotage.agent.tools.signature import RUNTIME_CONTEXT
 from pilotage.checks import reject_blank
@@ -24,6 +23,7 @@ from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import canonical_json, to_json_value
 from pilotage.safety.fields import SecretField
 from pilotage.safety.guard import guard_json_value
+from pilotage.schema.rejections import spelling
 
 
 class ToolBinding(Enum):

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 
 from pilotage.agent.tools.schema import ToolInterface
-from pilotage.agent.tools.validation import Misfit
+from pilotage.schema.validation import Misfit
 
 # A model learns nothing from the hundredth sentence, and the payload decides how many there are.
 _AT_MOST = 20

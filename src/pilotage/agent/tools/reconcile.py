@@ -7,9 +7,9 @@ from inspect import Parameter
 from types import FunctionType
 from typing import cast
 
-from pilotage.agent.tools.annotations import UnresolvedAnnotationError, resolve_annotation
-from pilotage.agent.tools.rejections import spelling
+from pilotage.annotations import UnresolvedAnnotationError, resolve_annotation
 from pilotage.errors import AgentDefinitionError
+from pilotage.schema.rejections import spelling
 
 
 def reject_unfit_reconcile(label: str, name: str, owner: type) -> None:

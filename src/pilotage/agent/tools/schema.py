@@ -9,18 +9,6 @@ from types import FunctionType
 from weakref import WeakKeyDictionary
 
 from pilotage.agent.tools.docstring import Docstring, read_docstring
-from pilotage.agent.tools.reader import ShapeReader, with_default
-from pilotage.agent.tools.records import KnownDefault, NoDefault
-from pilotage.agent.tools.rejections import Rejection, spelling
-from pilotage.agent.tools.shape import (
-    CoreSchema,
-    JsonSchema,
-    Property,
-    Shape,
-    allows_null,
-    closed_object,
-    described,
-)
 from pilotage.agent.tools.signature import (
     InjectedParameter,
     ToolParameter,
@@ -29,10 +17,22 @@ from pilotage.agent.tools.signature import (
     read_signature,
     return_subject,
 )
-from pilotage.agent.tools.validation import Validate, compile_validator
 from pilotage.errors import AgentDefinitionError, AgentToolBindingError
 from pilotage.safety.discovery import find_sensitive_fields
 from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
+from pilotage.schema.reader import ShapeReader, with_default
+from pilotage.schema.records import KnownDefault, NoDefault
+from pilotage.schema.rejections import Rejection, spelling
+from pilotage.schema.shape import (
+    CoreSchema,
+    JsonSchema,
+    Property,
+    Shape,
+    allows_null,
+    closed_object,
+    described,
+)
+from pilotage.schema.validation import Validate, compile_validator
 
 
 # Without slots, because the validator is compiled at its first use and kept.

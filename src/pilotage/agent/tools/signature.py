@@ -12,13 +12,13 @@ from inspect import Parameter
 from types import FunctionType, NoneType, UnionType
 from typing import Annotated, Union, get_args, get_origin
 
-from pilotage.agent.tools.annotations import UnresolvedAnnotationError, resolve_annotation
-from pilotage.agent.tools.constraints import is_field_default
 from pilotage.agent.tools.context import AgentToolRuntimeContext
 from pilotage.agent.tools.declare import tool_label
-from pilotage.agent.tools.records import Default, KnownDefault, NoDefault
-from pilotage.agent.tools.rejections import Rejection, reject_unresolved
+from pilotage.annotations import UnresolvedAnnotationError, resolve_annotation
 from pilotage.safety.fields import SecretField
+from pilotage.schema.constraints import is_field_default
+from pilotage.schema.records import Default, KnownDefault, NoDefault
+from pilotage.schema.rejections import Rejection, reject_unresolved
 
 RUNTIME_CONTEXT = "runtime_context"
 _UNIONS: tuple[object, ...] = (Union, UnionType)

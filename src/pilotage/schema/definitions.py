@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import cast
 
-from pilotage.agent.tools.shape import CoreSchema, JsonSchema, Shape, reference
+from pilotage.schema.shape import CoreSchema, JsonSchema, Shape, reference
 
 
 class TypeDefinitions:

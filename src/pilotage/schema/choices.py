@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import cast
 
-from pilotage.agent.tools.rejections import Rejection, spelling
-from pilotage.agent.tools.shape import CoreSchema, JsonSchema, Shape
 from pilotage.jsonvalue import JsonValue
+from pilotage.schema.rejections import Rejection, spelling
+from pilotage.schema.shape import CoreSchema, JsonSchema, Shape
 
 _JSON_TYPES: dict[type, str] = {
     bool: "boolean",

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import TypeAlias, cast
 from uuid import UUID
 
-from pilotage.agent.tools.annotations import AnyJson
+from pilotage.annotations import AnyJson
 from pilotage.jsonvalue import JsonValue
 
 JsonSchema: TypeAlias = dict[str, JsonValue]

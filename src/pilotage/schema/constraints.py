@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
-from pilotage.agent.tools.rejections import Rejection, reject_constraint
-from pilotage.agent.tools.shape import CoreSchema, JsonSchema, Shape
 from pilotage.jsonvalue import JsonValue, to_json_value
+from pilotage.schema.rejections import Rejection, reject_constraint
+from pilotage.schema.shape import CoreSchema, JsonSchema, Shape
 
 _NUMBERS = ("int", "float", "decimal")
 _MOMENTS = ("date", "datetime", "time", "timedelta")

@@ -6,10 +6,11 @@ import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, cast
 
 from pilotage import jsonvalue
 from pilotage.jsonvalue import JsonPrimitive
+from pilotage.typevars import arguments_of, substitute
 
 
 class AnyJson:
@@ -59,19 +60,7 @@ def resolve_alias(alias: Any, arguments: tuple[object, ...]) -> object:
     """What an alias made by the `type` statement or `TypeAliasType` stands for."""
     module = sys.modules.get(cast(str, alias.__module__))
     value = resolve_annotation(cast(object, alias.__value__), vars(module) if module else {})
-    return substitute(value, alias, arguments)
-
-
-def substitute(annotation: object, owner: object, arguments: tuple[object, ...]) -> object:
-    """`annotation` with the type variables of a generic `owner` replaced by `arguments`."""
-    variables = getattr(owner, "__parameters__", None) or getattr(owner, "__type_params__", ())
-    given = dict(zip(cast("tuple[object, ...]", variables), arguments, strict=False))
-    if isinstance(annotation, TypeVar):
-        return given.get(annotation, annotation)
-    inner = cast("tuple[object, ...]", getattr(annotation, "__parameters__", ()))
-    if not given or not inner or isinstance(annotation, type):
-        return annotation
-    return cast(Any, annotation)[tuple(given.get(variable, variable) for variable in inner)]
+    return substitute(value, arguments_of(alias, arguments))
 
 
 def _resolve(

@@ -13,13 +13,14 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NewType, Union, cast, get_args, get_origin
 
-from pilotage.agent.tools import shape as shapes
-from pilotage.agent.tools.annotations import UnresolvedAnnotationError, is_any_json, resolve_alias, substitute
-from pilotage.agent.tools.choices import enum_shape, literal_shape
-from pilotage.agent.tools.constraints import Remarks, constrain, read_remarks
-from pilotage.agent.tools.definitions import TypeDefinitions
-from pilotage.agent.tools.pydantic_types import PydanticTypeError, is_pydantic_type, pydantic_shape
-from pilotage.agent.tools.records import (
+from pilotage.annotations import UnresolvedAnnotationError, is_any_json, resolve_alias
+from pilotage.jsonvalue import to_json_value
+from pilotage.schema import shape as shapes
+from pilotage.schema.choices import enum_shape, literal_shape
+from pilotage.schema.constraints import Remarks, constrain, read_remarks
+from pilotage.schema.definitions import TypeDefinitions
+from pilotage.schema.pydantic_types import PydanticTypeError, is_pydantic_type, pydantic_shape
+from pilotage.schema.records import (
     Default,
     Field,
     KnownDefault,
@@ -30,7 +31,7 @@ from pilotage.agent.tools.records import (
     is_typed_dict,
     typed_dict_fields,
 )
-from pilotage.agent.tools.rejections import (
+from pilotage.schema.rejections import (
     Rejection,
     reject_by_pydantic,
     reject_endless,
@@ -41,8 +42,8 @@ from pilotage.agent.tools.rejections import (
     reject_unresolved,
     spelling,
 )
-from pilotage.agent.tools.shape import ANYTHING, SCALARS, Property, Shape
-from pilotage.jsonvalue import to_json_value
+from pilotage.schema.shape import ANYTHING, SCALARS, Property, Shape
+from pilotage.typevars import arguments_of, substitute
 
 # No type that ends has so many others around it.
 _DEEPEST = 50
@@ -170,7 +171,7 @@ class ShapeReader:
 
     def _property(self, owner: type, field: Field, arguments: tuple[object, ...]) -> Property:
         place = f"{self._subject.partition(' (field ')[0]} (field {spelling(owner)}.{field.name})"
-        shape = self.read(substitute(field.annotation, owner, arguments), place)
+        shape = self.read(substitute(field.annotation, arguments_of(owner, arguments)), place)
         return Property(field.name, with_default(shape, field.default), isinstance(field.default, NoDefault))
 
     def _pydantic(self, annotation: object) -> Shape:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
-from pilotage.agent.tools.shape import UNION_MEMBER, CoreSchema
+from pilotage.schema.shape import UNION_MEMBER, CoreSchema
 
 Validate: TypeAlias = Callable[[Mapping[str, object]], dict[str, object]]
 

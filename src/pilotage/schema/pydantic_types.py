@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, cast
 
-from pilotage.agent.tools.shape import CoreSchema, JsonSchema, Shape
 from pilotage.jsonvalue import JsonValue
+from pilotage.schema.shape import CoreSchema, JsonSchema, Shape
 
 Definitions = dict[str, JsonSchema]
 

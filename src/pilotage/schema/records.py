@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NotRequired, Required, cast, get_args, get_origin
 
-from pilotage.agent.tools.annotations import resolve_fields
+from pilotage.annotations import resolve_fields
 from pilotage.errors import PilotageError
 
 

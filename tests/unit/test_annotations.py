@@ -7,9 +7,9 @@ from typing import Any, NotRequired, TypedDict
 
 import pytest
 
-from pilotage.agent.tools.annotations import UnresolvedAnnotationError, resolve_annotation
 from pilotage.agent.tools.bind import bind_agent_tool_invocation
 from pilotage.agent.tools.schema import tool_interface
+from pilotage.annotations import UnresolvedAnnotationError, resolve_annotation
 from pilotage.jsonvalue import JsonValue
 from pilotage.jsonvalue import JsonValue as Anything
 
