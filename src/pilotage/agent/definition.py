@@ -41,7 +41,7 @@ class AgentDefinition(Pod):
     def applied_to(self, target: object) -> Self:
         if not isinstance(target, type):
             raise AgentDefinitionError(
-                f"@Agent marks a class, not {getattr(target, '__name__', None) or repr(target)!s}. "
+                f"@Agent decorates a class, not {getattr(target, '__name__', None) or repr(target)!s}. "
                 "Write a class with an execute() method."
             )
         try:

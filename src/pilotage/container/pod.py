@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
 from inspect import isabstract
@@ -43,9 +43,10 @@ class Stereotype(type):
     @overload
     def __call__(cls, target: TargetT, /) -> TargetT: ...
     @overload
-    def __call__(cls: type[PodT], **fields: Any) -> PodT: ...
-    def __call__(cls, *targets: Any, **fields: Any) -> Any:
-        annotation = super().__call__(**fields)
+    def __call__(cls: type[PodT], **options: Any) -> PodT: ...
+    def __call__(cls, *targets: Any, **options: Any) -> Any:
+        _refuse_unknown_options(cls, options)
+        annotation = super().__call__(**options)
         return annotation(*targets) if targets else annotation
 
 
@@ -161,6 +162,15 @@ def _refuse_wrong_target(mark: str, target: object) -> None:
             f"{target.__name__} is {what} and cannot be made. "
             f"Write {mark} above the class that implements it."
         )
+
+
+def _refuse_unknown_options(stereotype: Any, options: Iterable[str]) -> None:
+    known = [option.name for option in fields(stereotype) if option.init and option.name != "target"]
+    for option in options:
+        if option not in known:
+            raise PodDefinitionError(
+                f"@{stereotype.__name__} has no option {option!r}. It has {enumerate_names(known)}."
+            )
 
 
 def _refuse_wrong_options(pod: Pod) -> None:

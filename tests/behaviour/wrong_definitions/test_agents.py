@@ -72,7 +72,7 @@ def uninjectable() -> object:
 
 STREAM = "AsyncGenerator[AgentYield[str], None]"
 CASES: list[tuple[str, Callable[[], object], str]] = [
-    ("function", lambda: Agent(no_parameters), "@Agent marks a class, not no_parameters. Write a class with an execute() method."),
+    ("function", lambda: Agent(no_parameters), "@Agent decorates a class, not no_parameters. Write a class with an execute() method."),
     ("constructor", uninjectable, "Wrong.__init__: parameter 'anything' has no type. Write the type of the pod it needs, for example anything: Anything."),
     ("property", agent(property(lambda self: 1)), "Wrong.execute is a property. Write a plain method: def execute(self, ...)."),
     ("classmethod", agent(classmethod(no_self)), "Wrong.execute is a classmethod. Write a plain method: def execute(self, ...)."),

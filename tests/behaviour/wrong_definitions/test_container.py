@@ -104,6 +104,15 @@ def start(*pods: object) -> None:
 
 @refused(
     PodDefinitionError,
+    "@UseCase has no option 'nmae'. It has name, scope, primary, lazy and order.",
+)
+def unknown_option() -> None:
+    @UseCase(nmae="refunds")
+    class Refunds: ...
+
+
+@refused(
+    PodDefinitionError,
     "Refunds.__init__: parameter 'main_bank' has no type. "
     "Write the type of the pod it needs, for example main_bank: MainBank.",
 )
