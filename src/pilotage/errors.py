@@ -32,8 +32,9 @@ The errors know their data; the sentences are built where the data is known.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
+
+from pilotage.values import value
 
 __all__ = [
     "AgentBootstrapError",
@@ -145,7 +146,7 @@ class AgentModelConfigurationError(AgentBootstrapError):
     code: ClassVar[str] = "agent_model_configuration_error"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Problem:
     """One thing that keeps an application from starting: where, what, and the way out."""
 

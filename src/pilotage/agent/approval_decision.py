@@ -7,7 +7,7 @@ rejection. Whether a request was answered already is known to the journal, not h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TypeAlias
 
@@ -33,6 +33,7 @@ from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.checks import reject_blank, reject_naive
 from pilotage.errors import AgentDefinitionError, AgentToolBindingError
 from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.values import value
 
 _SITUATIONS: Mapping[ApprovalDecision, AgentSituation] = {
     ApprovalDecision.APPROVE: AgentSituation.RUNNING,
@@ -50,7 +51,7 @@ _ACTIVITIES: Mapping[ApprovalDecision, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentApprovalDecisionOutcome:
     """What was decided and the triple the run goes on with."""
 
@@ -82,14 +83,14 @@ class AgentApprovalDecisionOutcome:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ApprovalAccepted:
     """The answer counts; using it up and beginning the action are one commit."""
 
     outcome: AgentApprovalDecisionOutcome
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ApprovalExpired:
     """The answer came too late: the request is closed, rejected."""
 

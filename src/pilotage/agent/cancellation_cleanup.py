@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -13,6 +13,7 @@ from pilotage.agent.state import AgentState
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.values import value
 
 
 class AgentCancellationTargetKind(StrEnum):
@@ -51,7 +52,7 @@ def text_in(signal: AgentSignal, name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentCancellationRequest:
     """What a cleanup hook is asked to stop, for which run, and why."""
 
@@ -112,7 +113,7 @@ class AgentCancellationRequest:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentCancellationCleanupResult:
     """How one hook fared."""
 
@@ -202,7 +203,7 @@ AgentCancellationCleanupCallable: TypeAlias = Callable[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentCancellationCleanupTask:
     """A hook and the target it cleans up."""
 
@@ -236,7 +237,7 @@ class AgentCancellationCleanupTask:
         return result
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentCancellationCleanupReport:
     """How the whole cleanup went, in the order of the tasks."""
 

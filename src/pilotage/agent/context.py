@@ -7,7 +7,7 @@ that its content cannot pass for anything else.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
@@ -23,6 +23,7 @@ from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
 from pilotage.safety.masking import REDACTED_VALUE
+from pilotage.values import value
 
 
 class ContextPackRole(StrEnum):
@@ -57,7 +58,7 @@ class ContextSensitivity(StrEnum):
     REDACTED = "redacted"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ContextTokenBudget:
     """How many tokens a pack may take, how many it is thought to take, how many are kept for the answer."""
 
@@ -80,7 +81,7 @@ class ContextTokenBudget:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ContextPack:
     """One piece of material for the model, with where it came from and how it may be shown.
 
@@ -163,7 +164,7 @@ def _quoted(value: str) -> str:
     return json.dumps(value, ensure_ascii=not value.isprintable())
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ContextManifestEntry:
     """One line of a manifest: which pack was there and what it goes back to."""
 
@@ -187,7 +188,7 @@ class ContextManifestEntry:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ContextManifest:
     """What a model was shown, pack by pack, without the content."""
 
@@ -203,7 +204,7 @@ class ContextManifest:
         reject_naive(self, created_at=self.created_at)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ContextDigest:
     """What a longer context was condensed to, and from what."""
 

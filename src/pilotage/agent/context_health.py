@@ -6,12 +6,13 @@ evidence before and after the action.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
 from pilotage.checks import reject_blank, reject_naive, reject_outside_unit
 from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.values import value
 
 
 class ContextRotSymptom(StrEnum):
@@ -40,7 +41,7 @@ class ContextOptimizationEvidenceStage(StrEnum):
     AFTER = "after"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ContextHealthSignal:
     """One symptom, where it was seen and how strong it is: `score` goes from 0 to 1."""
 
@@ -78,7 +79,7 @@ class ContextHealthSignal:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ContextOptimizationAction:
     """One thing done to a context, the signals it answers and the packs it touches."""
 

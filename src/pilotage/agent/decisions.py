@@ -7,32 +7,32 @@ waits on.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias, TypeVar, cast
 
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject
+from pilotage.values import value
 
 D = TypeVar("D", bound=StrEnum)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DecisionMisdirected:
     """The signal is no answer to this request: another kind, another run or another request."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DecisionMalformed:
     """The answer cannot be read, or does not fit what it is about."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DecisionNotAllowed:
     """The answer is a decision that this request does not offer."""
 

@@ -6,7 +6,7 @@ gets more than its parent has; `DelegationBudget.capped_by` is that rule for bud
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import TypeVar, assert_never
@@ -17,6 +17,7 @@ from pilotage.agent.yields import AgentYield, Evidence
 from pilotage.checks import reject_blank, reject_naive, reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
+from pilotage.values import value
 
 Limit = TypeVar("Limit", int, float, datetime)
 
@@ -30,7 +31,7 @@ class DelegationReturnPolicy(StrEnum):
     FINAL_OUTPUT = "final_output"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentDelegateTarget:
     """The agent a task is for."""
 
@@ -42,7 +43,7 @@ class AgentDelegateTarget:
         reject_blank(self, agent_type=self.agent_type, agent_name=self.agent_name)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentTeammate:
     """An agent that others may delegate to: a pod of this application, or one behind an agent card."""
 
@@ -57,7 +58,7 @@ class AgentTeammate:
             raise AgentDefinitionError(f"AgentTeammate {self.name!r} has {given}. Give it exactly one.")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DelegationBudget:
     """What a child may spend; None is no limit of its own. The deadline is absolute, so waiting counts."""
 
@@ -97,7 +98,7 @@ def _tighter(own: Limit | None, parents: Limit | None) -> Limit | None:
     return min(own, parents)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DelegationContextSlice:
     """The part of the parent's context that the child gets."""
 
@@ -110,7 +111,7 @@ class DelegationContextSlice:
         reject_blank(self, summary=self.summary, manifest_ref=self.manifest_ref)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DelegationExpectedOutput:
     """What the parent wants back, in words and as a JSON schema."""
 
@@ -122,7 +123,7 @@ class DelegationExpectedOutput:
         reject_blank(self, description=self.description)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DelegationPacket:
     """One task for one agent, with everything it may use."""
 
@@ -142,7 +143,7 @@ class DelegationPacket:
         reject_blank(self, id=self.id, parent_agent_state_id=self.parent_agent_state_id)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DelegationResult:
     """What a child came back with."""
 
@@ -210,7 +211,7 @@ class DelegationResult:
         return Evidence(evidence, {"delegation_id": self.id, "packet_id": self.packet_id})
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DelegationToolResult:
     """A delegation made as a tool call: the answer for the parent's model and what the child streamed."""
 

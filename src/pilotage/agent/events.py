@@ -5,13 +5,14 @@ Adapters project these events; the runtime emits nothing else. Small slotted val
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TypeAlias
 
 from pilotage.agent.state import AgentStateReason
 from pilotage.checks import reject_blank
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
+from pilotage.values import value
 
 
 class AgentEventKind(StrEnum):
@@ -33,7 +34,7 @@ class AgentEventKind(StrEnum):
     ARTIFACT = "artifact"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentEventAttribution:
     """Whose event it is: the agent, its run, the conversation, and the run that delegated to it."""
 
@@ -52,7 +53,7 @@ class AgentEventAttribution:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MessageDeltaEvent:
     """A piece of the text of a message."""
 
@@ -63,7 +64,7 @@ class MessageDeltaEvent:
     kind: AgentEventKind = field(init=False, default=AgentEventKind.MESSAGE_DELTA)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReasoningDeltaEvent:
     """A piece of the model's reasoning."""
 
@@ -74,7 +75,7 @@ class ReasoningDeltaEvent:
     kind: AgentEventKind = field(init=False, default=AgentEventKind.REASONING_DELTA)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolCallStartEvent:
     """The model asks for a tool."""
 
@@ -86,7 +87,7 @@ class ToolCallStartEvent:
     kind: AgentEventKind = field(init=False, default=AgentEventKind.TOOL_CALL_START)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolCallArgsDeltaEvent:
     """A piece of the JSON text of a tool call's arguments."""
 
@@ -97,7 +98,7 @@ class ToolCallArgsDeltaEvent:
     kind: AgentEventKind = field(init=False, default=AgentEventKind.TOOL_CALL_ARGS_DELTA)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolCallEndEvent:
     """The arguments of a tool call are complete."""
 
@@ -107,7 +108,7 @@ class ToolCallEndEvent:
     kind: AgentEventKind = field(init=False, default=AgentEventKind.TOOL_CALL_END)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolCallResultEvent:
     """A tool call has its result."""
 
@@ -120,7 +121,7 @@ class ToolCallResultEvent:
     kind: AgentEventKind = field(init=False, default=AgentEventKind.TOOL_CALL_RESULT)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunStartedEvent:
     """A run began, or came back."""
 
@@ -129,7 +130,7 @@ class RunStartedEvent:
     kind: AgentEventKind = field(init=False, default=AgentEventKind.RUN_STARTED)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunPausedEvent:
     """A run waits for somebody; the stream ends here and nothing of the run is left in memory."""
 
@@ -153,7 +154,7 @@ class RunPausedEvent:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunFinishedEvent:
     """A run ended; `error` says why it did not succeed, where it did not."""
 
@@ -163,7 +164,7 @@ class RunFinishedEvent:
     kind: AgentEventKind = field(init=False, default=AgentEventKind.RUN_FINISHED)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StepStartedEvent:
     """A named step began."""
 
@@ -173,7 +174,7 @@ class StepStartedEvent:
     kind: AgentEventKind = field(init=False, default=AgentEventKind.STEP_STARTED)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StepFinishedEvent:
     """A named step ended."""
 
@@ -183,7 +184,7 @@ class StepFinishedEvent:
     kind: AgentEventKind = field(init=False, default=AgentEventKind.STEP_FINISHED)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StateSnapshotEvent:
     """The whole state the agent shares with its clients."""
 
@@ -193,7 +194,7 @@ class StateSnapshotEvent:
     kind: AgentEventKind = field(init=False, default=AgentEventKind.STATE_SNAPSHOT)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StateDeltaEvent:
     """A change of the shared state, as a list of RFC 6902 operations."""
 
@@ -203,7 +204,7 @@ class StateDeltaEvent:
     kind: AgentEventKind = field(init=False, default=AgentEventKind.STATE_DELTA)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ArtifactEvent:
     """Something the run produced beside its text."""
 

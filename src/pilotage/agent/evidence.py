@@ -7,7 +7,7 @@ run. Order is the run's sequence, kept by the store, not by anything in here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
@@ -22,6 +22,7 @@ from pilotage.checks import reject_blank, reject_naive
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
 from pilotage.safety.exposure import EvidenceExposurePolicy
 from pilotage.safety.fields import SensitiveFieldDescriptor
+from pilotage.values import value
 
 
 class AgentEvidenceKind(StrEnum):
@@ -45,7 +46,7 @@ class AgentEvidenceKind(StrEnum):
     VALUE = "value"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentEvidence:
     """One record of one run. Its payload is guarded already: whoever may read the run may read it."""
 
@@ -65,7 +66,7 @@ class AgentEvidence:
         reject_naive(self, created_at=self.created_at)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentEvidenceCandidate:
     """What is to be recorded, before it belongs to a run."""
 

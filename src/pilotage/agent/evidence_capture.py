@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import assert_never, cast
 
 from pilotage.agent.tools.metadata import EvidenceCapture
@@ -16,12 +15,13 @@ from pilotage.safety.exposure import EvidenceExposurePolicy
 from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
 from pilotage.safety.masking import REDACTED_VALUE
+from pilotage.values import value
 
 STRUCTURED_RESULT_LIMIT = 16_384
 """Bytes of canonical JSON above which a STRUCTURED result is kept as a reference."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CapturedResult:
     """What is kept: the capture that was applied and the entries it adds to the payload."""
 

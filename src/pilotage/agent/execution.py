@@ -15,7 +15,6 @@ from collections.abc import (
     Iterator,
     Mapping,
 )
-from dataclasses import dataclass
 from enum import StrEnum
 from inspect import Parameter
 from types import FunctionType, MappingProxyType, NoneType
@@ -24,6 +23,7 @@ from typing import cast, get_args, get_origin, get_type_hints
 from pilotage.agent.yields import AgentYield
 from pilotage.container.names import type_name
 from pilotage.errors import AgentDefinitionError
+from pilotage.values import value
 
 _GENERATORS: Mapping[object, str] = {AsyncGenerator: "AsyncGenerator", Generator: "Generator"}
 _STREAMS = frozenset({AsyncIterator, AsyncIterable, Iterator, Iterable})
@@ -38,7 +38,7 @@ class ExecuteShape(StrEnum):
     FUNCTION = "function"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ExecuteContract:
     """The business entry point of an agent as its signature states it."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 
 from pilotage.checks import reject_not_positive
+from pilotage.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentExecutionLimits:
     """Upper bounds of one run, its children included. None means no bound."""
 

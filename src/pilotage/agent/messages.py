@@ -7,7 +7,7 @@ tool's message the id of the call it answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from pilotage.jsonvalue import JsonObject, canonical_json, empty_object, to_json
 from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
+from pilotage.values import value
 
 
 class ModelMessageRole(StrEnum):
@@ -29,14 +30,14 @@ class ModelMessageRole(StrEnum):
     EVIDENCE = "evidence"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TextPart:
     """A piece of text in a message of several parts."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MediaPart:
     """An image, a sound or a file in a message: by address, or by its bytes in base64."""
 
@@ -54,7 +55,7 @@ class MediaPart:
 ContentPart: TypeAlias = TextPart | MediaPart
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelToolCall:
     """A tool call a model asks for."""
 
@@ -71,7 +72,7 @@ class ModelToolCall:
         return replace(self, arguments=arguments if isinstance(arguments, dict) else {})
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelMessage:
     """One message. The class methods name the roles: `ModelMessage.user("...")`."""
 

@@ -6,7 +6,7 @@ Pure values, with the conveniences a hand-written `execute()` reads them by.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -19,6 +19,7 @@ from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
 from pilotage.safety.masking import REDACTED_VALUE
+from pilotage.values import value
 
 
 class ModelFinishReason(StrEnum):
@@ -48,7 +49,7 @@ class ModelStreamEventKind(StrEnum):
     DONE = "done"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelUsage:
     """Tokens as the server counted them; None where it did not say."""
 
@@ -57,7 +58,7 @@ class ModelUsage:
     total_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelError:
     """What a model or its server reports as gone wrong."""
 
@@ -67,7 +68,7 @@ class ModelError:
     metadata: JsonObject = field(default_factory=empty_object)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelResponse:
     """A whole reply. `output` is the structured output as a value of the type that was asked for."""
 
@@ -105,7 +106,7 @@ class ModelResponse:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelStreamEvent:
     """One event of a stream. The last one, DONE, carries the whole `response`."""
 

@@ -7,7 +7,7 @@ question, and never as a user's words.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, field
 
 from pilotage.agent.context import (
     ContextDigest,
@@ -23,11 +23,12 @@ from pilotage.checks import reject_empty, reject_negative, reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, empty_object
 from pilotage.safety.exposure import ContextExposurePolicy
+from pilotage.values import value
 
 _INSTRUCTING = frozenset({ContextPackRole.SYSTEM, ContextPackRole.INSTRUCTION})
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SamplingOptions:
     """How the model draws its tokens; None leaves a setting to the server."""
 
@@ -41,7 +42,7 @@ class SamplingOptions:
             reject_negative(self, temperature=self.temperature)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StreamingOptions:
     """What a stream carries beside the reply."""
 
@@ -49,7 +50,7 @@ class StreamingOptions:
     include_progress: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelRequest:
     """One request. `tools=` and `output=` are the short names of `tool_calling=` and `structured_output=`."""
 

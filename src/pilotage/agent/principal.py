@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pilotage.checks import reject_blank
 from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.values import value
 
 DEFAULT_TENANT = "default"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Principal:
     """Somebody who starts, answers or reads runs: an id within a tenant, and the permissions they hold."""
 
@@ -29,7 +30,7 @@ class Principal:
         object.__setattr__(self, "permissions", frozenset(self.permissions))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunContext:
     """Tenant, user, conversation and run of the code that asks; `session_id` is the conversation."""
 

@@ -6,7 +6,7 @@ evidence of kind ACTION_BOUNDARY and read back from it; `resume` decides from th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ from pilotage.agent.tools.metadata import Idempotency
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.values import value
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -38,7 +39,7 @@ class AgentActionBoundaryStage(StrEnum):
     AFTER = "after"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentActionBoundaryCheckpoint:
     """One row of an action's boundary, before it is recorded.
 
@@ -133,7 +134,7 @@ _REPEATABLE = frozenset({Idempotency.IDEMPOTENT, Idempotency.CONDITIONALLY_IDEMP
 _ALWAYS_REPEATABLE = frozenset({AgentActionKind.VALUE, AgentActionKind.SIGNAL})
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentResumeBoundary:
     """One recorded row of an action's boundary, and the evidence it was read from."""
 

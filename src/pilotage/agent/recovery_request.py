@@ -7,7 +7,7 @@ on the lane that nothing blocks, with the payload `request_id`, `decision`, `res
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
@@ -25,6 +25,7 @@ from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason
 from pilotage.checks import reject_blank, reject_empty, reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
+from pilotage.values import value
 
 
 class RecoveryDecision(StrEnum):
@@ -36,7 +37,7 @@ class RecoveryDecision(StrEnum):
     CANCEL = "cancel"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentRecoveryRequest:
     """The question about one attempt of one action.
 
@@ -85,7 +86,7 @@ class AgentRecoveryRequest:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RecoveryRetried:
     """Run the action again; `attempt` is the number of the new attempt."""
 
@@ -95,7 +96,7 @@ class RecoveryRetried:
     comment: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RecoveryDone:
     """The action did happen, with this result."""
 
@@ -105,7 +106,7 @@ class RecoveryDone:
     comment: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RecoveryFailed:
     """Let the run fail."""
 
@@ -114,7 +115,7 @@ class RecoveryFailed:
     comment: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RecoveryCancelled:
     """Cancel the run."""
 

@@ -13,7 +13,7 @@ The deciding boundary is the first open action of the class that decides, in the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
@@ -21,6 +21,7 @@ from pilotage.agent.recovery import AgentActionBoundaryStage, AgentResumeBoundar
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError
+from pilotage.values import value
 
 
 class AgentResumeAction(StrEnum):
@@ -37,7 +38,7 @@ class AgentResumeAction(StrEnum):
 _AUTOMATIC = frozenset(AgentResumeAction) - {AgentResumeAction.REQUIRE_HITL, AgentResumeAction.NOT_RESUMABLE}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentResumePlan:
     """What to do with a run, the state it goes on in, and the actions whose outcome nobody knows."""
 

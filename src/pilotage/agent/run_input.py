@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pilotage.agent.context import ContextDigest, ContextManifest, ContextPack
 from pilotage.agent.messages import MediaPart, ModelMessage
 from pilotage.agent.ports.model import ModelSelection
 from pilotage.checks import reject_blank
 from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentContext:
     """The context a caller hands to a run."""
 
@@ -24,7 +25,7 @@ class AgentContext:
         object.__setattr__(self, "packs", tuple(self.packs))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunAgentInput:
     """The input of one run; `state_id` is the run's id."""
 

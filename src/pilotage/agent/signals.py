@@ -7,12 +7,13 @@ Two lanes. Control (cancel, approval, pause, resume) is always accepted and noth
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
 from pilotage.checks import reject_blank, reject_naive
 from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.values import value
 
 
 class AgentSignalLane(StrEnum):
@@ -60,7 +61,7 @@ class ApprovalDecision(StrEnum):
     CANCEL = "cancel"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentSignal:
     """One stimulus for one run. The id is a dedupe key: the same id is taken in once."""
 
@@ -86,7 +87,7 @@ class AgentSignalPollPoint(StrEnum):
     CONFIGURED = "configured"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentSignalConsumptionBatch:
     """The signals one poll took in, in the order they apply."""
 

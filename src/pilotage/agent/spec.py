@@ -6,7 +6,7 @@ Whether an agent is durable, interactive or resumable is derived from this, neve
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from pilotage.agent.delegation import AgentTeammate
@@ -16,6 +16,7 @@ from pilotage.agent.signals import AgentSignalKind
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.safety.redaction.policy import StreamingRedactionPolicy
+from pilotage.values import value
 
 
 class RecoveryStrategy(StrEnum):
@@ -45,7 +46,7 @@ def _no_metadata() -> Mapping[str, str]:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentExecutionSpec:
     """The declared execution of an agent. Everything has a default that is safe."""
 

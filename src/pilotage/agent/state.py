@@ -7,13 +7,14 @@ finished run never reopens.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from enum import Enum, StrEnum
 
 from pilotage.checks import reject_naive, reject_negative
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.values import value
 
 
 class AgentStatus(StrEnum):
@@ -159,7 +160,7 @@ def can_move(current: AgentStatus, target: AgentStatus) -> bool:
     return target in _ALLOWED[current]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentState:
     """One run: its identity, its situation and the references a reader needs."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError
@@ -11,12 +11,13 @@ from pilotage.schema.reader import ShapeReader
 from pilotage.schema.rejections import spelling
 from pilotage.schema.shape import Property, closed_object
 from pilotage.schema.validation import MisfitsError, Validate, compile_validator
+from pilotage.values import value
 
 # pydantic-core validates objects; other types travel as the only member of one.
 _MEMBER = "answer"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JsonSchemaConstraint:
     """A JSON schema; `strict` asks the server to enforce it while the model writes."""
 
@@ -24,7 +25,7 @@ class JsonSchemaConstraint:
     strict: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StructuredOutputSpec:
     """Asks for an answer of a shape. `output_type` is what `decode` makes of it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from inspect import isawaitable, ismethod, signature
 from typing import cast
@@ -18,6 +18,7 @@ from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError, AgentToolDispatchError
 from pilotage.jsonvalue import JsonObject, empty_object
 from pilotage.schema.records import NoDefault
+from pilotage.values import value
 
 ToolFunction = Callable[..., object]
 
@@ -30,7 +31,7 @@ class ModelToolChoice(StrEnum):
     REQUIRED = "required"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelToolSpec:
     """A tool as the model sees it."""
 
@@ -47,7 +48,7 @@ def _no_functions() -> Mapping[str, ToolFunction]:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolCallingSpec:
     """The tools on offer and the choice the model has; `tool_name` forces one tool."""
 

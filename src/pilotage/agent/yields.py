@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import FrozenInstanceError, dataclass, field
+from dataclasses import FrozenInstanceError, field
 from enum import StrEnum
 from typing import Any, Generic, Never, Protocol, TypeAlias, TypeVar, cast
 
@@ -15,6 +15,7 @@ from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object, to_json_value
+from pilotage.values import value
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -74,7 +75,7 @@ class AgentYield(Generic[T_co]):
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
 
-@dataclass(frozen=True)
+@value(slots=False)
 class Token(AgentYield[Never]):
     """A piece of text as the model produces it."""
 
@@ -82,7 +83,7 @@ class Token(AgentYield[Never]):
     metadata: JsonObject = field(default_factory=empty_object)
 
 
-@dataclass(frozen=True)
+@value(slots=False)
 class Progress(AgentYield[Never]):
     """What the agent is doing, in words for a person."""
 
@@ -91,7 +92,7 @@ class Progress(AgentYield[Never]):
     metadata: JsonObject = field(default_factory=empty_object)
 
 
-@dataclass(frozen=True)
+@value(slots=False)
 class Tool(AgentYield[Never]):
     """A tool call and, once it is there, its result."""
 
@@ -102,7 +103,7 @@ class Tool(AgentYield[Never]):
     metadata: JsonObject = field(default_factory=empty_object)
 
 
-@dataclass(frozen=True)
+@value(slots=False)
 class Evidence(AgentYield[Never]):
     """Something the agent stands on: recorded evidence, or any value that has a JSON form."""
 
@@ -130,7 +131,7 @@ class _ApprovalQuestion(Protocol):
     def to_metadata(self) -> JsonObject: ...
 
 
-@dataclass(frozen=True)
+@value(slots=False)
 class Approval(AgentYield[Never]):
     """A question to a person; the run waits for one of the allowed decisions."""
 
@@ -145,7 +146,7 @@ class Approval(AgentYield[Never]):
         return cls(request.id, request.prompt, request.allowed_decisions, request.to_metadata())
 
 
-@dataclass(frozen=True)
+@value(slots=False)
 class Error(AgentYield[Never]):
     """What went wrong, and whether trying again may help."""
 
@@ -155,7 +156,7 @@ class Error(AgentYield[Never]):
     metadata: JsonObject = field(default_factory=empty_object)
 
 
-@dataclass(frozen=True)
+@value(slots=False)
 class Cancel(AgentYield[Never]):
     """The run was cancelled, by whom and why."""
 
@@ -164,7 +165,7 @@ class Cancel(AgentYield[Never]):
     metadata: JsonObject = field(default_factory=empty_object)
 
 
-@dataclass(frozen=True)
+@value(slots=False)
 class Final(AgentYield[T_co]):
     """The agent's answer; nothing follows it."""
 

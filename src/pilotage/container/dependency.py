@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar
 from inspect import Parameter
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Union, cast, get_args, get_origin
@@ -13,6 +13,7 @@ from pilotage.container.hints import resolve_hints
 from pilotage.container.names import enumerate_names, type_name
 from pilotage.container.signature import read_parameters, where
 from pilotage.errors import PodDefinitionError
+from pilotage.values import value
 
 _COLLECTIONS: Mapping[object, type] = {
     list: list,
@@ -28,14 +29,14 @@ _COLLECTIONS: Mapping[object, type] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Qualifier:
     """Asks for the pod of this name: `Annotated[BankPort, Qualifier("backup_bank")]`."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Dependency:
     """One parameter the container fills.
 

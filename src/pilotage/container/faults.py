@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from pilotage.container.dependency import Dependency
 from pilotage.container.graph import Graph
@@ -15,9 +14,10 @@ from pilotage.container.processing import IPostProcessor
 from pilotage.container.signature import Making
 from pilotage.container.typematch import is_plain, is_protocol, missing_members, provided_types
 from pilotage.errors import PodDefinitionError
+from pilotage.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Unreadable:
     """A type hint cannot be resolved or injected."""
 
@@ -25,7 +25,7 @@ class Unreadable:
     error: PodDefinitionError
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DuplicateName:
     """Several pods have one name."""
 
@@ -33,7 +33,7 @@ class DuplicateName:
     nodes: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Misbound:
     """A type is bound to a pod that does not provide it."""
 
@@ -41,7 +41,7 @@ class Misbound:
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Unprovided:
     """Nothing provides what these pods need; the first of them stands for all."""
 
@@ -49,7 +49,7 @@ class Unprovided:
     nodes: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Undecided:
     """Several pods provide what these pods need; the first of them stands for all."""
 
@@ -58,21 +58,21 @@ class Undecided:
     candidates: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Cycle:
     """Each of the nodes needs the next, and the last the first."""
 
     nodes: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WidenedScope:
     """A singleton, the first node, holds a pod of a context, the last node."""
 
     path: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NotEager:
     """A pod that must be a singleton made at start is not; `why` is what makes it so."""
 
@@ -80,7 +80,7 @@ class NotEager:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EndlessCleanup:
     """A prototype has a cleanup, but nothing ends with which it could run."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from pilotage.container.dependency import Dependency
 from pilotage.container.names import target_name
 from pilotage.container.pod import Pod, Scope
+from pilotage.values import value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,31 +44,31 @@ class Node:
         return self.pod.scope is Scope.SINGLETON and not self.pod.lazy
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class One:
     """Exactly one pod is injected."""
 
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Many:
     """All pods of a type are injected as a collection, which may be empty."""
 
     nodes: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeftOut:
     """Nothing provides it and nothing has to: the default is used, or None."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Missing:
     """Nothing provides it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Ambiguous:
     """Several pods provide it and nothing says which one to take."""
 
@@ -77,7 +78,7 @@ class Ambiguous:
 Resolution = One | Many | LeftOut | Missing | Ambiguous
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Edge:
     """A dependency and the pods it leads to."""
 

@@ -8,19 +8,19 @@ A contribution is what one plugin (the provider) adds to another (the feature): 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 from pilotage.container.names import enumerate_names
 from pilotage.container.report import Skipped, StartupReport
 from pilotage.errors import PluginError
+from pilotage.values import value
 
 PLUGINS = "pilotage.plugins"
 CONTRIBUTIONS = "pilotage.contributions."
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Extension:
     """An installed plugin or contribution, not imported yet."""
 
@@ -41,7 +41,7 @@ class Extension:
             ) from error
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Selection:
     """What is to be loaded, in order, and why the rest is not."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar, get_origin
 
 from pilotage.errors import ApplicationStartError
+from pilotage.values import value
 
 _ATTRIBUTE = "__pilotage_provided_by__"
 
 ClassT = TypeVar("ClassT", bound=type)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Provision:
     """Where an implementation comes from, and the family of the error when there is none."""
 

@@ -7,8 +7,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from pilotage.values import value
 
-@dataclass(frozen=True, slots=True)
+
+@value
 class Phase:
     """One phase of start-up and the time it took."""
 
@@ -19,7 +21,7 @@ class Phase:
         return f"{self.name:<14}{self.seconds * 1000:>9.1f} ms"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Skipped:
     """A plugin or contribution that was not loaded, and why."""
 

@@ -35,6 +35,7 @@ class _Dropped(Enum):
 
 Steps: TypeAlias = tuple[str | Step, ...]
 _Guarded: TypeAlias = "JsonValue | _Dropped"
+_EVERYTHING: Steps = (Step.ANY_DEPTH,)
 
 
 def guard_json_value(
@@ -85,7 +86,7 @@ class _Mask:
 def _guard(value: JsonValue, steps: Steps, mask: _Mask) -> _Guarded:
     if isinstance(value, list | tuple):
         return _kept_items(value, [_guard(item, steps, mask) for item in cast(Sequence[JsonValue], value)])
-    if not steps:
+    if not steps or (steps == _EVERYTHING and not isinstance(value, Mapping)):
         return mask.leaf(value)
     if value is None:
         return None
@@ -103,8 +104,10 @@ def _guard(value: JsonValue, steps: Steps, mask: _Mask) -> _Guarded:
 
 def _guard_any_depth(value: JsonObject, rest: Steps, mask: _Mask) -> _Guarded:
     """Guard what lies here, then the same in everything below."""
+    if not rest:
+        return _kept_values({key: _guard(item, _EVERYTHING, mask) for key, item in value.items()})
     here: _Guarded = value
-    if rest[:1] and (rest[0] is Step.EACH_VALUE or rest[0] in value):
+    if rest[0] is Step.EACH_VALUE or rest[0] in value:
         here = _guard(value, rest, mask)
     if not isinstance(here, Mapping):
         return here

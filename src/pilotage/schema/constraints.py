@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 from pilotage.jsonvalue import JsonValue, to_json_value
 from pilotage.schema.rejections import Rejection, reject_constraint
 from pilotage.schema.shape import CoreSchema, JsonSchema, Shape
+from pilotage.values import value
 
 _NUMBERS = ("int", "float", "decimal")
 _MOMENTS = ("date", "datetime", "time", "timedelta")
@@ -34,7 +35,7 @@ _WORDS: dict[str, dict[str, str | None]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Remarks:
     """What the metadata of one `Annotated` comes to."""
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NotRequired, Required, cast, get_args, get_origin
 
 from pilotage.annotations import resolve_fields
 from pilotage.errors import PilotageError
+from pilotage.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NoDefault:
     """The field must be given."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UnknownDefault:
     """The field may be left out; what it is then is made when it is needed."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class KnownDefault:
     """The field may be left out and then has this value."""
 
@@ -32,7 +32,7 @@ class KnownDefault:
 Default = NoDefault | UnknownDefault | KnownDefault
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Field:
     """One field of a record as it is declared."""
 

@@ -7,7 +7,6 @@ what pydantic-core compiles into a validator; it is plain data, so nothing of py
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TypeAlias, cast
@@ -15,12 +14,13 @@ from uuid import UUID
 
 from pilotage.annotations import AnyJson
 from pilotage.jsonvalue import JsonValue
+from pilotage.values import value
 
 JsonSchema: TypeAlias = dict[str, JsonValue]
 CoreSchema: TypeAlias = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Shape:
     """A type as JSON schema and as core schema."""
 
@@ -103,7 +103,7 @@ def union(members: Sequence[tuple[str, Shape]]) -> Shape:
     return Shape(json, {"type": "nullable", "schema": core} if is_nullable else core)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Property:
     """One member of an object; `shape` already describes it, default included."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from pilotage.schema.shape import UNION_MEMBER, CoreSchema
+from pilotage.values import value
 
 Validate: TypeAlias = Callable[[Mapping[str, object]], dict[str, object]]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Misfit:
     """One value that does not fit: where it stands, which rule it breaks, and the rule in words.
 

@@ -11,8 +11,10 @@ from pydantic import AliasChoices, BaseModel, Field, RootModel
 from typing_extensions import TypeAliasType
 
 from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonValue
 from pilotage.safety.discovery import find_sensitive_fields
 from pilotage.safety.fields import PII, SecretField, SensitiveField, SensitiveFieldDescriptor
+from pilotage.safety.guard import guard_json_value
 
 T = TypeVar("T")
 EMAIL = SensitiveField(PII.EMAIL)
@@ -194,3 +196,38 @@ def test_a_field_met_twice_is_named_once() -> None:
 def test_sensitive_keys_are_refused() -> None:
     with pytest.raises(AgentDefinitionError, match="keys are shown as they are"):
         find_sensitive_fields(dict[Email, int])
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "guarded"),
+    [
+        (Tree, "x", "[REDACTED]"),
+        (Tree, {"a": {"b": "x"}}, {"a": {"b": "[REDACTED]"}}),
+        (Forest, {"a": "x", "b": {"c": "x"}}, {"a": "[REDACTED]", "b": "[REDACTED]"}),
+        (Contact, "x", "[REDACTED]"),
+        (Pair, ["x", 1], ["[REDACTED]", "[REDACTED]"]),
+        (
+            Node,
+            {"value": "x", "children": [{"value": "x", "children": []}]},
+            {"value": "[REDACTED]", "children": [{"value": "[REDACTED]", "children": []}]},
+        ),
+        (
+            Left,
+            {"note": "n", "right": {"email": "x", "left": [{"note": "m", "right": {"email": "x"}}]}},
+            {
+                "note": "n",
+                "right": {
+                    "email": "[REDACTED]",
+                    "left": [{"note": "m", "right": {"email": "[REDACTED]"}}],
+                },
+            },
+        ),
+        (
+            dict[str, Row],
+            {"email": {"email": "x"}, "bob": {"email": "x", "customer": {"name": "n"}}},
+            {"email": {"email": "[REDACTED]"}, "bob": {"email": "[REDACTED]", "customer": {"name": "n"}}},
+        ),
+    ],
+)
+def test_what_is_found_is_guarded(annotation: object, value: JsonValue, guarded: JsonValue) -> None:
+    assert guard_json_value(value, find_sensitive_fields(annotation)) == guarded

@@ -74,6 +74,21 @@ MASKED: dict[str, tuple[JsonValue, SensitiveFieldDescriptor, JsonValue]] = {
         at("**", "m", "v", each=(2,)),
         {"m": {"k": {"v": HIDDEN, "m": {"j": {"v": HIDDEN}}}}},
     ),
+    "everything at any depth": (
+        {"a": {"b": "x"}, "c": ["y", {"d": 1}], "e": None},
+        at("**"),
+        {"a": {"b": HIDDEN}, "c": [HIDDEN, {"d": HIDDEN}], "e": HIDDEN},
+    ),
+    "everything at any depth, dropped": (
+        {"a": {"b": "x"}, "c": ["y"]},
+        at("**", field=DROP),
+        {"a": {}, "c": []},
+    ),
+    "every value at any depth": (
+        {"a": {"b": "x"}, "c": "y"},
+        at("**", each=(1,)),
+        {"a": HIDDEN, "c": HIDDEN},
+    ),
     "dropped from an object": ({"a": {"e": "x", "n": 1}}, at("a", "e", field=DROP), {"a": {"n": 1}}),
     "dropped from each element": ([{"e": "x", "n": 1}], at("e", field=DROP), [{"n": 1}]),
     "dropped from a list": ({"to": ["a", "b"]}, at("to", field=DROP), {"to": []}),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from pilotage.agent.principal import Principal
 from pilotage.checks import reject_blank, reject_naive
 from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AuditEntry:
     """One line of the audit log; `evidence_ref` leads to the evidence it was made from."""
 

@@ -6,15 +6,15 @@ Asking and reserving are one act, so that parallel branches cannot spend the sam
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
 from pilotage.agent.principal import RunContext
 from pilotage.checks import reject_blank, reject_negative
+from pilotage.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BudgetAmount:
     """An amount of what budgets count."""
 
@@ -37,7 +37,7 @@ class BudgetAmount:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BudgetReservation:
     """Something set aside; it is settled by `consume`, once."""
 
@@ -48,7 +48,7 @@ class BudgetReservation:
         reject_blank(self, id=self.id)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BudgetGranted:
     """The step may go on; `warning` says that the end of the budget is near."""
 
@@ -56,7 +56,7 @@ class BudgetGranted:
     warning: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BudgetExhausted:
     """The step may not go on; `limit` names the bound and `reason` says it in words."""
 

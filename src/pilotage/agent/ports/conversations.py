@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
+from pilotage.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConversationTurn:
     """What one side said in one turn."""
 

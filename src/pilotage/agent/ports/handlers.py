@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
 from pilotage.agent.context import ContextManifest, ContextPack
@@ -20,9 +20,10 @@ from pilotage.agent.recovery import AgentResumeBoundary
 from pilotage.agent.recovery_request import RecoveryAnswer
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
+from pilotage.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ApprovalSubject:
     """What is about to happen, for a handler that decides whether to ask a person first."""
 

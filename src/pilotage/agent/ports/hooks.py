@@ -5,7 +5,6 @@ A hook never changes what is done. One that raises or hangs vetoes: the framewor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from pilotage.agent.messages import ModelToolCall
@@ -15,14 +14,15 @@ from pilotage.agent.principal import RunContext
 from pilotage.agent.state import AgentState
 from pilotage.checks import reject_blank
 from pilotage.jsonvalue import JsonValue
+from pilotage.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Proceed:
     """Nothing against it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Veto:
     """It must not happen; the reason goes into the record."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
@@ -22,6 +21,7 @@ from pilotage.agent.tools.metadata import Idempotency
 from pilotage.checks import reject_blank, reject_naive, reject_negative, reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.values import value
 
 
 class JournalStage(StrEnum):
@@ -33,7 +33,7 @@ class JournalStage(StrEnum):
     FOLDED = "folded"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunKey:
     """A run within its tenant; a foreign tenant's run is not found."""
 
@@ -44,7 +44,7 @@ class RunKey:
         reject_blank(self, tenant_id=self.tenant_id, run_id=self.run_id)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SealedRecord:
     """A record that only the application's key opens, where record and evidence view differ."""
 
@@ -52,7 +52,7 @@ class SealedRecord:
     ciphertext: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JournalRow:
     """One row: `record` is what replay returns, `view` what everybody else may read.
 
@@ -78,7 +78,7 @@ class JournalRow:
         reject_naive(self, created_at=self.created_at)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OutboxEvent:
     """A domain fact that leaves with the commit: its type, the version of its shape, and its data."""
 
@@ -91,7 +91,7 @@ class OutboxEvent:
         reject_not_positive(self, version=self.version)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JournalCommit:
     """What one run wants to commit. The token lets the writer recognise its own rows after a lost reply."""
 
@@ -115,14 +115,14 @@ class JournalCommit:
                 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Committed:
     """The commit is durable; `head` is the number of the run's last row."""
 
     head: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HeadMoved:
     """Somebody else wrote in between: this writer has lost the run and must not act any more."""
 
@@ -130,7 +130,7 @@ class HeadMoved:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommitRefused:
     """The store cannot take this commit; nothing of it was written and the other runs are unharmed."""
 
@@ -140,7 +140,7 @@ class CommitRefused:
 CommitOutcome: TypeAlias = Committed | HeadMoved | CommitRefused
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JournalHead:
     """Where a run's journal ends: last row, epoch of its owner, digest of the chain."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
 from pilotage.checks import reject_blank, reject_naive
 from pilotage.jsonvalue import JsonObject, empty_object
 from pilotage.safety.trust import TrustLabel
+from pilotage.values import value
 
 
 class MemoryKind(StrEnum):
@@ -20,7 +21,7 @@ class MemoryKind(StrEnum):
     EPISODE = "episode"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MemoryScope:
     """Whose memory it is. Nothing crosses a scope."""
 
@@ -32,7 +33,7 @@ class MemoryScope:
         reject_blank(self, tenant_id=self.tenant_id, user_id=self.user_id, agent_type=self.agent_type)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MemoryItem:
     """One thing remembered, with the trust label of what it was learned from."""
 

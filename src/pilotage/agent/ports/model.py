@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.providers import model_port
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.errors import AgentDefinitionError
+from pilotage.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelSelection:
     """Which of several models a run should use."""
 
@@ -23,7 +23,7 @@ class ModelSelection:
         reject_blank(self, model_ref=self.model_ref)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelCapability:
     """What a model can do, as data: the runtime adapts to it or refuses at start-up."""
 

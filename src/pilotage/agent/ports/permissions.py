@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from pilotage.agent.principal import Principal, RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import ToolPermission, ToolRisk
+from pilotage.values import value
 
 
 class PermissionVerdict(StrEnum):
@@ -20,7 +21,7 @@ class PermissionVerdict(StrEnum):
     DENY = "deny"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PermissionRequest:
     """What is about to happen, for whom, and what the tool says it needs."""
 
@@ -32,7 +33,7 @@ class PermissionRequest:
     risk: ToolRisk = field(default_factory=ToolRisk)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PermissionDecision:
     """An answer and its reason, for the record."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from decimal import Decimal
 
 from pilotage.agent.model_reply import ModelUsage
 from pilotage.checks import reject_blank, reject_negative
+from pilotage.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelCost:
     """An amount of money and the version of the table it was computed by."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import partial
 from types import FunctionType
@@ -24,6 +24,7 @@ from pilotage.jsonvalue import canonical_json, to_json_value
 from pilotage.safety.fields import SecretField
 from pilotage.safety.guard import guard_json_value
 from pilotage.schema.rejections import spelling
+from pilotage.values import value
 
 
 class ToolBinding(Enum):
@@ -34,7 +35,7 @@ class ToolBinding(Enum):
     NOTHING = "nothing"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentToolDescriptor:
     """One tool: its identity, its schemas, what it declares, and the function itself.
 
@@ -114,7 +115,7 @@ class AgentToolDescriptor:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentToolCatalog:
     """Tools of distinct identities and distinct schema names."""
 
@@ -186,7 +187,7 @@ def _same_schema_name(first: AgentToolDescriptor, second: AgentToolDescriptor) -
     )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Member:
     """A function of a class, and how the class holds it."""
 

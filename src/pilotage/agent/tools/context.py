@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from pilotage.checks import reject_blank, reject_negative, reject_not_positive
 from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.values import value
 
 
 def _never() -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CancellationToken:
     """Lets a tool that cannot be interrupted from outside, such as one in a thread, stop by itself."""
 
@@ -36,7 +37,7 @@ class CancellationToken:
             raise CancelledError
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentToolRuntimeContext:
     """The call a tool is part of; a tool gets it by a parameter called `runtime_context`.
 
@@ -68,7 +69,7 @@ class AgentToolRuntimeContext:
             object.__setattr__(self, "idempotency_key", f"{self.state_id}/{self.call_id}")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentToolApprovalContext:
     """What a person is shown before a tool call: a question, the action it is about, guarded details."""
 

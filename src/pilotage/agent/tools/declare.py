@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import FunctionType
 from typing import Any, Protocol, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
@@ -28,13 +28,14 @@ from pilotage.agent.tools.metadata import (
 from pilotage.agent.tools.options import ToolOptions
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
+from pilotage.values import value
 
 DEFINITION_SLOT = "__pilotage_agent_tool_definition__"
 
 Tool = TypeVar("Tool", bound="Callable[..., object] | classmethod[Any, ..., object]")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentToolDefinition:
     """What a function declared when it became a tool."""
 

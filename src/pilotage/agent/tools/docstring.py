@@ -8,8 +8,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
+
+from pilotage.values import value
 
 _GOOGLE_SECTION = re.compile(r"(Args|Arguments|Parameters):$")
 _GOOGLE_ENTRY = re.compile(r"(?P<name>\w+)(?: *\([^)]*\))?:(?P<text>.*)$")
@@ -18,7 +20,7 @@ _REST_ENTRY = re.compile(r":param(?: [^:]*?)? (?P<name>\w+):(?P<text>.*)$")
 _ENDS_SUMMARY = re.compile(r"$|:\w+|[A-Z]\w+:$")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Docstring:
     """A summary, and descriptions by parameter name."""
 

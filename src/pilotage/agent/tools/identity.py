@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pilotage.checks import reject_blank
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.schema import schema_with_sensitive_metadata
+from pilotage.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentToolIdentity:
     """Which tool it is, across restarts: the class that declares it and its name there."""
 
@@ -27,7 +28,7 @@ class AgentToolIdentity:
         return f"{self.owner_module}.{self.owner_qualname}:{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentToolSchemaHandle:
     """The schemas of a tool under the name the model knows it by."""
 

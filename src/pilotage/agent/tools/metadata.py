@@ -12,6 +12,7 @@ from typing import cast
 
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.errors import AgentDefinitionError
+from pilotage.values import value
 
 
 class Idempotency(StrEnum):
@@ -137,7 +138,7 @@ def _permission_name(kind: type[ToolPermission]) -> str:
     return declared if isinstance(declared, str) else _WORD_STARTS.sub("_", kind.__name__).lower()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TimeoutPolicy:
     """How long one call may take; None leaves it to the run's deadline."""
 
@@ -147,7 +148,7 @@ class TimeoutPolicy:
         reject_not_positive(self, seconds=self.seconds)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ResultBudget:
     """How large a result may be before it is cut for the model."""
 
@@ -157,7 +158,7 @@ class ResultBudget:
         reject_not_positive(self, max_bytes=self.max_bytes)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolEffects:
     """What a call does to the world; a tool that declares nothing is not presumed safe."""
 
@@ -187,7 +188,7 @@ class ToolEffects:
         return cls(data_access=DataAccess.WRITE, externality=Externality.EXTERNAL, destructive=True)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolRisk:
     """The ways in which a call can matter, derived from what the tool declares."""
 
@@ -225,7 +226,7 @@ class ToolRisk:
         return reaches and self.includes(ToolRiskAxis.SIDE_EFFECT)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolResumeMetadata:
     """What a restart does with a call, by the idempotency the tool declares."""
 
@@ -250,7 +251,7 @@ class ToolResumeMetadata:
                 return ToolResumeAction.REQUIRE_APPROVAL
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentToolMetadata:
     """Everything a tool declares: what it needs, what it does, what may be kept of it."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from pilotage.agent.tools.metadata import (
@@ -20,9 +19,10 @@ from pilotage.agent.tools.metadata import (
 )
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
+from pilotage.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolOptions:
     """What was written in `@agent_tool(...)`."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from types import FunctionType
 from weakref import WeakKeyDictionary
@@ -33,10 +32,11 @@ from pilotage.schema.shape import (
     described,
 )
 from pilotage.schema.validation import Validate, compile_validator
+from pilotage.values import value
 
 
 # Without slots, because the validator is compiled at its first use and kept.
-@dataclass(frozen=True)
+@value(slots=False)
 class ToolInterface:
     """What a function is as a tool; schemas are without titles, which depend on the tool's name."""
 

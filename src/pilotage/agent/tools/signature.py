@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
 from inspect import Parameter
 from types import FunctionType, NoneType, UnionType
 from typing import Annotated, Union, get_args, get_origin
@@ -19,12 +18,13 @@ from pilotage.safety.fields import SecretField
 from pilotage.schema.constraints import is_field_default
 from pilotage.schema.records import Default, KnownDefault, NoDefault
 from pilotage.schema.rejections import Rejection, reject_unresolved
+from pilotage.values import value
 
 RUNTIME_CONTEXT = "runtime_context"
 _UNIONS: tuple[object, ...] = (Union, UnionType)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolParameter:
     """A parameter that the model fills."""
 
@@ -34,7 +34,7 @@ class ToolParameter:
     is_keyword_only: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InjectedParameter:
     """A parameter that the runtime fills: a secret, or the runtime context.
 
@@ -47,7 +47,7 @@ class InjectedParameter:
     secret: SecretField | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ToolSignature:
     """A function as the model sees it; `problems` says why it cannot be a tool."""
 

@@ -23,8 +23,8 @@ class Shape(NamedTuple):
     """What a state is: its attempts, and what is known of the best match so far.
 
     `fresh` says that the last attempt starts at the next character. `winner` is the pattern of the best
-    match, -1 without one; `rivals` attempts started earlier than it. An `overdue` match goes on for as long
-    as any thread lives.
+    match, -1 without one; `rivals` attempts started earlier than it, and its own attempt comes next if it is
+    still alive. An `overdue` match goes on for as long as its own attempt lives.
     """
 
     attempts: tuple[Attempt, ...]
@@ -43,11 +43,11 @@ class State(dict[str, "State | Edge"]):
     """A state of the automaton; it maps the next character to where it leads.
 
     `idle`: nothing has begun. `certain`: the best match can grow, but neither its start nor its outcome can
-    change. `final`: it cannot grow either. `limit`: after how many characters the first attempt has been
+    change. `final`: it cannot grow either. `limits`: after how many characters each living attempt has been
     open for too long, 0 for never.
     """
 
-    __slots__ = ("automaton", "certain", "edges", "final", "idle", "limit", "shape")
+    __slots__ = ("automaton", "certain", "edges", "final", "idle", "is_limited", "limits", "shape")
 
     def __init__(self, automaton: Automaton, shape: Shape) -> None:
         super().__init__()
@@ -57,7 +57,8 @@ class State(dict[str, "State | Edge"]):
         self.idle = shape.fresh and shape.living == 0
         self.final = shape.winner >= 0 and shape.living == 0
         self.certain = shape.winner >= 0 and shape.rivals == 0 and automaton.agrees(shape)
-        self.limit = 0 if shape.overdue or shape.living == 0 else automaton.limit_of(shape.attempts[0])
+        self.limits = automaton.limits_of(shape)
+        self.is_limited = any(self.limits)
 
     def __missing__(self, character: str) -> State | Edge:
         return self.automaton.learn(self, character)
@@ -100,20 +101,25 @@ class Automaton:
         """The attempt that matches if the text ends here, before a character or before nothing."""
         return self._threads.settle(state.shape.attempts, self._kind(after))[1]
 
-    def overdue(self, state: State, length: int) -> State:
-        """The state after the first attempt has been open for too long: it counts as a match."""
-        owners = [self._threads.owner(thread) for thread in state.shape.attempts[0]]
+    def overdue(self, state: State, number: int, length: int) -> State:
+        """The state after an attempt has been open for too long: it counts as a match."""
+        *rivals, attempt = state.shape.attempts[: number + 1]
+        owners = [self._threads.owner(thread) for thread in attempt]
         pattern = next(owner for owner in owners if 0 < self._limits[owner] <= length)
-        threads = tuple(t for t in state.shape.attempts[0] if self._threads.owner(t) == pattern)
-        return self._state(Shape((threads,), fresh=False, winner=pattern, overdue=True))
+        own = tuple(thread for thread, owner in zip(attempt, owners, strict=True) if owner == pattern)
+        return self._state(Shape((*rivals, own), fresh=False, winner=pattern, rivals=number, overdue=True))
 
     def agrees(self, shape: Shape) -> bool:
         """Whether every match that may still come has the outcome of the winner."""
         owners = {self._threads.owner(thread) for attempt in shape.attempts for thread in attempt}
         return all(self._outcomes[owner] == self._outcomes[shape.winner] for owner in owners)
 
-    def limit_of(self, attempt: Attempt) -> int:
-        """The smallest limit among the patterns that an attempt may still match."""
+    def limits_of(self, shape: Shape) -> tuple[int, ...]:
+        """For each living attempt the smallest limit among the patterns that it may still match."""
+        limited = shape.rivals if shape.overdue else shape.living
+        return tuple(self._limit_of(attempt) for attempt in shape.attempts[:limited])
+
+    def _limit_of(self, attempt: Attempt) -> int:
         limits = (self._limits[self._threads.owner(thread)] for thread in attempt)
         return min((limit for limit in limits if limit), default=0)
 
@@ -163,13 +169,14 @@ class Automaton:
 
     def _next_shape(self, shape: Shape, step: Step, arrival: Arrival | None, kind: int) -> Shape:
         attempts = step.attempts
-        fresh = shape.fresh and arrival is None and not step.closed
+        fresh = shape.fresh and arrival is None
         if fresh:
             attempts = [*attempts, tuple(step.unseen(self._threads.begin(kind)))]
         best = arrival.attempt if arrival else shape.rivals
         rivals = sum(number < best for number in step.living)
         winner = arrival.pattern if arrival else shape.winner
-        return Shape(tuple(attempts), fresh, winner, rivals, shape.overdue)
+        overdue = shape.overdue and best == shape.rivals
+        return Shape(tuple(attempts), fresh, winner, rivals, overdue)
 
 
 def _is_quiet(state: State, edge: Edge) -> bool:
@@ -180,7 +187,7 @@ def _is_quiet(state: State, edge: Edge) -> bool:
         and edge.arrived_with is None
         and edge.living == tuple(range(state.shape.living))
         and target.shape.rivals == state.shape.rivals
-        and target.limit == state.limit
+        and target.limits == state.limits
         and target.certain == state.certain
         and not target.shape.overdue
     )

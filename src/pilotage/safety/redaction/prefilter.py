@@ -2,7 +2,8 @@
 
 From each pattern a short beginning is taken, which matches wherever the pattern does. Its reach is bounded,
 and only the places from which the whole reach is in sight are searched. A beginning has at most one run of
-variable length, so a search takes linear time.
+variable length, so a search takes linear time. Where candidates count as matches once they are long enough,
+no beginning is longer than that.
 """
 
 from __future__ import annotations
@@ -12,13 +13,25 @@ from collections.abc import Iterable
 from collections.abc import Sequence as Items
 from dataclasses import replace
 from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from pilotage.safety.redaction.tree import Atom, Boundary, Choice, Look, Repeat, Sequence, Side, Tree
 
-_LONGEST_RUN = 64
-_ATOMS = 4
-"""So many atoms make a beginning rare enough."""
+
+class _Budget(NamedTuple):
+    """How many atoms a beginning has, and how long a run of one atom may be."""
+
+    atoms: int
+    run: int
+
+    def less(self, atoms: int) -> _Budget:
+        return self._replace(atoms=self.atoms - atoms)
+
+
+_ENOUGH = _Budget(atoms=4, run=64)
+"""Makes most beginnings rare."""
+_FIRST = _Budget(atoms=1, run=1)
 
 
 class _Beginning(NamedTuple):
@@ -30,11 +43,15 @@ class _Beginning(NamedTuple):
 
 
 class Prefilter:
-    """Searches for places at which one of the trees may begin."""
+    """Searches for places at which one of the trees may begin.
 
-    def __init__(self, trees: Items[Tree]) -> None:
-        led = sorted(trees, key=lambda tree: repr(_lead(tree)))
-        beginning = _any_of(_led_by(lead, group) for lead, group in groupby(led, _lead))
+    `limits` says for each tree after how many characters a candidate counts as a match, 0 for never.
+    """
+
+    def __init__(self, trees: Items[Tree], limits: Items[int]) -> None:
+        starts = [_split_lead(tree, limit) for tree, limit in zip(trees, limits, strict=True)]
+        led = groupby(sorted(starts, key=itemgetter(0)), itemgetter(0))
+        beginning = _any_of(lead.then(_any_of(rest for _, rest in group)) for lead, group in led)
         self._search = re.compile(beginning.source).search
         self._reach = beginning.reach
 
@@ -50,17 +67,13 @@ class Prefilter:
         return min(found.start(), last) if found else last
 
 
-def _lead(tree: Tree) -> Tree | None:
-    """The assertion in front, which patterns can share: `re` then rejects most places by it alone."""
-    first = _parts(tree)[0]
-    return first if isinstance(first, Boundary) else None
-
-
-def _led_by(lead: Tree | None, trees: Iterable[Tree]) -> _Beginning:
-    if lead is None:
-        return _any_of(_beginning(_parts(tree), _ATOMS) for tree in trees)
-    rest = _any_of(_beginning(_parts(tree)[1:], _ATOMS) for tree in trees)
-    return _beginning([lead], _ATOMS).then(rest)
+def _split_lead(tree: Tree, limit: int) -> tuple[_Beginning, _Beginning]:
+    """The boundary in front and the rest: patterns share the boundary, and `re` rejects most places by it."""
+    parts = _parts(tree)
+    leads = 1 if isinstance(parts[0], Boundary) else 0
+    lead = _beginning(parts[:leads], _FIRST)
+    rest = _beginning(parts[leads:], _ENOUGH)
+    return lead, rest if not limit or rest.reach <= limit else _beginning(parts[leads:], _FIRST)
 
 
 def _any_of(beginnings: Iterable[_Beginning]) -> _Beginning:
@@ -76,34 +89,35 @@ def _parts(tree: Tree) -> list[Tree]:
     return [tree]
 
 
-def _beginning(parts: Items[Tree], atoms: int) -> _Beginning:
-    """What the parts begin with, some atoms long."""
-    if not parts or atoms <= 0:
+def _beginning(parts: Items[Tree], budget: _Budget) -> _Beginning:
+    """What the parts begin with, within the budget."""
+    if not parts or budget.atoms <= 0:
         return _Beginning()
     first, rest = parts[0], parts[1:]
     match first:
         case Atom():
-            return _Beginning(first.scoped, 1).then(_beginning(rest, atoms - 1))
+            return _Beginning(first.scoped, 1).then(_beginning(rest, budget.less(1)))
         case Look() | Boundary():
-            return _Beginning(_assertion(first), 1).then(_beginning(rest, atoms))
+            return _Beginning(_assertion(first), 1).then(_beginning(rest, budget))
         case Choice(options):
-            return _any_of(_beginning(_parts(option), atoms) for option in options)
+            return _any_of(_beginning(_parts(option), budget) for option in options)
         case Repeat():
-            return _run(first, rest, atoms)
+            return _run(first, rest, budget)
         case Sequence():
-            return _beginning([*_parts(first), *rest], atoms)
+            return _beginning([*_parts(first), *rest], budget)
 
 
-def _run(run: Repeat, rest: Items[Tree], atoms: int) -> _Beginning:
+def _run(run: Repeat, rest: Items[Tree], budget: _Budget) -> _Beginning:
     body, least, most = run.body, run.least, run.most
     if least == 0:
-        return _any_of([_run(replace(run, least=1), rest, atoms), _beginning(rest, atoms)])
+        return _any_of([_run(replace(run, least=1), rest, budget), _beginning(rest, budget)])
     if not isinstance(body, Atom):
-        return _beginning(_parts(body), atoms)
-    if most is None or most > _LONGEST_RUN:
-        least = min(least, _LONGEST_RUN)
+        return _beginning(_parts(body), budget)
+    if most is None or most > budget.run:
+        least = min(least, budget.run)
         return _Beginning(f"{body.scoped}{{{least}}}", least)
-    behind = _beginning(rest, 1) if rest and isinstance(rest[0], Atom) else _Beginning()
+    is_followed = budget.atoms > 1 and rest and isinstance(rest[0], Atom)
+    behind = _beginning(rest, _FIRST) if is_followed else _Beginning()
     return _Beginning(f"{body.scoped}{{{least},{most}}}", most).then(behind)
 
 

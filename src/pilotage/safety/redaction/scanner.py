@@ -34,10 +34,11 @@ class Rules:
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         trees = tuple(rule.tree for rule in rules)
-        self.program = Program(trees)
+        limits = tuple(rule.limit for rule in rules)
         self.outcomes = tuple(rule.outcome for rule in rules)
-        self.automaton = Automaton(self.program, self.outcomes, tuple(rule.limit for rule in rules))
-        self.prefilter = Prefilter(trees)
+        self.program = Program(trees)
+        self.automaton = Automaton(self.program, self.outcomes, limits)
+        self.prefilter = Prefilter(trees, limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +137,10 @@ class Scanner:
             if self._state.idle:
                 position = self._skip(position)
             position = self._walk(position, end)
-            if self._state.limit and position >= self._deadline():
-                self._overdue(position)
+            if self._state.is_limited:
+                deadline, attempt = self._deadline()
+                if position >= deadline:
+                    self._overdue(attempt, position)
 
     def _skip(self, position: int) -> int:
         """Skip what cannot begin a match."""
@@ -151,8 +154,8 @@ class Scanner:
     def _walk(self, position: int, end: int) -> int:
         """Go on to the next change that counts, or to the end; the position to read from then."""
         text, state = self._text, self._state
-        if state.limit:
-            end = min(end, self._deadline())
+        if state.is_limited:
+            end = min(end, self._deadline()[0])
         for at in range(position, end):
             step = state[text[at]]
             if isinstance(step, Edge):
@@ -174,7 +177,7 @@ class Scanner:
     def _follow(self, best: _Best, position: int) -> int:
         """Tell a match that has become certain, end one that has become final."""
         state = self._state
-        if state.shape.overdue and state.shape.living:
+        if state.shape.overdue and state.shape.living > state.shape.rivals:
             best.end = position
         if state.final:
             return self._end_match(best)
@@ -187,16 +190,21 @@ class Scanner:
         self._best = _Best(pattern, start, end, told)
         return self._best
 
-    def _deadline(self) -> int:
-        """The position at which the first attempt has been open for too long."""
-        is_growing = self._best is not None and self._state.shape.rivals == 0
-        return (self._best.end if self._best and is_growing else self._starts[0]) + self._state.limit
+    def _deadline(self) -> tuple[int, int]:
+        """The position at which the next attempt has been open for too long, and its number."""
+        limits = enumerate(self._state.limits)
+        return min((self._open_since(number) + limit, number) for number, limit in limits if limit)
 
-    def _overdue(self, position: int) -> None:
+    def _open_since(self, attempt: int) -> int:
+        is_own = self._best is not None and attempt == self._state.shape.rivals
+        return self._best.end if self._best and is_own else self._starts[attempt]
+
+    def _overdue(self, attempt: int, position: int) -> None:
         """Fail closed: what has been open for too long counts as a match, for as long as it goes on."""
-        self._state = self._automaton.overdue(self._state, position - self._deadline() + self._state.limit)
-        self._starts = self._starts[:1]
-        self._follow(self._match(self._state.shape.winner, self._starts[0], position), position)
+        length = position - self._open_since(attempt)
+        self._state = self._automaton.overdue(self._state, attempt, length)
+        self._starts = self._starts[: attempt + 1]
+        self._follow(self._match(self._state.shape.winner, self._starts[attempt], position), position)
 
     def _tell(self, best: _Best) -> None:
         if not best.told:

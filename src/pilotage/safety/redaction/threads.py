@@ -113,26 +113,24 @@ def _behind(peek: Peek, thread: Thread, before: int) -> Iterator[Thread]:
 
 
 class Step:
-    """All attempts taken over one character, in order.
+    """All attempts taken over one character, in order, up to the first that has arrived.
 
-    `living` numbers the attempts that go on. `arrived` is the one that matched for sure. When the step is
-    `closed`, a match is sure to be there and nothing less wanted counts any more; but which attempt it
-    belongs to may still depend on the next character.
+    `living` numbers the attempts that go on.
     """
 
     def __init__(self, threads: Threads, settled: Iterable[Attempt], kind: int) -> None:
         self._threads = threads
         self._seen: set[Thread] = set()
-        self._may_arrive: set[Arrival] = set()
         self.attempts: list[Attempt] = []
         self.living: list[int] = []
         self.arrived: Arrival | None = None
-        self.closed = False
         for number, attempt in enumerate(settled):
             survivors = tuple(self._survivors(number, threads.successors(attempt, kind)))
             if survivors:
                 self.attempts.append(survivors)
                 self.living.append(number)
+            if self.arrived:
+                break
 
     def unseen(self, threads: Iterable[Thread]) -> Iterator[Thread]:
         """The threads whose future no more wanted thread has."""
@@ -143,18 +141,7 @@ class Step:
 
     def _survivors(self, number: int, threads: Iterable[Thread]) -> Iterator[Thread]:
         for thread in self.unseen(threads):
-            if self.closed:
+            if self._threads.has_arrived(thread) and not thread.conditions:
+                self.arrived = Arrival(number, self._threads.owner(thread))
                 return
-            if self._threads.has_arrived(thread):
-                self._note(thread, Arrival(number, self._threads.owner(thread)))
-            if self.arrived is None:
-                yield thread
-
-    def _note(self, thread: Thread, arrival: Arrival) -> None:
-        """A match on condition waits; a sure one counts, unless another one before it may be there too."""
-        if thread.conditions:
-            self._may_arrive.add(arrival)
-            return
-        self.closed = True
-        if self._may_arrive <= {arrival}:
-            self.arrived = arrival
+            yield thread

@@ -1,0 +1,101 @@
+"""`@value`: a frozen dataclass whose methods are written when they are first needed.
+
+Writing the methods is what makes a dataclass slow to define: half a millisecond each, and a program imports
+hundreds of values to use a few of them. So defining one only reads its fields. The standard library writes
+the methods when the first instance is made; from then on it is a frozen dataclass like any other, also for
+`fields`, `replace`, `match` and type checkers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import FrozenInstanceError, dataclass, field, fields
+from functools import partial
+from typing import Any, TypeVar, dataclass_transform, overload
+
+T = TypeVar("T")
+
+_WRITTEN = ("__init__", "__repr__", "__eq__", "__hash__")
+_FIELDS = "__dataclass_fields__"
+
+
+@overload
+def value(cls: type[T], /) -> type[T]: ...
+@overload
+def value(*, slots: bool = True) -> Callable[[type[T]], type[T]]: ...
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def value(cls: Any = None, /, *, slots: bool = True) -> Any:
+    """Make a class a frozen dataclass; `slots=False` for generic ones, which some Pythons cannot slot."""
+    return _define(cls, slots=slots) if cls is not None else partial(_define, slots=slots)
+
+
+def _define(cls: Any, *, slots: bool) -> Any:
+    own = {name for name in _WRITTEN if name in vars(cls)}
+    with _thawed([base for base in cls.__mro__[1:] if _FIELDS in vars(base)]):
+        defined: Any = dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
+    for name in _WRITTEN:
+        if name not in own:
+            setattr(defined, name, _written_when_called(defined, name))
+    defined.__setattr__, defined.__delattr__ = _refuse_assignment, _refuse_deletion
+    if slots:
+        defined.__getstate__, defined.__setstate__ = _get_state, _set_state
+    defined.__dataclass_params__.frozen = True
+    return defined
+
+
+@contextmanager
+def _thawed(bases: list[Any]) -> Generator[None]:
+    """For a moment the bases do not look frozen: the standard library refuses to mix."""
+    for base in bases:
+        base.__dataclass_params__.frozen = False
+    try:
+        yield
+    finally:
+        for base in bases:
+            base.__dataclass_params__.frozen = True
+
+
+def _written_when_called(cls: Any, name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _write(cls)
+        return getattr(cls, name)(self, *args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
+def _write(cls: Any) -> None:
+    """Take over the methods that the standard library writes for a frozen twin of the class."""
+    # Whether there are slots decides how defaults of fields outside __init__ come in.
+    make = dataclass(frozen=True, slots="__slots__" in vars(cls))
+    twin: Any = make(type(cls.__name__, (cls,), {"__doc__": cls.__doc__ or cls.__name__}))
+    for name in _WRITTEN:
+        if getattr(getattr(cls, name), "__qualname__", "").startswith(_written_when_called.__name__):
+            setattr(cls, name, getattr(twin, name))
+
+
+def _refuse_assignment(self: Any, name: str, value: object) -> None:
+    if _is_frozen(self, name):
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+    object.__setattr__(self, name, value)
+
+
+def _refuse_deletion(self: Any, name: str) -> None:
+    if _is_frozen(self, name):
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+    object.__delattr__(self, name)
+
+
+def _is_frozen(self: object, name: str) -> bool:
+    """A class that derives from a value without being one may have attributes of its own."""
+    return _FIELDS in vars(type(self)) or name in getattr(self, _FIELDS)
+
+
+def _get_state(self: Any) -> list[object]:
+    return [getattr(self, each.name) for each in fields(self)]
+
+
+def _set_state(self: Any, state: list[object]) -> None:
+    for each, held in zip(fields(self), state, strict=True):
+        object.__setattr__(self, each.name, held)
