@@ -6,7 +6,6 @@ no escapes that are not needed, no NaN.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -37,8 +36,15 @@ def canonical_json(value: JsonValue) -> str:
 
 
 def json_digest(value: JsonValue) -> str:
-    """The SHA-256 of the canonical text, in hex."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+    """The digest of the canonical text."""
+    return text_digest(canonical_json(value))
+
+
+def text_digest(text: str) -> str:
+    """The SHA-256 of a text, in hex."""
+    from hashlib import sha256  # noqa: PLC0415 - loading OpenSSL costs more than all our values
+
+    return sha256(text.encode()).hexdigest()
 
 
 def to_json_value(value: object) -> JsonValue:

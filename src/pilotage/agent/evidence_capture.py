@@ -5,12 +5,11 @@ Pure. What cannot be kept as asked is kept as less, never as more, and the outco
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import assert_never, cast
 
 from pilotage.agent.tools.metadata import EvidenceCapture
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, text_digest, to_json_value
 from pilotage.safety.exposure import EvidenceExposurePolicy
 from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
@@ -66,21 +65,21 @@ def _kept(
     try:
         value = to_json_value(result)
         guarded = guard_json_value(value, descriptors, policy)
-        text = canonical_json(guarded).encode()
+        text = canonical_json(guarded)
     except (TypeError, ValueError, RecursionError):
         return _redacted(result)
     if _is_container(value) and not _is_container(guarded):
         return CapturedResult(EvidenceCapture.REDACTED, {"result": guarded})
-    is_too_large = capture is EvidenceCapture.STRUCTURED and len(text) > STRUCTURED_RESULT_LIMIT
+    is_too_large = capture is EvidenceCapture.STRUCTURED and len(text.encode()) > STRUCTURED_RESULT_LIMIT
     if capture is EvidenceCapture.REFERENCE_ONLY or is_too_large:
         return _referenced(text)
     return CapturedResult(capture, {"result": guarded})
 
 
-def _referenced(text: bytes) -> CapturedResult:
+def _referenced(text: str) -> CapturedResult:
     # The digest is of the guarded result: one of the whole would let a reader test guesses at what is hidden.
-    digest = hashlib.sha256(text).hexdigest()
-    reference: JsonObject = {"digest": digest, "size": len(text)}
+    digest = text_digest(text)
+    reference: JsonObject = {"digest": digest, "size": len(text.encode())}
     return CapturedResult(EvidenceCapture.REFERENCE_ONLY, {"result": reference}, digest)
 
 

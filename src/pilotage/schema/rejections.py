@@ -6,7 +6,6 @@ import collections.abc
 import io
 import typing
 from collections.abc import Callable
-from pathlib import PurePath
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
 
 
@@ -116,7 +115,7 @@ def _is_file(annotation: object) -> bool:
 
 
 def _is_path(annotation: object) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, PurePath)
+    return isinstance(annotation, type) and hasattr(annotation, "__fspath__")
 
 
 def _is_bare(annotation: object) -> bool:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pilotage.jsonvalue import JsonObject
+from pilotage.safety.redaction.held import Piece
 from pilotage.safety.redaction.policy import StreamingRedactionMatch, StreamingRedactionPolicy
-from pilotage.safety.redaction.scanner import Piece, Scanner
+from pilotage.safety.redaction.scanner import Scanner
 
 _MOST_MISSED = 100
 

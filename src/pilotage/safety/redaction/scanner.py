@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from pilotage.safety.redaction.automaton import Automaton, Edge
+from pilotage.safety.redaction.held import HeldText, Piece
 from pilotage.safety.redaction.prefilter import Prefilter
 from pilotage.safety.redaction.program import Program
 from pilotage.safety.redaction.tree import Tree
@@ -41,22 +42,12 @@ class Rules:
         self.prefilter = Prefilter(trees, limits)
 
 
-@dataclass(frozen=True, slots=True)
-class Replaced:
-    """In this place of the stream stands what replaces a match: the outcome of a pattern."""
-
-    outcome: str
-
-
 class Span(NamedTuple):
     """A match that is over: its pattern and its place in the stream."""
 
     pattern: int
     start: int
     end: int
-
-
-Piece: TypeAlias = str | Replaced
 
 
 def scan(rules: Rules, text: str) -> tuple[list[Piece], list[Span]]:
@@ -85,54 +76,47 @@ class Scanner:
         self._automaton = rules.automaton
         self._outcomes = rules.outcomes
         self._prefilter = rules.prefilter
-        self._text = ""
-        self._before = ""
-        self._offset = 0
-        self._released = 0
-        self._pieces: list[Piece] = []
+        self._held = HeldText()
         self.spans: list[Span] = []
-        self._restart("")
+        self._restart(0)
 
     @property
     def held(self) -> int:
         """How many characters are held back."""
-        return len(self._text)
+        return len(self._held.text)
 
     def push(self, text: str) -> list[Piece]:
         """Read more text; what it makes certain."""
-        position = len(self._text)
-        self._text += text
-        self._read(position)
+        self._read(self._held.add(text))
         self._trim()
-        return self._taken()
+        return self._held.take()
 
     def finish(self, after: str = "") -> list[Piece]:
         """The text ends here, before a character of something else or before nothing; all that is left."""
+        end = len(self._held.text)
         while True:
-            end = len(self._text)
             if arrival := self._automaton.end(self._state, after):
                 self._match(arrival.pattern, [*self._starts, end][arrival.attempt], end)
             if self._best is None:
                 break
             self._read(self._end_match(self._best))
-        self._release(end)
-        self._drop(end)
-        self._restart(self._before)
-        return self._taken()
+        self._held.release(end)
+        self._held.forget(end)
+        self._restart(0)
+        return self._held.take()
 
     def resume(self, behind: str) -> None:
         """Go on behind a text that is not scanned but counts for positions; only after `finish`."""
-        self._offset += len(behind)
-        self._before = behind[-1]
-        self._restart(self._before)
+        self._held.pass_over(behind)
+        self._restart(0)
 
-    def _restart(self, before: str) -> None:
-        self._state = self._automaton.start(before)
+    def _restart(self, position: int) -> None:
+        self._state = self._automaton.start(self._held.before(position))
         self._starts: list[int] = []
         self._best: _Best | None = None
 
     def _read(self, position: int) -> None:
-        end = len(self._text)
+        end = len(self._held.text)
         while position < end:
             if self._state.idle:
                 position = self._skip(position)
@@ -146,14 +130,14 @@ class Scanner:
         """Skip what cannot begin a match."""
         if position == 0:
             return 0
-        start = self._prefilter.next_start(self._text, position)
+        start = self._prefilter.next_start(self._held.text, position)
         if start > position:
-            self._state = self._automaton.start(self._text[start - 1])
+            self._state = self._automaton.start(self._held.before(start))
         return start
 
     def _walk(self, position: int, end: int) -> int:
         """Go on to the next change that counts, or to the end; the position to read from then."""
-        text, state = self._text, self._state
+        text, state = self._held.text, self._state
         if state.is_limited:
             end = min(end, self._deadline()[0])
         for at in range(position, end):
@@ -208,45 +192,29 @@ class Scanner:
 
     def _tell(self, best: _Best) -> None:
         if not best.told:
-            self._release(best.start)
-            self._pieces.append(Replaced(self._outcomes[best.pattern]))
+            self._held.release(best.start)
+            self._held.replace(self._outcomes[best.pattern])
             best.told = True
 
     def _end_match(self, best: _Best) -> int:
         self._tell(best)
-        self.spans.append(Span(best.pattern, self._offset + best.start, self._offset + best.end))
-        self._released = best.end
-        self._restart(self._text[best.end - 1] if best.end else self._before)
+        offset = self._held.offset
+        self.spans.append(Span(best.pattern, offset + best.start, offset + best.end))
+        self._held.swallow(best.end)
+        self._restart(best.end)
         return best.end
 
     def _trim(self) -> None:
         """Release all that is certain and forget all that is no longer needed."""
         best = self._best
         if best is None or self._state.shape.rivals:
-            hold = self._starts[0] if self._starts else len(self._text)
-            self._release(hold)
+            held_from = self._starts[0] if self._starts else len(self._held.text)
+            self._held.release(held_from)
         else:
-            hold = best.end
-            self._release(best.start)
-        self._drop(hold)
-
-    def _release(self, end: int) -> None:
-        if end > self._released:
-            self._pieces.append(self._text[self._released : end])
-            self._released = end
-
-    def _drop(self, count: int) -> None:
-        if count == 0:
-            return
-        self._before = self._text[count - 1]
-        self._text = self._text[count:]
-        self._offset += count
-        self._released = 0
-        self._starts = [start - count for start in self._starts]
-        if self._best:
-            self._best.start -= count
-            self._best.end -= count
-
-    def _taken(self) -> list[Piece]:
-        pieces, self._pieces = self._pieces, []
-        return pieces
+            held_from = best.end
+            self._held.release(best.start)
+        self._held.forget(held_from)
+        self._starts = [start - held_from for start in self._starts]
+        if best:
+            best.start -= held_from
+            best.end -= held_from

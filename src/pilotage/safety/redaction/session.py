@@ -12,8 +12,9 @@ from pilotage.safety.redaction.audit import (
     StreamingRedactionAudit,
     StreamingRedactionAuditStatus,
 )
+from pilotage.safety.redaction.held import Piece
 from pilotage.safety.redaction.policy import StreamingGuardFailureMode, StreamingRedactionPolicy
-from pilotage.safety.redaction.scanner import Piece, Scanner
+from pilotage.safety.redaction.scanner import Scanner
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,7 @@ class Step:
     def unseen(self, threads: Iterable[Thread]) -> Iterator[Thread]:
         """The threads whose future no more wanted thread has."""
         for thread in threads:
-            if thread not in self._seen and Thread(thread.node) not in self._seen:
+            if thread not in self._seen:
                 self._seen.add(thread)
                 yield thread
 

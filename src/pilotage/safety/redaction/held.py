@@ -1,0 +1,69 @@
+"""The text of a stream that is not decided yet, and what has been decided since it was last asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """In this place of the stream stands what replaces a match: the outcome of a pattern."""
+
+    outcome: str
+
+
+Piece: TypeAlias = str | Replaced
+
+
+class HeldText:
+    """Text from which pieces are released from left to right. Positions are those in `text`."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.offset = 0
+        self._before = ""
+        self._released = 0
+        self._pieces: list[Piece] = []
+
+    def add(self, text: str) -> int:
+        """Append text; the position at which it begins."""
+        position = len(self.text)
+        self.text += text
+        return position
+
+    def before(self, position: int) -> str:
+        """The character before a position; empty at the start of the stream."""
+        return self.text[position - 1] if position else self._before
+
+    def release(self, end: int) -> None:
+        """Let the text up to a position leave; what has left or was swallowed before does not count."""
+        if end > self._released:
+            self._pieces.append(self.text[self._released : end])
+            self._released = end
+
+    def replace(self, outcome: str) -> None:
+        """Let something else leave in the place of text that is going to be swallowed."""
+        self._pieces.append(Replaced(outcome))
+
+    def swallow(self, end: int) -> None:
+        """Let nothing of the text up to a position leave."""
+        self._released = end
+
+    def forget(self, count: int) -> None:
+        """Drop decided text from the front; positions move by as much."""
+        if count:
+            self._before = self.text[count - 1]
+            self.text = self.text[count:]
+            self.offset += count
+            self._released = 0
+
+    def pass_over(self, text: str) -> None:
+        """Count text that is not held: the stream goes on behind it. Only when nothing is held."""
+        self.offset += len(text)
+        self._before = text[-1]
+
+    def take(self) -> list[Piece]:
+        """What has been decided since the last call."""
+        pieces, self._pieces = self._pieces, []
+        return pieces

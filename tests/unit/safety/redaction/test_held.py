@@ -1,0 +1,41 @@
+"""Held text leaves from left to right, once."""
+
+from __future__ import annotations
+
+from pilotage.safety.redaction.held import HeldText, Replaced
+
+
+def test_text_leaves_once_and_in_order() -> None:
+    held = HeldText()
+    assert held.add("abc") == 0
+    assert held.add("def") == 3
+    held.release(2)
+    held.release(1)
+    held.replace("#")
+    held.swallow(4)
+    held.release(6)
+    assert held.take() == ["ab", Replaced("#"), "ef"]
+    assert held.take() == []
+
+
+def test_forgotten_text_moves_positions_but_not_the_stream() -> None:
+    held = HeldText()
+    held.add("abc")
+    held.release(2)
+    held.forget(2)
+    assert (held.text, held.offset, held.before(0), held.before(1)) == ("c", 2, "b", "c")
+    held.release(1)
+    assert held.take() == ["ab", "c"]
+
+
+def test_nothing_stands_before_the_start_of_the_stream() -> None:
+    held = HeldText()
+    held.add("a")
+    held.forget(0)
+    assert (held.before(0), held.text) == ("", "a")
+
+
+def test_text_that_is_passed_over_counts() -> None:
+    held = HeldText()
+    held.pass_over("xyz")
+    assert (held.offset, held.before(0), held.text) == (3, "z", "")
