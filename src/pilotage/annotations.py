@@ -31,7 +31,11 @@ _JSON_VALUE_SPELLED_OUT: object = JsonPrimitive | Mapping[str, AnyJson] | Sequen
 
 
 class UnresolvedAnnotationError(Exception):
-    """An annotation names something that cannot be found; the text says what."""
+    """An annotation names something that cannot be found; `reason` says what, the text also where."""
+
+    def __init__(self, reason: str, owner: str | None = None) -> None:
+        super().__init__(f"{reason} (in {owner})" if owner else reason)
+        self.reason = reason
 
 
 def is_any_json(annotation: object) -> bool:
@@ -71,8 +75,8 @@ def _resolve(
     try:
         return get_hints(holder, names, {**known, **_json_names(module)}, include_extras=True)
     except (NameError, AttributeError, TypeError, SyntaxError, RecursionError) as error:
-        where = f" (in {holder.__name__})" if isinstance(holder, type) else ""
-        raise UnresolvedAnnotationError(f"{error}{where}") from error
+        owner = holder.__name__ if isinstance(holder, type) else None
+        raise UnresolvedAnnotationError(str(error), owner) from error
 
 
 def _json_names(module: Mapping[str, object]) -> dict[str, object]:

@@ -44,7 +44,12 @@ def text_digest(text: str) -> str:
     """The SHA-256 of a text, in hex."""
     from hashlib import sha256  # noqa: PLC0415 - loading OpenSSL costs more than all our values
 
-    return sha256(text.encode()).hexdigest()
+    return sha256(to_bytes(text)).hexdigest()
+
+
+def to_bytes(text: str) -> bytes:
+    """The bytes of a text. Text from outside may hold lone surrogates, which plain UTF-8 refuses."""
+    return text.encode(errors="surrogatepass")
 
 
 def to_json_value(value: object) -> JsonValue:

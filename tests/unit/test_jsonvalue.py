@@ -86,6 +86,10 @@ def test_the_canonical_text_takes_mappings_and_sequences_of_any_kind() -> None:
     assert canonical_json(range(2)) == "[0,1]"
 
 
+def test_a_lone_surrogate_has_a_digest_too() -> None:
+    assert len(json_digest({"text": "\ud800"})) == 64
+
+
 def test_nan_has_no_canonical_text() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         canonical_json(float("nan"))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import assert_never, cast
 
 from pilotage.agent.tools.metadata import EvidenceCapture
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, text_digest, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, text_digest, to_bytes, to_json_value
 from pilotage.safety.exposure import EvidenceExposurePolicy
 from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
@@ -70,7 +70,7 @@ def _kept(
         return _redacted(result)
     if _is_container(value) and not _is_container(guarded):
         return CapturedResult(EvidenceCapture.REDACTED, {"result": guarded})
-    is_too_large = capture is EvidenceCapture.STRUCTURED and len(text.encode()) > STRUCTURED_RESULT_LIMIT
+    is_too_large = capture is EvidenceCapture.STRUCTURED and len(to_bytes(text)) > STRUCTURED_RESULT_LIMIT
     if capture is EvidenceCapture.REFERENCE_ONLY or is_too_large:
         return _referenced(text)
     return CapturedResult(capture, {"result": guarded})
@@ -79,7 +79,7 @@ def _kept(
 def _referenced(text: str) -> CapturedResult:
     # The digest is of the guarded result: one of the whole would let a reader test guesses at what is hidden.
     digest = text_digest(text)
-    reference: JsonObject = {"digest": digest, "size": len(text.encode())}
+    reference: JsonObject = {"digest": digest, "size": len(to_bytes(text))}
     return CapturedResult(EvidenceCapture.REFERENCE_ONLY, {"result": reference}, digest)
 
 

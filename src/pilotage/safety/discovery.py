@@ -8,11 +8,9 @@ Pydantic models are known by what they look like: this package does not import p
 from __future__ import annotations
 
 import dataclasses
-import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import (
     Annotated,
     Any,
@@ -26,9 +24,12 @@ from typing import (
     get_origin,
 )
 
+from pilotage.annotations import UnresolvedAnnotationError, resolve_alias, resolve_fields
 from pilotage.errors import AgentDefinitionError
 from pilotage.safety.fields import ANY_DEPTH, SecretField, SensitiveField, SensitiveFieldDescriptor
+from pilotage.typevars import arguments_of, substitute
 
+T = TypeVar("T")
 Found: TypeAlias = list[SensitiveFieldDescriptor]
 
 
@@ -95,10 +96,10 @@ class _Search:
 
     def _visit_fields(self, hint: object) -> Found:
         owner = cast(type, get_origin(hint) or hint)
-        bindings = _bindings(owner, get_args(hint))
+        arguments = arguments_of(owner, get_args(hint))
         found: Found = []
         for name, annotation in _fields_of(owner) or ():
-            inside = self.visit(_bound(annotation, bindings))
+            inside = self.visit(substitute(annotation, arguments))
             found.extend(inside if _is_positional(owner) else _under(name, inside))
         return found
 
@@ -130,29 +131,8 @@ def _meaning(hint: object, origin: object) -> object:
         return hint.__bound__ or (typing.Union[hint.__constraints__] if hint.__constraints__ else None)  # noqa: UP007
     alias = origin if hasattr(origin, "__value__") else hint
     if hasattr(alias, "__value__"):
-        return _bound(_alias_value(alias), _bindings(alias, get_args(hint)))
+        return _resolved(str(alias), lambda: resolve_alias(alias, get_args(hint)))
     return getattr(hint, "__supertype__", hint)
-
-
-def _alias_value(alias: object) -> object:
-    """What a type alias stands for; a recursive one may name itself by a text."""
-    holder = SimpleNamespace(__annotations__={"value": cast(Any, alias).__value__})
-    module = sys.modules.get(str(getattr(alias, "__module__", "")))
-    return _hints(holder, str(alias), vars(module) if module else {})["value"]
-
-
-def _bindings(owner: object, arguments: tuple[object, ...]) -> dict[object, object]:
-    parameters = getattr(owner, "__parameters__", None) or getattr(owner, "__type_params__", ())
-    return dict(zip(cast("tuple[object, ...]", parameters), arguments, strict=False))
-
-
-def _bound(hint: object, bindings: Mapping[object, object]) -> object:
-    if hint in bindings:
-        return bindings[hint]
-    parameters = cast("tuple[object, ...]", getattr(hint, "__parameters__", ()))
-    if not bindings or not parameters or isinstance(hint, type):
-        return hint
-    return cast(Any, hint)[tuple(bindings.get(parameter, parameter) for parameter in parameters)]
 
 
 def _is_positional(owner: type) -> bool:
@@ -197,14 +177,15 @@ def _aliases(info: Any) -> Iterator[str]:
                 yield first
 
 
-def _hints(
-    owner: object, name: str | None = None, names: dict[str, object] | None = None
-) -> dict[str, object]:
-    resolve = cast("Callable[..., dict[str, object]]", typing.get_type_hints)
+def _hints(owner: type) -> dict[str, object]:
+    return _resolved(owner.__qualname__, lambda: resolve_fields(owner))
+
+
+def _resolved(what: str, resolve: Callable[[], T]) -> T:
     try:
-        return resolve(owner, globalns=names, include_extras=True)
-    except (NameError, TypeError) as error:
-        raise _unresolved(name or cast(type, owner).__qualname__, str(error)) from error
+        return resolve()
+    except UnresolvedAnnotationError as error:
+        raise _unresolved(what, error.reason) from error
 
 
 def _unresolved(what: str, why: str) -> AgentDefinitionError:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from pilotage.safety.fields import DataSensitivity, SecretField, SensitiveMarker
 from pilotage.safety.masking import MaskingKey
+from pilotage.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ContextExposurePolicy:
     """What a model may see. The default shows no sensitive value and does not say where they are."""
 
@@ -24,7 +24,7 @@ class ContextExposurePolicy:
         return _can_expose(field, self.include_pii_values, self.include_sensitive_values)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EvidenceExposurePolicy:
     """What a record may hold. The default keeps no sensitive value but says where they were."""
 

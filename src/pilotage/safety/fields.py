@@ -8,7 +8,7 @@ JSON value such a field lies.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import ClassVar, TypeAlias, cast
 
@@ -16,6 +16,7 @@ from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.safety.masking import REDACTED_VALUE, MaskingKey, MaskingPolicy, mask_text
+from pilotage.values import value
 
 SECRET_VALUE = "[SECRET]"  # noqa: S105 - shown in the place of a secret
 ANY_DEPTH = "**"
@@ -55,7 +56,7 @@ class RedactionPolicy(StrEnum):
 _PII_BY_NAME = {category.value: category for category in PII}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CredentialRef:
     """Names a credential without holding it."""
 
@@ -66,7 +67,7 @@ class CredentialRef:
         reject_blank(self, id=self.id, provider=self.provider)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SecretRef:
     """Names a secret without holding it."""
 
@@ -77,7 +78,7 @@ class SecretRef:
         reject_blank(self, id=self.id)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SensitiveField:
     """Marks a value that is shown only where a policy allows it, and masked elsewhere."""
 
@@ -117,7 +118,7 @@ class SensitiveField:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SecretField:
     """Marks a value that is never shown to a model, a person or a record."""
 
@@ -152,7 +153,7 @@ class SecretField:
 SensitiveMarker: TypeAlias = SensitiveField | SecretField
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SensitiveFieldDescriptor:
     """Where in a JSON value a sensitive field lies.
 

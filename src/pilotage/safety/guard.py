@@ -12,7 +12,6 @@ Pure: no I/O, inputs are never changed. The rules, from the outside in:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeAlias, cast
 
@@ -20,6 +19,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.safety.exposure import ContextExposurePolicy, ExposurePolicy
 from pilotage.safety.fields import ANY_DEPTH, RedactionPolicy, SensitiveFieldDescriptor, SensitiveMarker
 from pilotage.safety.masking import MaskingKey
+from pilotage.values import value
 
 
 class Step(Enum):
@@ -68,7 +68,7 @@ def steps_of(descriptor: SensitiveFieldDescriptor) -> Steps:
     return tuple(steps)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Mask:
     field: SensitiveMarker
     key: MaskingKey | None

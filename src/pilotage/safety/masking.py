@@ -6,14 +6,14 @@ is hidden entirely.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import assert_never
 
 from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import to_bytes
+from pilotage.values import value
 
 REDACTED_VALUE = "[REDACTED]"
 
@@ -32,7 +32,7 @@ class MaskingPolicy(StrEnum):
     HASH = "hash"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MaskingKey:
     """The key of the HASH mask.
 
@@ -72,7 +72,7 @@ def mask_text(text: str, policy: MaskingPolicy, *, category: str, key: MaskingKe
 
 
 def _hashed(text: str, category: str, key: MaskingKey) -> str:
-    # Text from outside may hold lone surrogates, which plain UTF-8 refuses; a guard must not fail on them.
-    data = text.encode(errors="surrogatepass")
-    digest = hmac.new(key.secret, data, hashlib.sha256).hexdigest()
+    import hmac  # noqa: PLC0415 - loading OpenSSL costs more than importing this package
+
+    digest = hmac.new(key.secret, to_bytes(text), "sha256").hexdigest()
     return f"[HASHED:{category}:{key.id}:{digest[:12]}]"

@@ -7,13 +7,13 @@ trusted piece, as much confidentiality as the most secret one, and all their ori
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject
+from pilotage.values import value
 
 
 class Integrity(StrEnum):
@@ -36,7 +36,7 @@ _INTEGRITY_ORDER = {level: rank for rank, level in enumerate(Integrity)}
 _CONFIDENTIALITY_ORDER = {level: rank for rank, level in enumerate(Confidentiality)}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TrustLabel:
     """How far content may be trusted, how far it may travel, and where it comes from.
 

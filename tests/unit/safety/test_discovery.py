@@ -231,3 +231,15 @@ def test_sensitive_keys_are_refused() -> None:
 )
 def test_what_is_found_is_guarded(annotation: object, value: JsonValue, guarded: JsonValue) -> None:
     assert guard_json_value(value, find_sensitive_fields(annotation)) == guarded
+
+
+@dataclass
+class Tagged:
+    """Has a field of arbitrary JSON beside a sensitive one."""
+
+    extra: JsonValue
+    email: Email
+
+
+def test_arbitrary_json_beside_a_sensitive_field_does_not_hide_it() -> None:
+    assert find_sensitive_fields(Tagged) == (SensitiveFieldDescriptor(("email",), EMAIL),)

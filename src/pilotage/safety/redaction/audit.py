@@ -7,13 +7,13 @@ count, one between replacements does.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
 from pilotage.jsonvalue import JsonObject
 from pilotage.safety.redaction.held import Piece
 from pilotage.safety.redaction.policy import StreamingRedactionMatch, StreamingRedactionPolicy
 from pilotage.safety.redaction.scanner import Scanner
+from pilotage.values import value
 
 _MOST_MISSED = 100
 
@@ -25,7 +25,7 @@ class StreamingRedactionAuditStatus(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StreamingRedactionAudit:
     """What a session did, in numbers; `missed_matches` names the first hundred at most."""
 

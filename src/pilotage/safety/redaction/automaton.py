@@ -7,11 +7,11 @@ remembered, all of it is forgotten and learnt again as needed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from pilotage.safety.redaction.program import Program
 from pilotage.safety.redaction.threads import Arrival, Attempt, Step, Threads
+from pilotage.values import value
 
 _NOTHING = 0
 """The kind of the text's end: no atom matches it."""
@@ -64,7 +64,7 @@ class State(dict[str, "State | Edge"]):
         return self.automaton.learn(self, character)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Edge:
     """A step that changes more than the state: attempts end, begin or arrive.
 
@@ -180,14 +180,12 @@ class Automaton:
 
 
 def _is_quiet(state: State, edge: Edge) -> bool:
-    """Whether nothing but the state changes, so that a reader need not look."""
+    """Whether nothing but the state changes, so that a reader need not look; limits only ever grow."""
     target = edge.target
     return (
         edge.arrived_before is None
         and edge.arrived_with is None
         and edge.living == tuple(range(state.shape.living))
-        and target.shape.rivals == state.shape.rivals
-        and target.limits == state.limits
         and target.certain == state.certain
         and not target.shape.overdue
     )

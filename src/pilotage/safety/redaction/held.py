@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from pilotage.values import value
 
-@dataclass(frozen=True, slots=True)
+
+@value
 class Replaced:
     """In this place of the stream stands what replaces a match: the outcome of a pattern."""
 

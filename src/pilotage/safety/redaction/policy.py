@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from pilotage.checks import reject_blank, reject_empty, reject_not_positive
@@ -17,6 +17,7 @@ from pilotage.safety.masking import REDACTED_VALUE
 from pilotage.safety.redaction.program import longest_hold
 from pilotage.safety.redaction.scanner import Rule, Rules, scan
 from pilotage.safety.redaction.syntax import UnsupportedPatternError, parse
+from pilotage.values import value
 
 
 class StreamingGuardFailureMode(StrEnum):
@@ -26,7 +27,7 @@ class StreamingGuardFailureMode(StrEnum):
     EMIT_ERROR = "emit_error"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StreamingRedactionMatch:
     """Where a pattern matched; never what it matched."""
 
@@ -45,7 +46,7 @@ class StreamingRedactionMatch:
         return {**payload, "metadata": self.metadata} if self.metadata else payload
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StreamingSensitivePattern:
     """A regular expression whose matches are replaced by a literal text.
 
@@ -107,7 +108,7 @@ class StreamingSensitivePattern:
         return min(limits)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StreamingRedactionPolicy:
     """The patterns of a stream.
 

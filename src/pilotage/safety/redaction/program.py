@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence as Items
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from pilotage.safety.redaction.syntax import UnsupportedPatternError
 from pilotage.safety.redaction.tree import Atom, Boundary, Choice, Look, Repeat, Sequence, Side, Tree
+from pilotage.values import value
 
 _MOST_NODES = 20_000
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Character:
     """Consumes a character that its atom matches."""
 
@@ -26,14 +26,14 @@ class Character:
     next: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Fork:
     """Goes on at each of the nodes, the first being the best."""
 
     nexts: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Peek:
     """Goes on if the neighbour on one side is, or is not, matched by the atom."""
 
@@ -43,7 +43,7 @@ class Peek:
     next: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Match:
     """The end of a pattern."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pilotage.errors import AgentOutputGuardError
 from pilotage.jsonvalue import JsonObject
@@ -15,9 +14,10 @@ from pilotage.safety.redaction.audit import (
 from pilotage.safety.redaction.held import Piece
 from pilotage.safety.redaction.policy import StreamingGuardFailureMode, StreamingRedactionPolicy
 from pilotage.safety.redaction.scanner import Scanner
+from pilotage.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StreamingRedactionResult:
     """Text that may leave; at the end of the stream also the audit, and an error if the policy wants it."""
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeAlias
+
+from pilotage.values import value
 
 _SCOPES = {"i": re.IGNORECASE, "s": re.DOTALL, "a": re.ASCII}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Atom:
     """Matches one character: a literal, an escape, a class or the dot, in its own source."""
 
@@ -31,7 +32,7 @@ class Side(Enum):
     AHEAD = auto()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Look:
     """Asserts that the neighbour on one side is, or is not, a character of a kind."""
 
@@ -40,7 +41,7 @@ class Look:
     wanted: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Boundary:
     """Asserts that just one of the two neighbours is a word character, or that both or none is."""
 
@@ -48,21 +49,21 @@ class Boundary:
     wanted: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Sequence:
     """Its parts, one after the other."""
 
     parts: tuple[Tree, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Choice:
     """One of its options; the first that leads to a match wins."""
 
     options: tuple[Tree, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Repeat:
     """Its body, between least and most times (None: without end), as often or as seldom as possible."""
 

@@ -35,6 +35,14 @@ def test_what_replaces_a_match_is_opaque() -> None:
     assert missed_in("sk", Replaced("-"), "1") == []
 
 
+def test_the_neighbours_are_those_that_a_reader_sees() -> None:
+    policy = StreamingRedactionPolicy([StreamingSensitivePattern("word", r"\bab\b")])
+    for replacement, missed in (("x", 0), ("-", 2), ("x-", 1), ("-x", 1)):
+        auditor = EmissionAuditor(policy)
+        auditor.watch(["ab", Replaced(replacement), "ab"])
+        assert len(auditor.finish()) == missed, replacement
+
+
 def test_positions_count_the_replacements() -> None:
     assert missed_in("a ", Replaced("[REDACTED]"), " sk-1") == [("key", 13, 17)]
 

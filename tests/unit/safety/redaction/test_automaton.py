@@ -7,7 +7,7 @@ import re
 
 from pilotage.safety.redaction.automaton import Automaton
 from pilotage.safety.redaction.program import Program
-from pilotage.safety.redaction.scanner import Rule, Rules, Scanner
+from pilotage.safety.redaction.scanner import Rule, Rules, Scanner, scan
 from pilotage.safety.redaction.syntax import parse
 
 
@@ -25,6 +25,16 @@ def test_what_is_remembered_does_not_grow_with_the_text() -> None:
     scanner.finish()
     assert rules.automaton._remembered < peak <= 100_000 + len(rules.program.nodes)
     assert [(span.start, span.end) for span in scanner.spans] == [m.span() for m in re.finditer(source, text)]
+
+
+def test_a_state_that_somebody_still_holds_forgets_its_edges_too() -> None:
+    rules = Rules([Rule(parse("a[ab]{20}c"), "")])
+    parked = rules.automaton.start("")
+    follows = parked["a"]
+    letters = random.Random(7).choices("ab", k=30_000)  # noqa: S311 - no secret
+    scan(rules, "".join(letters))
+    assert (len(parked), len(parked.edges)) == (0, 0)
+    assert type(parked["a"]) is type(follows)
 
 
 def test_characters_of_one_kind_share_their_edges() -> None:

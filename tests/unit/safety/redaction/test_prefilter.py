@@ -57,3 +57,7 @@ def test_a_candidate_that_counts_as_a_match_is_no_longer_than_its_beginning(limi
 @pytest.mark.parametrize("source", ["a?b", "a{1,3}b", "(?:a|b)c", "(?:ab)*c", r"\ba+b"])
 def test_of_a_candidate_that_counts_at_once_only_the_first_character_is_asked_for(source: str) -> None:
     assert Prefilter([parse(source)], [1]).next_start("- a" + "-" * 20, 1) == 2
+
+
+def test_a_beginning_that_the_end_cuts_off_is_not_skipped_for_a_later_one() -> None:
+    assert Prefilter([parse("abcd"), parse("b")], [0, 0]).next_start("-" * 20 + "ab", 1) <= 20

@@ -42,6 +42,8 @@ def letter_by_letter(rules: Rules, text: str) -> list[str]:
         (["abcd", "bc"], "abc", ["", "", "", "a<1>"]),
         (["a[b-d]+!", "ab"], "abcd!", ["", "", "", "", "<0>", ""]),
         (["a[b-d]+!", "ab"], "abcd?", ["", "", "", "", "<1>cd?", ""]),
+        (["abc!", r"ab(?:\w{4})?"], "abcdef", ["", "", "", "<1>", "", "", ""]),
+        (["abc!", r"ab(?:\w{4})?"], "abcd!", ["", "", "", "<1>", "cd!", ""]),
         (["(?i:é)x"], "Éx😀", ["", "<0>", "😀", ""]),
     ],
 )
@@ -64,6 +66,8 @@ def test_a_character_is_held_only_while_it_may_belong_to_a_match(
         ([r"x\w{1,8}!", (r"x\w*?\?", 3)], "axy!bxabcdefg!", "a<0>b<1>!"),
         ([r"x\w{1,8}!", (r"x\w*?\?", 3)], "xa?", "<1>"),
         ([("a.*?z", 4), "bc"], "abcdefg", "<0>"),
+        (["abcde(?:fgh)?", ("c.*?z", 1)], "abcdefgX", "<0>fgX"),
+        (["abcde(?:fgh)?", ("c.*?z", 1)], "abcdXz-", "ab<1>-"),
         ([("a.*?z", 4), "bc"], "abc\nbc", "a<1>\n<1>"),
     ],
 )
