@@ -178,6 +178,7 @@ class AgentState:
     metadata: JsonObject = field(default_factory=empty_object)
     created_at: datetime | None = None
     updated_at: datetime | None = None
+    tenant_id: str = "default"
 
     def __post_init__(self) -> None:
         reject_negative(self, pending_signal_count=self.pending_signal_count)

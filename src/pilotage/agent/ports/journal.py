@@ -56,12 +56,13 @@ class SealedRecord:
 class JournalRow:
     """One row: `record` is what replay returns, `view` what everybody else may read.
 
-    `digest` chains the row to the one before; `created_at` is the store's clock and set by it.
+    A CLAIMED row says who owns the run from here on and belongs to no action: it has no `kind`. `digest`
+    chains the row to the one before; `created_at` is the store's clock and set by it.
     """
 
     seq: int
     action_id: str
-    kind: AgentActionKind
+    kind: AgentActionKind | None
     stage: JournalStage
     attempt: int
     epoch: int
