@@ -13,6 +13,7 @@ PilotageError
 │   ├── ModelCallError
 │   ├── AgentToolBindingError
 │   ├── AgentToolDispatchError
+│   ├── ToolError
 │   ├── AgentStructuredOutputError
 │   ├── AgentOutputGuardError
 │   ├── AgentRetrievalError
@@ -63,6 +64,7 @@ __all__ = [
     "RunNotFoundError",
     "SignalNotFoundError",
     "StartupError",
+    "ToolError",
     "start_error",
 ]
 
@@ -217,6 +219,17 @@ class AgentToolDispatchError(RunError):
 
     message: ClassVar[str] = "The tool call cannot be dispatched."
     code: ClassVar[str] = "agent_tool_dispatch_error"
+
+
+class ToolError(RunError):
+    """A tool failed for certain: what it should have done has not happened, and that is recorded.
+
+    Raise it in a tool to say so. Any other exception of a tool that may not be repeated leaves the outcome
+    unknown.
+    """
+
+    message: ClassVar[str] = "The tool failed."
+    code: ClassVar[str] = "tool_error"
 
 
 class AgentStructuredOutputError(RunError):

@@ -12,6 +12,7 @@ from pilotage.container.container import Container
 from pilotage.container.context import Context
 from pilotage.container.describe import describe_mermaid, describe_text
 from pilotage.container.explain import check
+from pilotage.container.graph import Graph
 from pilotage.container.lifecycle import attach, raise_failures
 from pilotage.container.processing import IContainer
 from pilotage.container.registry import Registry
@@ -83,9 +84,14 @@ class Application(IContainer):
         load_plugins(self, self.report, None if include is None else [*include], [*exclude])
         return self
 
+    @property
+    def graph(self) -> Graph:
+        """The dependency graph of what is registered now; it may be wrong in every way."""
+        return self._registry.graph()
+
     def problems(self) -> tuple[Problem, ...]:
         """What `start` would report, without starting anything."""
-        return tuple(check(self._registry.graph()))
+        return tuple(check(self.graph))
 
     async def start(self) -> Self:
         """Check everything, make the pods, call their start hooks.

@@ -1,0 +1,38 @@
+"""An action: something a run does whose outcome is not a pure function of what it already knows."""
+
+from __future__ import annotations
+
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.tools.metadata import Idempotency
+from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
+from pilotage.values import value
+
+
+@value
+class Action:
+    """What is asked for. `fingerprint` covers place, kind, name and the arguments as asked.
+
+    `is_read_only` actions may run ahead of the journal; all others are written down before they begin.
+    """
+
+    id: str
+    kind: AgentActionKind
+    name: str
+    asked: JsonValue
+    view: JsonValue
+    idempotency: Idempotency
+    is_read_only: bool
+    fingerprint: str
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether an attempt whose outcome is unknown may simply be made again, with the same key."""
+        return self.is_read_only or self.idempotency in _REPEATABLE
+
+
+_REPEATABLE = frozenset({Idempotency.IDEMPOTENT, Idempotency.CONDITIONALLY_IDEMPOTENT})
+
+
+def fingerprint_of(salt: str, action_id: str, kind: AgentActionKind, name: str, asked: JsonValue) -> str:
+    """Equal questions at equal places have equal fingerprints; the salt keeps them from betraying anything."""
+    return text_digest("\n".join((salt, action_id, kind.value, name, canonical_json(asked))))

@@ -1,0 +1,38 @@
+"""A call: an action together with the way to carry it out."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.action import Action
+from pilotage.runtime.codec import Decode
+from pilotage.runtime.scope import Scope
+from pilotage.values import value
+
+
+@value
+class Attempt:
+    """One try at an action. The key is the same for every try, so that the outside world can tell."""
+
+    number: int
+    epoch: int
+    idempotency_key: str
+    arguments: JsonObject | None = None
+    """Other arguments than those asked for, where a person changed them."""
+
+
+@value
+class Call:
+    """What to do, how to do it, how to read its result, how to find out whether it was done."""
+
+    scope: Scope
+    action: Action
+    act: Callable[[Attempt], Awaitable[object]]
+    decode: Decode
+    reconcile: Callable[[str], Awaitable[object]] | None = None
+    ask: Callable[[str, int], AgentApprovalRequest] | None = None
+    """Makes the approval request, given its id and the attempt; None where nobody has to be asked."""
+    descriptor: AgentToolDescriptor | None = None

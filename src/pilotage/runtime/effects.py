@@ -1,0 +1,168 @@
+"""The one door to the world: every action of a run passes here, and nowhere else.
+
+Look up what is recorded, ask who must be asked, write down what is about to happen, do it, write down what
+came of it. Barriers only where the rules of durability want them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol, cast
+
+from pilotage.agent.ports.journal import JournalRow, JournalStage
+from pilotage.agent.recovery_request import RecoveryDone
+from pilotage.errors import ToolError
+from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
+from pilotage.runtime.call import Attempt, Call
+from pilotage.runtime.interruptions import Paused, RunInterruption
+from pilotage.runtime.ledger import Ledger
+from pilotage.runtime.recording import RecordedAction, Recording
+from pilotage.runtime.recovery import AskHuman, Begin, Reconcile, Repeat, Reuse, recovery_for
+from pilotage.runtime.waits import Waits
+
+
+class IOpenStream(Protocol):
+    """A model's stream that is still being read."""
+
+    @property
+    def path(self) -> str:
+        """The scope it was opened in."""
+        ...
+
+    async def drain(self) -> None:
+        """Read it to its end and record the reply; whoever reads it gets the rest from memory."""
+        ...
+
+
+class Effects:
+    """Carries out the actions of one attempt at a run."""
+
+    def __init__(self, ledger: Ledger, recording: Recording, waits: Waits) -> None:
+        self.ledger = ledger
+        self.recording = recording
+        self.waits = waits
+        self.tasks: set[asyncio.Task[object]] = set()
+        self.open_streams: list[IOpenStream] = []
+        self._paused_at: list[tuple[str, Paused]] = []
+
+    async def perform(self, call: Call) -> object:
+        """The result of an action: the recorded one, or that of doing it now.
+
+        Raises:
+            ToolError: the action failed for certain.
+            RunInterruption: this attempt at the run ends here.
+        """
+        self.check_alive(call)
+        self._notice_task()
+        try:
+            return await self._perform(call)
+        except Paused as pause:
+            self._paused_at.append((call.scope.path, pause))
+            raise
+
+    def check_alive(self, call: Call) -> None:
+        """Raise again what ended this attempt, or this branch of it."""
+        self.ledger.check_alive()
+        for path, pause in self._paused_at:
+            if path == call.scope.path or path.startswith(f"{call.scope.path}/"):
+                raise pause
+
+    def recorded_result(self, call: Call, row: JournalRow) -> object:
+        """What a finished action gave, as the program got it then."""
+        record = cast("dict[str, JsonValue]", row.record)
+        if "error" in record:
+            raise ToolError(record["error"])
+        return call.decode(record["result"])
+
+    def record_result(self, call: Call, attempt: int, result: object) -> None:
+        """Write down what came of an action."""
+        record: JsonObject = {"result": to_json_value(result)}
+        self.ledger.append(call.action, JournalStage.AFTER, attempt, record, record)
+
+    def record_failure(self, call: Call, attempt: int, error: Exception) -> ToolError:
+        """Write down that an action failed for certain, and give the error the program gets, now and in replay."""
+        failure = error if isinstance(error, ToolError) else ToolError(f"{type(error).__name__}: {error}")
+        record: JsonObject = {"error": str(failure)}
+        self.ledger.append(call.action, JournalStage.AFTER, attempt, record, record)
+        return failure
+
+    def open_streams_at(self, path: str) -> list[IOpenStream]:
+        """The streams whose reply must be recorded before another action begins in their scope."""
+        return [stream for stream in self.open_streams if stream.path == path]
+
+    async def _perform(self, call: Call) -> object:
+        for stream in self.open_streams_at(call.scope.path):
+            await stream.drain()
+        recorded = self.recording.take(call.action)
+        match recovery_for(call.action, recorded, can_reconcile=call.reconcile is not None):
+            case Reuse(row):
+                return self.recorded_result(call, row)
+            case Begin():
+                arguments = self.waits.approved_arguments(call, 1)
+                return await self._begin(call, self._attempt(call, 1, arguments))
+            case Repeat(attempt):
+                return await self._dispatch(call, self._attempt(call, attempt, _executed(recorded)))
+            case Reconcile(attempt):
+                return await self._reconcile(call, self._attempt(call, attempt, _executed(recorded)))
+            case AskHuman(attempt):
+                return await self._ask_human(call, self._attempt(call, attempt, _executed(recorded)))
+
+    async def _begin(self, call: Call, attempt: Attempt) -> object:
+        if call.action.is_read_only:
+            return await self._act(call, attempt)
+        executed: JsonObject = {"asked": call.action.asked, "executed": attempt.arguments}
+        view: JsonObject = {"asked": call.action.view}
+        self.ledger.append(call.action, JournalStage.BEFORE, attempt.number, executed, view)
+        return await self._dispatch(call, attempt)
+
+    async def _dispatch(self, call: Call, attempt: Attempt) -> object:
+        await self.ledger.barrier()
+        return await self._act(call, attempt)
+
+    async def _act(self, call: Call, attempt: Attempt) -> object:
+        try:
+            result = await call.act(attempt)
+        except RunInterruption:
+            raise
+        except ToolError as error:
+            raise self.record_failure(call, attempt.number, error) from error
+        except Exception as error:
+            if call.action.may_be_repeated:
+                raise self.record_failure(call, attempt.number, error) from error
+            return await self._ask_human(call, attempt)
+        self.record_result(call, attempt.number, result)
+        return result
+
+    async def _reconcile(self, call: Call, attempt: Attempt) -> object:
+        if call.reconcile is None:
+            raise AssertionError("only a call that can be reconciled gets here")
+        await self.ledger.barrier()
+        found = await call.reconcile(attempt.idempotency_key)
+        if found is None:
+            return await self._act(call, attempt)
+        self.record_result(call, attempt.number, found)
+        return found
+
+    async def _ask_human(self, call: Call, attempt: Attempt) -> object:
+        answer = self.waits.recovered(call, attempt.number)
+        if isinstance(answer, RecoveryDone):
+            record: JsonObject = {"result": answer.result}
+            self.ledger.append(call.action, JournalStage.AFTER, attempt.number, record, record)
+            return call.decode(answer.result)
+        return await self._begin(call, self._attempt(call, answer.attempt, attempt.arguments))
+
+    def _attempt(self, call: Call, number: int, arguments: JsonObject | None) -> Attempt:
+        key = text_digest(f"{self.ledger.run.tenant_id}\n{self.ledger.run.run_id}\n{call.action.id}")[:32]
+        return Attempt(number, self.ledger.epoch, key, arguments)
+
+    def _notice_task(self) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self.tasks.add(task)
+
+
+def _executed(recorded: RecordedAction | None) -> JsonObject | None:
+    """The arguments that the last attempt ran with, where a person had changed them."""
+    if recorded is None or recorded.before is None:
+        return None
+    return cast("JsonObject | None", cast(JsonObject, recorded.before.record)["executed"])

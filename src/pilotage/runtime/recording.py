@@ -1,0 +1,107 @@
+"""What a run has done so far, folded from its journal: one entry per action. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pilotage.agent.ports.journal import JournalRow, JournalStage
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.runtime.action import Action
+from pilotage.runtime.interruptions import RunDiverged
+
+
+@dataclass(slots=True)
+class RecordedAction:
+    """The rows of one action: the last attempt's BEFORE, and the AFTER where it has one."""
+
+    before: JournalRow | None = None
+    after: JournalRow | None = None
+    is_used: bool = False
+
+    @property
+    def row(self) -> JournalRow:
+        """Any row of the action: id, kind and fingerprint are the same in all of them."""
+        row = self.after or self.before
+        if row is None:
+            raise AssertionError("a recorded action has at least one row")
+        return row
+
+    @property
+    def is_question(self) -> bool:
+        """Whether it is a wait for a person."""
+        return self.row.kind is AgentActionKind.APPROVAL_WAIT
+
+    @property
+    def attempt(self) -> int:
+        """The number of the last attempt."""
+        return self.row.attempt
+
+
+class Recording:
+    """All recorded actions of a run by id, and which of them the program has asked for again.
+
+    A question to a person belongs to the action it is about: it is not asked for by the program itself.
+    """
+
+    def __init__(self, rows: Iterable[JournalRow]) -> None:
+        self._actions: dict[str, RecordedAction] = {}
+        for row in rows:
+            if row.stage is not JournalStage.CLAIMED:
+                self._fold(row)
+        self._unused = sum(not recorded.is_question for recorded in self._actions.values())
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the program has asked for everything that is recorded: from here on it is live."""
+        return self._unused == 0
+
+    def find(self, action_id: str) -> RecordedAction | None:
+        """What is recorded of an action, without counting it as asked for."""
+        return self._actions.get(action_id)
+
+    def take(self, action: Action) -> RecordedAction | None:
+        """What is recorded of the action the program asks for.
+
+        Raises:
+            RunDiverged: something else is recorded at this place.
+        """
+        recorded = self._actions.get(action.id)
+        if recorded is None:
+            return None
+        if recorded.row.fingerprint != action.fingerprint:
+            raise RunDiverged(action.id, _difference(recorded.row, action))
+        if not recorded.is_used:
+            recorded.is_used = True
+            self._unused -= not recorded.is_question
+        return recorded
+
+    def check_used_up(self) -> None:
+        """Refuse to go on past actions that were done and are not asked for any more.
+
+        Raises:
+            RunDiverged: the program leaves out what is recorded.
+        """
+        for action_id, recorded in self._actions.items():
+            if not (recorded.is_used or recorded.is_question):
+                raise RunDiverged(
+                    action_id, f"{_named(recorded.row)} is recorded, and the program left it out"
+                )
+
+    def _fold(self, row: JournalRow) -> None:
+        recorded = self._actions.setdefault(row.action_id, RecordedAction())
+        if row.stage is JournalStage.BEFORE:
+            recorded.before = row
+        else:
+            recorded.after = row
+
+
+def _difference(row: JournalRow, action: Action) -> str:
+    if row.kind is not action.kind:
+        return f"{_named(row)} is recorded, and the program asks for the {action.kind.value} {action.name!r}"
+    return f"{_named(row)} is recorded with other arguments than the program asks for now: {action.view!r}"
+
+
+def _named(row: JournalRow) -> str:
+    kind = row.kind.value if row.kind else row.stage.value
+    return f"the {kind} {row.action_id.rpartition('/')[2].partition('#')[0]!r}"

@@ -1,0 +1,168 @@
+"""Tool calls made inside a run: the run performs them, whoever makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable, iscoroutinefunction, signature
+from typing import Any, cast
+
+from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.tools.catalog import AgentToolDescriptor, ToolBinding, discover_agent_tools
+from pilotage.agent.tools.context import AgentToolRuntimeContext
+from pilotage.agent.tools.declare import original_function
+from pilotage.errors import AgentToolDispatchError
+from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.runtime.action import Action, fingerprint_of
+from pilotage.runtime.call import Attempt, Call
+from pilotage.runtime.codec import decoder_of
+from pilotage.runtime.effects import Effects
+from pilotage.runtime.scope import scope_for
+from pilotage.safety.exposure import ContextExposurePolicy
+from pilotage.safety.guard import guard_json_value
+
+ToolFunction = Callable[..., object]
+
+
+class ToolCalls:
+    """Hands the tool calls of a run to its effects. The id of a call is taken when the call is made."""
+
+    def __init__(self, effects: Effects, conversation_id: str) -> None:
+        self._effects = effects
+        self._conversation_id = conversation_id
+
+    def call(self, tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+        """Perform a call: an awaitable for an async tool, the result for a sync one."""
+        descriptor, owner, arguments = _read(tool, args, kwargs)
+        call = self._call(tool, descriptor, owner, arguments)
+        if iscoroutinefunction(original_function(tool)):
+            return self._effects.perform(call)
+        return self._call_sync(call, descriptor)
+
+    def _call_sync(self, call: Call, descriptor: AgentToolDescriptor) -> object:
+        """A sync call cannot wait for a commit; one that only reads does not have to."""
+        if not call.action.is_read_only:
+            raise AgentToolDispatchError(
+                f"{descriptor.owner.__name__}.{descriptor.name} is a sync tool that changes something, and a run "
+                "writes that down before it begins. Make the tool async, and await it."
+            )
+        if self._effects.open_streams_at(call.scope.path):
+            raise AgentToolDispatchError(
+                f"{descriptor.owner.__name__}.{descriptor.name} is a sync tool, called while a model's stream is read; "
+                "the run records the reply first. Make the tool async, or call it behind the loop."
+            )
+        steps = self._effects.perform(call).__await__()
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value
+        raise AssertionError("a call that only reads does not wait for anything")
+
+    def _call(
+        self, tool: ToolFunction, descriptor: AgentToolDescriptor, owner: object, arguments: dict[str, object]
+    ) -> Call:
+        asked = cast(JsonObject, to_json_value(arguments))
+        view = guard_json_value(asked, descriptor.schema.input_sensitive_fields, ContextExposurePolicy())
+        label = f"tool:{descriptor.schema.name}"
+        scope = scope_for(label)
+        action_id = scope.next_id(label)
+        run_id = self._effects.ledger.run.run_id
+        action = Action(
+            id=action_id,
+            kind=AgentActionKind.TOOL_CALL,
+            name=descriptor.schema.name,
+            asked=asked,
+            view=view,
+            idempotency=descriptor.effective_idempotency,
+            is_read_only=descriptor.metadata.is_read_only,
+            fingerprint=fingerprint_of(
+                run_id, action_id, AgentActionKind.TOOL_CALL, descriptor.schema.name, asked
+            ),
+        )
+
+        def ask(approval_id: str, attempt: int) -> AgentApprovalRequest:
+            return AgentApprovalRequest.from_tool_descriptor(
+                approval_id=approval_id,
+                agent_state_id=run_id,
+                descriptor=descriptor,
+                call_id=action_id,
+                arguments=asked,
+                attempt=attempt,
+            )
+
+        return Call(
+            scope=scope,
+            action=action,
+            act=lambda attempt: self._act(tool, descriptor, owner, arguments, action_id, attempt),
+            decode=decoder_of(tool),
+            reconcile=_reconciler(descriptor, owner),
+            ask=ask if descriptor.metadata.requires_approval_candidate else None,
+            descriptor=descriptor,
+        )
+
+    async def _act(
+        self,
+        tool: ToolFunction,
+        descriptor: AgentToolDescriptor,
+        owner: object,
+        arguments: dict[str, object],
+        call_id: str,
+        attempt: Attempt,
+    ) -> object:
+        if attempt.arguments is not None:
+            arguments = dict(descriptor.bind_invocation(attempt.arguments).arguments)
+        if descriptor.takes_runtime_context:
+            arguments = {**arguments, "runtime_context": self._context(descriptor, call_id, attempt)}
+        function = original_function(tool)
+        bound = [] if descriptor.binding is ToolBinding.NOTHING else [owner]
+        result = function(*bound, **arguments)
+        return await result if isawaitable(result) else result
+
+    def _context(
+        self, descriptor: AgentToolDescriptor, call_id: str, attempt: Attempt
+    ) -> AgentToolRuntimeContext:
+        return AgentToolRuntimeContext(
+            state_id=self._effects.ledger.run.run_id,
+            conversation_id=self._conversation_id,
+            call_id=call_id,
+            tool_name=descriptor.name,
+            idempotency_key=attempt.idempotency_key,
+            attempt=attempt.number,
+            epoch=attempt.epoch,
+        )
+
+
+def _read(
+    tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> tuple[AgentToolDescriptor, object, dict[str, object]]:
+    """Which tool it is, whose, and the arguments by name, without `self` and what the run fills."""
+    function = original_function(tool)
+    bound = signature(function).bind_partial(*args, **kwargs)
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
+    owner = arguments.pop("self", None) or arguments.pop("cls", None)
+    arguments.pop("runtime_context", None)
+    return _descriptor_of(tool, owner), owner, arguments
+
+
+def _descriptor_of(tool: ToolFunction, owner: object) -> AgentToolDescriptor:
+    holder = owner if isinstance(owner, type) else type(owner)
+    for descriptor in discover_agent_tools(cast(type, holder)).descriptors:
+        if descriptor.callable is tool:
+            return descriptor
+    raise AgentToolDispatchError(
+        f"{getattr(tool, '__qualname__', tool)} belongs to no class. Inside a run, tools are methods of pods."
+    )
+
+
+def _reconciler(descriptor: AgentToolDescriptor, owner: object) -> Callable[[str], Awaitable[object]] | None:
+    name = descriptor.metadata.reconcile
+    if name is None:
+        return None
+    method: Any = getattr(owner, name)
+
+    async def reconcile(key: str) -> object:
+        found = method(key)
+        return await found if isawaitable(found) else found
+
+    return reconcile

@@ -1,0 +1,197 @@
+"""Questions to people: asked once, answered once, used up by one attempt.
+
+A question is an action of its own, so it has the same id after a restart. Using an answer up and beginning
+what it allows are one commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never, cast
+
+from pilotage.agent.approval_decision import (
+    AgentApprovalDecisionOutcome,
+    ApprovalAccepted,
+    ApprovalExpired,
+    check_agent_approval_decision,
+    materialize_agent_approval_decision_state,
+)
+from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.recovery_request import (
+    AgentRecoveryRequest,
+    RecoveryAnswer,
+    RecoveryCancelled,
+    RecoveryDone,
+    RecoveryFailed,
+    RecoveryRetried,
+    check_agent_recovery_decision,
+    materialize_agent_recovery_decision_state,
+)
+from pilotage.agent.signals import AgentSignal, ApprovalDecision
+from pilotage.agent.spec import RejectionPolicy
+from pilotage.agent.state import AgentSituation
+from pilotage.agent.tools.metadata import Idempotency
+from pilotage.errors import ToolError
+from pilotage.ids import IClock, IIds
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.action import Action
+from pilotage.runtime.call import Call
+from pilotage.runtime.interruptions import Paused, RunEnded
+from pilotage.runtime.ledger import Ledger
+from pilotage.runtime.recording import Recording
+from pilotage.runtime.wait_record import decode_approval, decode_recovery, encode_request
+
+
+class Waits:
+    """Asks and takes in answers for one attempt at a run. `open` holds the records of unanswered questions."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        recording: Recording,
+        answers: Mapping[str, AgentSignal],
+        clock: IClock,
+        ids: IIds,
+        on_rejection: RejectionPolicy,
+    ) -> None:
+        self.open: dict[str, JsonObject] = {}
+        self._ledger = ledger
+        self._recording = recording
+        self._answers = answers
+        self._clock = clock
+        self._ids = ids
+        self._on_rejection = on_rejection
+
+    def approved_arguments(self, call: Call, attempt: int) -> JsonObject | None:
+        """Return when a person allows the call: None as asked for, or the arguments to use instead.
+
+        Raises:
+            Paused: nobody has answered yet.
+            RunEnded: the answer ends the run.
+            ToolError: the answer is no, and the agent is to hear it and go on.
+        """
+        if call.ask is None:
+            return None
+        wait = _wait_for(call.action, "approval")
+        recorded = self._recording.take(wait)
+        if recorded is not None and recorded.after is not None:
+            return self._obey(cast(JsonObject, recorded.after.record))
+        if recorded is None:
+            request = call.ask(self._ids.uid(), attempt)
+            self._ask(wait, encode_request(request))
+            raise Paused(request.id)
+        request = decode_approval(cast(JsonValue, recorded.row.record))
+        signal = self._answers.get(request.id)
+        if signal is None:
+            self.open[request.id] = encode_request(request)
+            raise Paused(request.id)
+        checked = check_agent_approval_decision(
+            request, signal, self._clock.now(), descriptor=call.descriptor
+        )
+        self._ledger.consume(signal.id)
+        if not isinstance(checked, ApprovalAccepted | ApprovalExpired):
+            self.open[request.id] = encode_request(request)
+            raise Paused(request.id)
+        return self._answered(wait, checked.outcome, encode_request(request))
+
+    def recovered(self, call: Call, attempt: int) -> RecoveryRetried | RecoveryDone:
+        """Return when a person says what became of an attempt whose outcome is unknown.
+
+        Raises:
+            Paused: nobody has answered yet.
+            RunEnded: the answer ends the run.
+        """
+        wait = _wait_for(call.action, f"recovery{attempt}")
+        recorded = self._recording.take(wait)
+        if recorded is None:
+            request = AgentRecoveryRequest(
+                id=self._ids.uid(),
+                agent_state_id=self._ledger.run.run_id,
+                action_id=call.action.id,
+                attempt=attempt,
+                reason=f"It is not known whether attempt {attempt} of {call.action.name!r} took effect.",
+                action_kind=call.action.kind,
+                action_name=call.action.name,
+                arguments={"view": call.action.view},
+            )
+            self._ask(wait, encode_request(request))
+            raise Paused(request.id)
+        request = decode_recovery(
+            cast(JsonValue, recorded.row.record if recorded.before is None else recorded.before.record)
+        )
+        signal = self._answers.get(request.id)
+        if signal is None:
+            self.open[request.id] = encode_request(request)
+            raise Paused(request.id)
+        answer = check_agent_recovery_decision(request, signal)
+        self._ledger.consume(signal.id)
+        if not isinstance(answer, RecoveryRetried | RecoveryDone | RecoveryFailed | RecoveryCancelled):
+            self.open[request.id] = encode_request(request)
+            raise Paused(request.id)
+        return self._recovery_answered(wait, answer)
+
+    def _ask(self, wait: Action, request: JsonObject) -> None:
+        self._ledger.append(wait, JournalStage.BEFORE, 1, request, request)
+        self.open[cast(str, request["id"])] = request
+
+    def _answered(
+        self, wait: Action, outcome: AgentApprovalDecisionOutcome, request: JsonObject
+    ) -> JsonObject | None:
+        if outcome.decision is ApprovalDecision.DEFER:
+            self.open[outcome.request_id] = request
+            self._ledger.move(materialize_agent_approval_decision_state(self._ledger.state, outcome))
+            raise Paused(outcome.request_id)
+        record: JsonObject = {
+            "decision": outcome.decision.value,
+            "modified_payload": outcome.modified_payload,
+            "comment": outcome.comment,
+        }
+        self._ledger.append(wait, JournalStage.AFTER, 1, record, record)
+        if outcome.decision in (ApprovalDecision.APPROVE, ApprovalDecision.MODIFY):
+            self._ledger.move(materialize_agent_approval_decision_state(self._ledger.state, outcome))
+        return self._obey(record)
+
+    def _obey(self, record: JsonObject) -> JsonObject | None:
+        comment = record["comment"] or "no reason given"
+        match ApprovalDecision(cast(str, record["decision"])):
+            case ApprovalDecision.APPROVE:
+                return None
+            case ApprovalDecision.MODIFY:
+                return cast(JsonObject, record["modified_payload"])
+            case ApprovalDecision.REJECT if self._on_rejection is RejectionPolicy.TELL_MODEL:
+                raise ToolError(f"a person rejected this call: {comment}")
+            case ApprovalDecision.REJECT | ApprovalDecision.DEFER:
+                raise RunEnded(AgentSituation.APPROVAL_REJECTED, f"a person rejected the call: {comment}")
+            case ApprovalDecision.CANCEL:
+                raise RunEnded(AgentSituation.CANCELLING, f"a person cancelled the run: {comment}")
+
+    def _recovery_answered(self, wait: Action, answer: RecoveryAnswer) -> RecoveryRetried | RecoveryDone:
+        record: JsonObject = {"answer": type(answer).__name__, "comment": answer.comment}
+        self._ledger.append(wait, JournalStage.AFTER, 1, record, record)
+        match answer:
+            case RecoveryRetried() | RecoveryDone():
+                self._ledger.move(materialize_agent_recovery_decision_state(self._ledger.state, answer))
+                return answer
+            case RecoveryFailed():
+                raise RunEnded(
+                    AgentSituation.FAILED, answer.comment or "a person decided that the run failed"
+                )
+            case RecoveryCancelled():
+                raise RunEnded(AgentSituation.CANCELLING, answer.comment or "a person cancelled the run")
+            case _:
+                assert_never(answer)
+
+
+def _wait_for(action: Action, what: str) -> Action:
+    """The question about an action; it stands and falls with it."""
+    return Action(
+        id=f"{action.id}/{what}",
+        kind=AgentActionKind.APPROVAL_WAIT,
+        name=action.name,
+        asked=None,
+        view=None,
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        is_read_only=False,
+        fingerprint=action.fingerprint,
+    )

@@ -1,0 +1,49 @@
+"""Doubles for tests: a scripted model, a store in memory, a clock and ids under control, faults on purpose.
+
+Shipped to users and never registered by Pilotage itself. The conformance kits are in
+`pilotage.testing.conformance`, which needs pytest.
+"""
+
+from pilotage.testing.clock import VirtualClock
+from pilotage.testing.faults import (
+    FailWrite,
+    Fault,
+    FaultyJournal,
+    LoseReply,
+    ProcessStopped,
+    StopAfter,
+    StopBefore,
+)
+from pilotage.testing.ids import SeededIds
+from pilotage.testing.memory import (
+    MemoryEvidenceRepository,
+    MemoryJournal,
+    MemorySignalRepository,
+    MemoryStateRepository,
+    MemoryStore,
+)
+from pilotage.testing.script import calls, fails, says, turn, when
+from pilotage.testing.scripted_model import ScriptedModel
+
+__all__ = [
+    "FailWrite",
+    "Fault",
+    "FaultyJournal",
+    "LoseReply",
+    "MemoryEvidenceRepository",
+    "MemoryJournal",
+    "MemorySignalRepository",
+    "MemoryStateRepository",
+    "MemoryStore",
+    "ProcessStopped",
+    "ScriptedModel",
+    "SeededIds",
+    "StopAfter",
+    "StopBefore",
+    "VirtualClock",
+    "calls",
+    "fails",
+    "says",
+    "turn",
+    "when",
+]

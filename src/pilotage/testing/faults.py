@@ -1,0 +1,119 @@
+"""Faults on purpose: a journal that dies, loses a reply or fails at a chosen commit.
+
+Commits are counted by calls of `commit`, from 1, whatever each of them carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import TypeAlias, assert_never
+
+from pilotage.agent.ports.journal import (
+    CommitOutcome,
+    IAgentJournal,
+    JournalCommit,
+    JournalHead,
+    JournalRow,
+    RunKey,
+)
+from pilotage.checks import reject_not_positive
+from pilotage.values import value
+
+
+class ProcessStopped(BaseException):
+    """The process died here, as by `kill -9`."""
+
+
+@value
+class StopBefore:
+    """The process dies before commit `number` reaches the store."""
+
+    number: int
+
+    def __post_init__(self) -> None:
+        reject_not_positive(self, number=self.number)
+
+
+@value
+class StopAfter:
+    """The process dies when commit `number` is durable, before anybody hears of it."""
+
+    number: int
+
+    def __post_init__(self) -> None:
+        reject_not_positive(self, number=self.number)
+
+
+@value
+class LoseReply:
+    """Commit `number` is durable, but its reply is lost: the caller gets an `OSError`."""
+
+    number: int
+
+    def __post_init__(self) -> None:
+        reject_not_positive(self, number=self.number)
+
+
+@value
+class FailWrite:
+    """Commit `number` fails with an `OSError`; nothing was written."""
+
+    number: int
+
+    def __post_init__(self) -> None:
+        reject_not_positive(self, number=self.number)
+
+
+Fault: TypeAlias = StopBefore | StopAfter | LoseReply | FailWrite
+
+
+class FaultyJournal(IAgentJournal):
+    """Any journal, with one fault. After a stop it stays dead: every further call raises `ProcessStopped`.
+
+    Without a fault it only counts: `commits` is how many calls there were, hence where faults can be put.
+    """
+
+    def __init__(self, journal: IAgentJournal, fault: Fault | None = None) -> None:
+        self._journal, self._fault = journal, fault
+        self._is_stopped = False
+        self.commits = 0
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        self._require_alive()
+        self.commits += 1
+        fault = self._fault
+        if fault is None or fault.number != self.commits:
+            return await self._journal.commit(commits)
+        return await self._fail(fault, commits)
+
+    async def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:
+        self._require_alive()
+        async for row in self._journal.read(run, after):
+            yield row
+
+    async def head(self, run: RunKey) -> JournalHead | None:
+        self._require_alive()
+        return await self._journal.head(run)
+
+    async def _fail(self, fault: Fault, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        match fault:
+            case StopBefore():
+                raise self._stop(f"before commit {fault.number}")
+            case StopAfter():
+                await self._journal.commit(commits)
+                raise self._stop(f"after commit {fault.number}")
+            case LoseReply():
+                await self._journal.commit(commits)
+                raise OSError(f"the reply of commit {fault.number} was lost")
+            case FailWrite():
+                raise OSError(f"commit {fault.number} could not be written")
+            case _:
+                assert_never(fault)
+
+    def _stop(self, where: str) -> ProcessStopped:
+        self._is_stopped = True
+        return ProcessStopped(f"the process stopped {where}")
+
+    def _require_alive(self) -> None:
+        if self._is_stopped:
+            raise ProcessStopped("the process has stopped already")

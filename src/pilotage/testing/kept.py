@@ -1,0 +1,140 @@
+"""Values as the in-memory store keeps them: what is JSON in them as canonical text.
+
+Nothing that could be changed from outside and nothing that has no JSON form gets in; what comes out is read
+from the text, as it would be from a database.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import cast
+
+from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.journal import JournalRow, OutboxEvent, SealedRecord
+from pilotage.agent.signals import AgentSignal
+from pilotage.agent.state import AgentState
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
+from pilotage.safety.fields import SensitiveFieldDescriptor
+from pilotage.values import value
+
+
+class UnkeepableError(Exception):
+    """A value has a part without a JSON form; the message says where and which."""
+
+
+@value
+class KeptRow:
+    """A journal row whose record and view are texts; a sealed record is text already."""
+
+    bare: JournalRow
+    record: str | SealedRecord
+    view: str
+
+    @classmethod
+    def of(cls, row: JournalRow) -> KeptRow:
+        """The row as it is kept."""
+        where = f"row {row.seq} ({row.action_id!r})"
+        sealed = row.record if isinstance(row.record, SealedRecord) else None
+        record = sealed or _text(f"the record of {where}", cast(JsonValue, row.record))
+        return cls(replace(row, record=None, view=None), record, _text(f"the view of {where}", row.view))
+
+    def read(self) -> JournalRow:
+        """The row as a reader gets it."""
+        record = self.record if isinstance(self.record, SealedRecord) else _json(self.record)
+        return replace(self.bare, record=record, view=_json(self.view))
+
+
+@value
+class KeptState:
+    """A state whose metadata are text."""
+
+    bare: AgentState
+    metadata: str
+
+    @classmethod
+    def of(cls, state: AgentState) -> KeptState:
+        """The state as it is kept."""
+        return cls(replace(state, metadata={}), _text(f"the metadata of state {state.id!r}", state.metadata))
+
+    def read(self) -> AgentState:
+        """The state as a reader gets it."""
+        return replace(self.bare, metadata=_object(self.metadata))
+
+
+@value
+class KeptSignal:
+    """A signal whose payload is text."""
+
+    bare: AgentSignal
+    payload: str
+
+    @classmethod
+    def of(cls, signal: AgentSignal) -> KeptSignal:
+        """The signal as it is kept."""
+        return cls(replace(signal, payload={}), _text(f"the payload of signal {signal.id!r}", signal.payload))
+
+    def read(self) -> AgentSignal:
+        """The signal as a reader gets it."""
+        return replace(self.bare, payload=_object(self.payload))
+
+
+@value
+class KeptEvidence:
+    """Evidence whose payload and descriptors are texts."""
+
+    bare: AgentEvidence
+    payload: str
+    sensitive_fields: str
+
+    @classmethod
+    def of(cls, evidence: AgentEvidence) -> KeptEvidence:
+        """The evidence as it is kept."""
+        descriptors = [descriptor.to_metadata() for descriptor in evidence.sensitive_fields]
+        return cls(
+            replace(evidence, payload={}, sensitive_fields=()),
+            _text(f"the payload of evidence {evidence.id!r}", evidence.payload),
+            _text(f"the sensitive fields of evidence {evidence.id!r}", descriptors),
+        )
+
+    def read(self) -> AgentEvidence:
+        """The evidence as a reader gets it."""
+        descriptors = cast("list[JsonObject]", _json(self.sensitive_fields))
+        return replace(
+            self.bare,
+            payload=_object(self.payload),
+            sensitive_fields=tuple(map(SensitiveFieldDescriptor.from_metadata, descriptors)),
+        )
+
+
+@value
+class KeptEvent:
+    """An outbox event whose payload is text."""
+
+    bare: OutboxEvent
+    payload: str
+
+    @classmethod
+    def of(cls, event: OutboxEvent) -> KeptEvent:
+        """The event as it is kept."""
+        where = f"the payload of outbox event {event.event_type!r}"
+        return cls(replace(event, payload={}), _text(where, event.payload))
+
+    def read(self) -> OutboxEvent:
+        """The event as a reader gets it."""
+        return replace(self.bare, payload=_object(self.payload))
+
+
+def _text(where: str, json_value: JsonValue) -> str:
+    try:
+        return canonical_json(json_value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UnkeepableError(f"{where} cannot be stored as JSON: {error}") from error
+
+
+def _json(text: str) -> JsonValue:
+    return cast(JsonValue, json.loads(text))
+
+
+def _object(text: str) -> JsonObject:
+    return cast(JsonObject, _json(text))

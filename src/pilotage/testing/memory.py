@@ -1,0 +1,207 @@
+"""The persistence ports in memory, for tests: one store, and the four ports over it.
+
+What a commit of the journal writes is seen by the other ports at once and as a whole. Nothing here survives
+the process: a test that lets "the process" die keeps the store and makes everything else anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.journal import (
+    CommitOutcome,
+    IAgentJournal,
+    JournalCommit,
+    JournalHead,
+    JournalRow,
+    OutboxEvent,
+    RunKey,
+)
+from pilotage.agent.ports.repositories import (
+    IAgentEvidenceRepository,
+    IAgentSignalRepository,
+    IAgentStateRepository,
+)
+from pilotage.agent.signals import AgentSignal
+from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.errors import (
+    AgentDefinitionError,
+    EvidenceNotFoundError,
+    RunNotFoundError,
+    SignalNotFoundError,
+)
+from pilotage.ids import IClock, SystemClock
+from pilotage.testing.kept import KeptEvidence, KeptSignal, KeptState, UnkeepableError
+from pilotage.testing.tables import MemoryTables
+
+_RESUMABLE = frozenset({AgentStatus.ACTIVE, AgentStatus.INTERRUPTED, AgentStatus.CANCELLING})
+
+
+class MemoryStore:
+    """One store in memory, and its ports over the runs of all tenants.
+
+    Timestamps come from the clock it is given. `Application.add(*store.ports)` makes the ports pods.
+    """
+
+    def __init__(self, clock: IClock | None = None) -> None:
+        self.tables = MemoryTables(clock or SystemClock())
+        self.journal = MemoryJournal(self)
+        self.states = MemoryStateRepository(self)
+        self.signals = MemorySignalRepository(self)
+        self.evidence = MemoryEvidenceRepository(self)
+
+    @property
+    def ports(
+        self,
+    ) -> tuple[IAgentJournal, IAgentStateRepository, IAgentSignalRepository, IAgentEvidenceRepository]:
+        """The four ports, as an application wants them."""
+        return self.journal, self.states, self.signals, self.evidence
+
+    @property
+    def outbox(self) -> tuple[tuple[RunKey, OutboxEvent], ...]:
+        """The outbox events of all commits in order, each with the run it comes from."""
+        return tuple((run, event.read()) for run, event in self.tables.events)
+
+
+class MemoryJournal(IAgentJournal):
+    """The journal in memory; it refuses what a database would refuse."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._tables = store.tables
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        return [self._tables.commit(commit) for commit in commits]
+
+    async def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:
+        journal = self._tables.journals.find(run.tenant_id, run.run_id)
+        for row in journal.rows[after:] if journal else ():
+            yield row.read()
+
+    async def head(self, run: RunKey) -> JournalHead | None:
+        journal = self._tables.journals.find(run.tenant_id, run.run_id)
+        return journal.head if journal else None
+
+
+class MemoryStateRepository(IAgentStateRepository):
+    """States in memory. With a `tenant` it knows only that tenant's runs, without one those of all."""
+
+    def __init__(self, store: MemoryStore, tenant: str | None = None) -> None:
+        self._tables, self._tenant = store.tables, tenant
+
+    async def get(self, state_id: str) -> AgentState:
+        state = await self.get_or_none(state_id)
+        if state is None:
+            raise RunNotFoundError(f"there is no run {state_id!r}.")
+        return state
+
+    async def get_or_none(self, state_id: str) -> AgentState | None:
+        kept = self._tables.states.find(self._tenant, state_id)
+        return self._read(kept) if kept else None
+
+    async def save(self, state: AgentState) -> AgentState:
+        run = RunKey(state.tenant_id, state.id)
+        if self._tenant not in (None, state.tenant_id):
+            raise RunNotFoundError(f"there is no run {state.id!r}.")
+        _refuse_if_journaled(self._tables, run, "MemoryStateRepository.save")
+        try:
+            kept = KeptState.of(self._tables.stamped_state(state))
+        except UnkeepableError as error:
+            raise AgentDefinitionError(f"MemoryStateRepository.save: {error}.") from error
+        self._tables.states.put(run.tenant_id, run.run_id, kept)
+        return self._read(kept)
+
+    async def list_by_status(self, status: AgentStatus) -> Sequence[AgentState]:
+        return self._list(frozenset({status}))
+
+    async def list_resume_candidates(self) -> Sequence[AgentState]:
+        return self._list(_RESUMABLE)
+
+    def _list(self, statuses: frozenset[AgentStatus]) -> Sequence[AgentState]:
+        kept = self._tables.states.entries(self._tenant)
+        return [self._read(each) for each in kept if each.bare.status in statuses]
+
+    def _read(self, kept: KeptState) -> AgentState:
+        queue = self._tables.queues.get(RunKey(kept.bare.tenant_id, kept.bare.id), {})
+        return replace(kept.read(), pending_signal_count=len(queue))
+
+
+class MemorySignalRepository(IAgentSignalRepository):
+    """Signals in memory. With a `tenant` it knows only that tenant's signals, without one those of all."""
+
+    def __init__(self, store: MemoryStore, tenant: str | None = None) -> None:
+        self._tables, self._tenant = store.tables, tenant
+
+    async def append(self, signal: AgentSignal) -> AgentSignal:
+        run = self._tables.run_of(self._tenant, signal.agent_state_id)
+        present = self._tables.signals.find(run.tenant_id, signal.id)
+        if present is not None:
+            return present.read()
+        try:
+            kept = KeptSignal.of(self._tables.stamped_signal(signal))
+        except UnkeepableError as error:
+            raise AgentDefinitionError(f"MemorySignalRepository.append: {error}.") from error
+        self._tables.signals.put(run.tenant_id, signal.id, kept)
+        self._tables.queues.setdefault(run, {})[signal.id] = kept
+        return kept.read()
+
+    async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
+        queue = self._tables.queues.get(self._tables.run_of(self._tenant, state_id), {})
+        return [signal.read() for signal in queue.values()]
+
+    async def mark_consumed(self, signal_id: str) -> AgentSignal:
+        signal = self._tables.signals.find(self._tenant, signal_id)
+        tenant = self._tenant or self._tables.signals.home(signal_id)
+        if signal is None or tenant is None:
+            raise SignalNotFoundError(f"there is no pending signal {signal_id!r}.")
+        run = RunKey(tenant, signal.bare.agent_state_id)
+        _refuse_if_journaled(self._tables, run, "MemorySignalRepository.mark_consumed")
+        if self._tables.queues[run].pop(signal_id, None) is None:
+            raise SignalNotFoundError(f"there is no pending signal {signal_id!r}.")
+        return signal.read()
+
+
+class MemoryEvidenceRepository(IAgentEvidenceRepository):
+    """Evidence in memory. With a `tenant` it knows only that tenant's evidence, without one that of all."""
+
+    def __init__(self, store: MemoryStore, tenant: str | None = None) -> None:
+        self._tables, self._tenant = store.tables, tenant
+
+    async def append(self, evidence: AgentEvidence) -> AgentEvidence:
+        run = self._tables.run_of(self._tenant, evidence.agent_state_id)
+        _refuse_if_journaled(self._tables, run, "MemoryEvidenceRepository.append")
+        if self._tables.evidence.find(run.tenant_id, evidence.id) is not None:
+            raise AgentDefinitionError(
+                f"MemoryEvidenceRepository.append: evidence {evidence.id!r} is recorded already, and what is "
+                "recorded does not change. Give the new record an id of its own."
+            )
+        try:
+            kept = KeptEvidence.of(self._tables.stamped_evidence(evidence))
+        except UnkeepableError as error:
+            raise AgentDefinitionError(f"MemoryEvidenceRepository.append: {error}.") from error
+        self._tables.evidence.put(run.tenant_id, evidence.id, kept)
+        return kept.read()
+
+    async def get(self, evidence_id: str) -> AgentEvidence:
+        kept = self._tables.evidence.find(self._tenant, evidence_id)
+        if kept is None:
+            raise EvidenceNotFoundError(f"there is no evidence {evidence_id!r}.")
+        return kept.read()
+
+    async def list_by_state(self, state_id: str) -> Sequence[AgentEvidence]:
+        tenant = self._tables.run_of(self._tenant, state_id).tenant_id
+        kept = self._tables.evidence.entries(tenant)
+        return [each.read() for each in kept if each.bare.agent_state_id == state_id]
+
+    async def list_by_manifest_ref(self, manifest_ref: str) -> Sequence[AgentEvidence]:
+        kept = self._tables.evidence.entries(self._tenant)
+        return [each.read() for each in kept if each.bare.manifest_ref == manifest_ref]
+
+
+def _refuse_if_journaled(tables: MemoryTables, run: RunKey, method: str) -> None:
+    if tables.is_journaled(run):
+        raise AgentDefinitionError(
+            f"{method}: run {run.run_id!r} has a journal, and then only the journal writes about it. "
+            "Put the change into a JournalCommit."
+        )

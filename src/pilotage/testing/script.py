@@ -1,0 +1,176 @@
+"""The words a script is written in: what a scripted model says, calls, fails with, and when.
+
+Pure values. A script is a list of turns; `when` sets turns apart for the requests it describes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import TypeAlias, cast
+
+from pilotage.agent.messages import ModelMessage, ModelMessageRole, ModelToolCall
+from pilotage.agent.model_reply import ModelFinishReason
+from pilotage.agent.model_request import ModelRequest
+from pilotage.checks import reject_blank, reject_empty
+from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
+from pilotage.values import value
+
+Condition: TypeAlias = str | Callable[[ModelRequest], bool]
+
+
+@value
+class ScriptedReply:
+    """A turn in which the model answers: text, tool calls, or both."""
+
+    text: str = ""
+    output: JsonValue = None
+    reasoning: str = ""
+    calls: tuple[ModelToolCall, ...] = ()
+    finish_reason: ModelFinishReason | None = None
+
+    def was_said_in(self, message: ModelMessage) -> bool:
+        """Whether an assistant's message is this reply; calls are known by their ids, whatever their guard hid."""
+        if self.calls or message.tool_calls:
+            return [(c.name, c.call_id) for c in self.calls] == [
+                (c.name, c.call_id) for c in message.tool_calls
+            ]
+        return self.text == message.text
+
+
+@value
+class ScriptedFailure:
+    """A turn in which the call fails, after some text was streamed or before any."""
+
+    message: str
+    retryable: bool = False
+    after: str = ""
+
+
+ScriptedTurn: TypeAlias = ScriptedReply | ScriptedFailure
+
+
+@value
+class ScriptedThread:
+    """Turns in order for the requests that fit a condition; without one, for all others."""
+
+    condition: Condition | None
+    turns: tuple[ScriptedTurn, ...]
+
+    def fits(self, request: ModelRequest) -> bool:
+        """Whether this thread answers the request."""
+        if isinstance(self.condition, str):
+            return any(self.condition in message.text for message in request.messages)
+        return self.condition is None or self.condition(request)
+
+    def said_in(self, messages: Sequence[ModelMessage]) -> int:
+        """How far a transcript has come: the number of the turn behind the last one that was said in it."""
+        position = 0
+        for message in messages:
+            if message.role is ModelMessageRole.ASSISTANT:
+                position = self._position_after(message, position)
+        return position
+
+    def _position_after(self, message: ModelMessage, position: int) -> int:
+        for index, said in enumerate(self.turns[position:], start=position):
+            if isinstance(said, ScriptedReply) and said.was_said_in(message):
+                return index + 1
+        return position
+
+
+ScriptEntry: TypeAlias = ScriptedTurn | Sequence[ScriptedReply] | ScriptedThread
+
+
+def says(
+    text: str = "",
+    *,
+    output: object = None,
+    reasoning: str = "",
+    finish_reason: ModelFinishReason | None = None,
+) -> ScriptedReply:
+    """The model answers with text, or with `output` as its structured answer (the text is then its JSON)."""
+    json_value = to_json_value(output)
+    text = text or ("" if output is None else canonical_json(json_value))
+    return ScriptedReply(text, json_value, reasoning, (), finish_reason)
+
+
+def calls(
+    name: str, arguments: JsonObject | None = None, /, *, call_id: str | None = None, **named: object
+) -> ScriptedReply:
+    """The model calls a tool: `calls("search", query="ports")`.
+
+    Arguments that are no Python names, or are called `call_id`, go into the mapping:
+    `calls("search", {"call_id": "7"})`. Without a `call_id` of its own the call gets its number in the script:
+    `call-1`, `call-2` ...
+    """
+    reject_blank("calls", name=name, call_id=call_id)
+    given: dict[str, JsonValue] = {
+        key: to_json_value(each) for key, each in {**(arguments or {}), **named}.items()
+    }
+    return ScriptedReply(calls=(ModelToolCall(name, given, call_id),))
+
+
+def turn(*parts: ScriptedReply) -> ScriptedReply:
+    """Several parts in one turn: `turn(says("Let me look."), calls("search", query="a"), calls("clock"))`."""
+    reject_empty("turn", parts=parts)
+    outputs = [part.output for part in parts if part.output is not None]
+    if len(outputs) > 1:
+        raise AgentDefinitionError(f"turn: {len(outputs)} parts have an output. A turn has at most one.")
+    return ScriptedReply(
+        "".join(part.text for part in parts),
+        outputs[0] if outputs else None,
+        "".join(part.reasoning for part in parts),
+        tuple(call for part in parts for call in part.calls),
+        next((part.finish_reason for part in parts if part.finish_reason), None),
+    )
+
+
+def fails(message: str, *, retryable: bool = False, after: str = "") -> ScriptedFailure:
+    """The call fails with a `ModelCallError`; in a stream, `after` this text."""
+    reject_blank("fails", message=message)
+    return ScriptedFailure(message, retryable, after)
+
+
+def when(condition: Condition, *turns: ScriptedTurn | Sequence[ScriptedReply]) -> ScriptedThread:
+    """Turns for the requests that contain a text, or that a function says yes to.
+
+    They are used in order, apart from all other turns. Use it where several agents share a model, or where
+    parallel branches ask in no certain order.
+    """
+    reject_empty("when", turns=turns)
+    if isinstance(condition, str):
+        reject_blank("when", condition=condition)
+    return ScriptedThread(condition, tuple(_as_turn("when", each) for each in turns))
+
+
+def read_script(script: Sequence[ScriptEntry]) -> tuple[ScriptedThread, ...]:
+    """The threads of a script, those with a condition first, with an id for every call."""
+    threads = [entry for entry in script if isinstance(entry, ScriptedThread)]
+    plain = [_as_turn("ScriptedModel", entry) for entry in script if not isinstance(entry, ScriptedThread)]
+    numbers = count(1)
+    return tuple(_numbered(each, numbers) for each in (*threads, ScriptedThread(None, tuple(plain))))
+
+
+def _as_turn(owner: str, entry: object) -> ScriptedTurn:
+    if isinstance(entry, ScriptedReply | ScriptedFailure):
+        return entry
+    parts = list(cast("Iterable[object]", entry)) if isinstance(entry, list | tuple) else []
+    replies = [part for part in parts if isinstance(part, ScriptedReply)]
+    if not replies or len(replies) != len(parts):
+        raise AgentDefinitionError(
+            f"{owner}: {entry!r} is no turn. Write says(...), calls(...), fails(...) or a list of calls."
+        )
+    return turn(*replies)
+
+
+def _numbered(thread: ScriptedThread, numbers: Iterator[int]) -> ScriptedThread:
+    return replace(thread, turns=tuple(_with_ids(each, numbers) for each in thread.turns))
+
+
+def _with_ids(said: ScriptedTurn, numbers: Iterator[int]) -> ScriptedTurn:
+    if isinstance(said, ScriptedFailure):
+        return said
+    calls = tuple(replace(c, call_id=c.call_id or f"call-{next(numbers)}") for c in said.calls)
+    return replace(said, calls=calls)

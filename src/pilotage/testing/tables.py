@@ -1,0 +1,194 @@
+"""The tables behind the in-memory ports, and the one step that writes into several of them.
+
+A commit is decided completely before anything is written, and nothing here awaits: so it happens as a whole
+or not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.journal import (
+    CommitOutcome,
+    CommitRefused,
+    Committed,
+    HeadMoved,
+    JournalCommit,
+    JournalHead,
+    JournalRow,
+    JournalStage,
+    RunKey,
+)
+from pilotage.agent.principal import DEFAULT_TENANT
+from pilotage.agent.signals import AgentSignal
+from pilotage.agent.state import AgentState
+from pilotage.ids import IClock
+from pilotage.testing.kept import KeptEvent, KeptEvidence, KeptRow, KeptSignal, KeptState, UnkeepableError
+from pilotage.testing.tenant_table import TenantTable
+from pilotage.values import value
+
+_Action = tuple[str, JournalStage, int]
+
+
+@value
+class _Receipt:
+    """What a token's commit led to: the head after it, and the epoch of the run's owner then."""
+
+    head: int
+    epoch: int
+
+
+@dataclass
+class RunJournal:
+    """The journal of one run: its rows, and what must be looked up in them."""
+
+    rows: list[KeptRow] = field(default_factory=list[KeptRow])
+    actions: set[_Action] = field(default_factory=set[_Action])
+    receipts: dict[str, _Receipt] = field(default_factory=dict[str, _Receipt])
+    epoch: int = 0
+
+    @property
+    def head(self) -> JournalHead | None:
+        """Where the journal ends, or None before the first row."""
+        return JournalHead(len(self.rows), self.epoch, self.rows[-1].bare.digest) if self.rows else None
+
+
+@value
+class _Writes:
+    """What a commit puts into the tables, ready to be written."""
+
+    rows: tuple[KeptRow, ...]
+    state: KeptState | None
+    evidence: tuple[KeptEvidence, ...]
+    outbox: tuple[KeptEvent, ...]
+
+
+class MemoryTables:
+    """Journals, states, signals, evidence and outbox events of all tenants."""
+
+    def __init__(self, clock: IClock) -> None:
+        self._clock = clock
+        self.journals = TenantTable[RunJournal]()
+        self.states = TenantTable[KeptState]()
+        self.signals = TenantTable[KeptSignal]()
+        self.queues: dict[RunKey, dict[str, KeptSignal]] = {}
+        self.evidence = TenantTable[KeptEvidence]()
+        self.events: list[tuple[RunKey, KeptEvent]] = []
+
+    def commit(self, commit: JournalCommit) -> CommitOutcome:
+        """Write all of a commit, or nothing of it."""
+        journal = self.journals.find(commit.run.tenant_id, commit.run.run_id) or RunJournal()
+        receipt = journal.receipts.get(commit.token)
+        if receipt is not None and receipt.epoch == journal.epoch:
+            return Committed(receipt.head)
+        # A token of an earlier owner is known too: its rows are there, but it must not act on them any more.
+        if receipt is not None or commit.expected_head != len(journal.rows):
+            return HeadMoved(len(journal.rows), journal.epoch)
+        try:
+            writes = self._prepare(commit)
+        except UnkeepableError as error:
+            return CommitRefused(str(error))
+        reason = self._objection(commit, journal)
+        return CommitRefused(reason) if reason else self._write(commit, journal, writes)
+
+    def run_of(self, tenant: str | None, run_id: str) -> RunKey:
+        """The run with this id; without a tenant the one that any tenant has, or may come to have."""
+        home = tenant or self.journals.home(run_id) or self.states.home(run_id)
+        return RunKey(home or DEFAULT_TENANT, run_id)
+
+    def is_journaled(self, run: RunKey) -> bool:
+        """Whether the run has rows, so that only the journal may write about it."""
+        journal = self.journals.find(run.tenant_id, run.run_id)
+        return journal is not None and journal.head is not None
+
+    def stamped_state(self, state: AgentState) -> AgentState:
+        """The state with the store's timestamps: made when it was first stored, changed now."""
+        now, present = self._clock.now(), self.states.find(state.tenant_id, state.id)
+        made = present.bare.created_at if present else state.created_at
+        return replace(state, created_at=made or now, updated_at=now)
+
+    def stamped_signal(self, signal: AgentSignal) -> AgentSignal:
+        """The signal with the store's time, where it came without one."""
+        return replace(signal, created_at=signal.created_at or self._clock.now())
+
+    def stamped_evidence(self, evidence: AgentEvidence) -> AgentEvidence:
+        """The evidence with the store's time, where it came without one."""
+        return replace(evidence, created_at=evidence.created_at or self._clock.now())
+
+    def _prepare(self, commit: JournalCommit) -> _Writes:
+        now = self._clock.now()
+        return _Writes(
+            tuple(KeptRow.of(replace(row, created_at=now)) for row in commit.rows),
+            KeptState.of(self.stamped_state(commit.state)) if commit.state else None,
+            tuple(KeptEvidence.of(self.stamped_evidence(each)) for each in commit.evidence),
+            tuple(map(KeptEvent.of, commit.outbox)),
+        )
+
+    def _objection(self, commit: JournalCommit, journal: RunJournal) -> str | None:
+        """Why the commit cannot be taken, or None."""
+        return (
+            _foreign_part(commit)
+            or _repeated_action(commit, journal.actions)
+            or self._unavailable_signal(commit)
+            or self._repeated_evidence(commit)
+        )
+
+    def _unavailable_signal(self, commit: JournalCommit) -> str | None:
+        pending = set(self.queues.get(commit.run, {}))
+        for signal_id in commit.consumed_signals:
+            if signal_id not in pending:
+                return f"signal {signal_id!r} is unknown to run {commit.run.run_id!r} or was consumed already"
+            pending.remove(signal_id)
+        return None
+
+    def _repeated_evidence(self, commit: JournalCommit) -> str | None:
+        seen: set[str] = set()
+        for each in commit.evidence:
+            if each.id in seen or self.evidence.find(commit.run.tenant_id, each.id) is not None:
+                return f"evidence {each.id!r} is recorded already"
+            seen.add(each.id)
+        return None
+
+    def _write(self, commit: JournalCommit, journal: RunJournal, writes: _Writes) -> Committed:
+        run, tenant = commit.run, commit.run.tenant_id
+        journal.rows.extend(writes.rows)
+        journal.actions.update(map(_action, commit.rows))
+        claims = [row.epoch for row in commit.rows if row.stage is JournalStage.CLAIMED]
+        journal.epoch = claims[-1] if claims else journal.epoch
+        journal.receipts[commit.token] = _Receipt(len(journal.rows), journal.epoch)
+        self.journals.put(tenant, run.run_id, journal)
+        if writes.state is not None:
+            self.states.put(tenant, run.run_id, writes.state)
+        for signal_id in commit.consumed_signals:
+            del self.queues[run][signal_id]
+        for each in writes.evidence:
+            self.evidence.put(tenant, each.bare.id, each)
+        self.events.extend((run, event) for event in writes.outbox)
+        return Committed(len(journal.rows))
+
+
+def _action(row: JournalRow) -> _Action:
+    return row.action_id, row.stage, row.attempt
+
+
+def _foreign_part(commit: JournalCommit) -> str | None:
+    """A commit is about its own run; a part that names another one is a mistake of the writer."""
+    run, state = commit.run, commit.state
+    if state is not None and RunKey(state.tenant_id, state.id) != run:
+        return f"state {state.id!r} of tenant {state.tenant_id!r} is not the state of run {run.run_id!r}"
+    for each in commit.evidence:
+        if each.agent_state_id != run.run_id:
+            return f"evidence {each.id!r} belongs to run {each.agent_state_id!r}, not to {run.run_id!r}"
+    return None
+
+
+def _repeated_action(commit: JournalCommit, present: set[_Action]) -> str | None:
+    """An action has one row of each stage per attempt; claims belong to no action."""
+    seen: set[_Action] = set()
+    for row in commit.rows:
+        action = _action(row)
+        if row.stage is not JournalStage.CLAIMED and (action in present or action in seen):
+            return f"row {row.seq} repeats {row.stage.value!r} of {row.action_id!r}, attempt {row.attempt}"
+        seen.add(action)
+    return None

@@ -1,0 +1,50 @@
+"""A table of the in-memory store: entries by tenant and id, in the order they first came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from pilotage.errors import AgentDefinitionError
+
+T = TypeVar("T")
+
+
+class TenantTable(Generic[T]):
+    """Keeps what belongs to a tenant apart; asked without a tenant (None) it looks at all of them."""
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[str, str], T] = {}
+        self._tenants: dict[str, list[str]] = {}
+
+    def put(self, tenant: str, entry_id: str, entry: T) -> None:
+        """Add an entry, or put it in the place of the one with its id."""
+        if (tenant, entry_id) not in self._entries:
+            self._tenants.setdefault(entry_id, []).append(tenant)
+        self._entries[tenant, entry_id] = entry
+
+    def find(self, tenant: str | None, entry_id: str) -> T | None:
+        """The entry with this id, or None."""
+        home = self.home(entry_id) if tenant is None else tenant
+        return None if home is None else self._entries.get((home, entry_id))
+
+    def home(self, entry_id: str) -> str | None:
+        """The tenant that has an entry with this id, or None.
+
+        Raises:
+            AgentDefinitionError: several tenants have one, so the id alone does not say which is meant.
+        """
+        match self._tenants.get(entry_id, []):
+            case []:
+                return None
+            case [tenant]:
+                return tenant
+            case tenants:
+                raise AgentDefinitionError(
+                    f"the id {entry_id!r} exists for several tenants ({', '.join(map(repr, tenants))}). "
+                    "Use a repository of one tenant: MemoryStateRepository(store, tenant=...)."
+                )
+
+    def entries(self, tenant: str | None) -> Iterator[T]:
+        """The entries of a tenant, or of all, in the order they first came."""
+        return (entry for (owner, _), entry in self._entries.items() if tenant in (None, owner))
