@@ -19,16 +19,17 @@ from pilotage.agent.events import (
 from pilotage.agent.ports.journal import JournalStage
 from pilotage.agent.principal import RunContext, run_context
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason
+from pilotage.agent.signals import AgentSignal
+from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.agent.tools.active import tool_calls_go_to
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.agent.yields import AgentYield, Final
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.action import Action, fingerprint_of
-from pilotage.runtime.effects import Effects
+from pilotage.runtime.cancellation import begin_cancellation, finish_cancellation
+from pilotage.runtime.effects import Effects, active_effects
 from pilotage.runtime.feed import Feed
 from pilotage.runtime.interruptions import Paused, RunDiverged, RunEnded
-from pilotage.runtime.model_calls import active_effects
 from pilotage.runtime.projection import events_of
 from pilotage.runtime.scope import Scope, enter
 from pilotage.runtime.stream import items_of
@@ -71,7 +72,8 @@ class RunAttempt:
         self._context = context
         run_id = self._ledger.run.run_id
         self._by = AgentEventAttribution(definition.agent_id, run_id, context.session_id or run_id)
-        self._cancel: str | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._is_cancelled = False
 
     async def run(self) -> RunResult:
         """Bring the run as far as it gets now.
@@ -80,25 +82,67 @@ class RunAttempt:
             RunOwnershipLost: somebody else has the run.
             StoreUnavailable: the journal cannot be written.
         """
+        self._task = asyncio.current_task()
         try:
             return await self._run()
         finally:
             self.feed.close()
 
+    async def cancel(self, signal: AgentSignal) -> None:
+        """Write the cancellation down, then stop the work."""
+        await begin_cancellation(self._ledger, signal)
+        self._is_cancelled = True
+        if self._task is not None:
+            self._task.cancel()
+
     async def _run(self) -> RunResult:
         self.feed.publish(RunStartedEvent(self._by))
+        if self._ledger.state.status is AgentStatus.CANCELLING:
+            self._effects.under_way = {each[0].id: each for each in self._effects.recording.under_way()}
+            return await self._finish_cancellation()
         try:
             output = await self._execute()
+            if self._is_cancelled:
+                return await self._finish_cancellation()
             self._effects.recording.check_used_up()
             return await self._complete(output)
-        except Paused:
-            return await self._pause()
-        except RunDiverged as divergence:
-            return await self._interrupt(divergence)
-        except RunEnded as end:
-            return await self._end(end.situation, end.reason)
-        except Exception as error:  # noqa: BLE001 - the top of a run: whatever the agent throws ends it
-            return await self._end(AgentSituation.FAILED, f"{type(error).__name__}: {error}")
+        except asyncio.CancelledError:
+            if not self._is_cancelled:
+                raise
+            return await self._finish_cancellation()
+        except (Paused, RunDiverged, RunEnded, Exception) as end:  # noqa: BLE001 - the top of a run
+            if self._is_cancelled:
+                return await self._finish_cancellation()
+            return await self._stop(end)
+
+    async def _stop(self, end: BaseException) -> RunResult:
+        """Whatever the agent's code ended with, short of an answer."""
+        match end:
+            case Paused():
+                return await self._pause()
+            case RunDiverged():
+                return await self._interrupt(end)
+            case RunEnded(situation=situation, reason=reason):
+                return await self._end(situation, reason)
+            case _:
+                return await self._end(AgentSituation.FAILED, f"{type(end).__name__}: {end}")
+
+    async def _finish_cancellation(self) -> RunResult:
+        if self._task is not None:
+            self._task.uncancel()
+        siblings = self._siblings()
+        for task in siblings:
+            task.cancel()
+        if siblings:
+            await asyncio.wait(siblings)
+        state = await finish_cancellation(self._ledger, self._effects.under_way.values())
+        error: JsonObject = {"code": "cancelled", "message": "the run was cancelled", "retryable": False}
+        self.feed.publish(RunFinishedEvent(self._by, error))
+        return RunResult(state)
+
+    def _siblings(self) -> list[asyncio.Task[object]]:
+        """The other tasks that act for this run and are still at it."""
+        return [task for task in self._effects.tasks if task is not self._task and not task.done()]
 
     async def _execute(self) -> object:
         enter(Scope("run", asyncio.current_task()))
@@ -128,9 +172,7 @@ class RunAttempt:
 
     async def _pause(self) -> RunResult:
         """The waiting branch has unwound; its siblings go on to their own end or wait, then the run pauses."""
-        me = asyncio.current_task()
-        siblings = [task for task in self._effects.tasks if task is not me and not task.done()]
-        if siblings:
+        if siblings := self._siblings():
             await asyncio.wait(siblings)
         waits = self._effects.waits.open
         state = self._ledger.state
@@ -167,9 +209,7 @@ class RunAttempt:
         self._ledger.move(state)
         await self._ledger.barrier()
         if situation is AgentSituation.CANCELLING:
-            state = state.moved_to(AgentSituation.CANCELLED)
-            self._ledger.move(state)
-            await self._ledger.barrier()
+            return await self._finish_cancellation()
         error: JsonObject = {"code": str(state.reason or state.status), "message": reason, "retryable": False}
         self.feed.publish(RunFinishedEvent(self._by, error))
         return RunResult(state)
@@ -191,7 +231,7 @@ class RunAttempt:
     def _running(self) -> AgentState:
         """The state as the table wants it before a step: a run that waited has gone on."""
         state = self._ledger.state
-        if state.status in (AgentSituation.RUNNING.status, AgentSituation.CANCELLING.status):
+        if state.status in (AgentStatus.ACTIVE, AgentStatus.CANCELLING):
             return state
         return state.moved_to(AgentSituation.RUNNING)
 

@@ -7,13 +7,17 @@ came of it. Barriers only where the rules of durability want them.
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 from typing import Protocol, cast
 
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery_request import RecoveryDone
 from pilotage.errors import ToolError
+from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
+from pilotage.runtime.action import Action
 from pilotage.runtime.call import Attempt, Call
+from pilotage.runtime.inbox import Inbox
 from pilotage.runtime.interruptions import Paused, RunInterruption
 from pilotage.runtime.ledger import Ledger
 from pilotage.runtime.recording import RecordedAction, Recording
@@ -37,12 +41,18 @@ class IOpenStream(Protocol):
 class Effects:
     """Carries out the actions of one attempt at a run."""
 
-    def __init__(self, ledger: Ledger, recording: Recording, waits: Waits) -> None:
+    def __init__(
+        self, ledger: Ledger, recording: Recording, waits: Waits, inbox: Inbox, clock: IClock, ids: IIds
+    ) -> None:
+        self.inbox = inbox
         self.ledger = ledger
         self.recording = recording
         self.waits = waits
+        self.clock = clock
+        self.ids = ids
         self.tasks: set[asyncio.Task[object]] = set()
         self.open_streams: list[IOpenStream] = []
+        self.under_way: dict[str, tuple[Action, int]] = {}
         self._paused_at: list[tuple[str, Paused]] = []
 
     async def perform(self, call: Call) -> object:
@@ -76,15 +86,17 @@ class Effects:
 
     def record_result(self, call: Call, attempt: int, result: object) -> None:
         """Write down what came of an action."""
-        record: JsonObject = {"result": to_json_value(result)}
-        self.ledger.append(call.action, JournalStage.AFTER, attempt, record, record)
+        self._close(call, attempt, {"result": to_json_value(result)})
 
     def record_failure(self, call: Call, attempt: int, error: Exception) -> ToolError:
         """Write down that an action failed for certain, and give the error the program gets, now and in replay."""
         failure = error if isinstance(error, ToolError) else ToolError(f"{type(error).__name__}: {error}")
-        record: JsonObject = {"error": str(failure)}
-        self.ledger.append(call.action, JournalStage.AFTER, attempt, record, record)
+        self._close(call, attempt, {"error": str(failure)})
         return failure
+
+    def _close(self, call: Call, attempt: int, record: JsonObject) -> None:
+        self.ledger.append(call.action, JournalStage.AFTER, attempt, record, record)
+        self.under_way.pop(call.action.id, None)
 
     def open_streams_at(self, path: str) -> list[IOpenStream]:
         """The streams whose reply must be recorded before another action begins in their scope."""
@@ -116,6 +128,7 @@ class Effects:
         return await self._dispatch(call, attempt)
 
     async def _dispatch(self, call: Call, attempt: Attempt) -> object:
+        self.under_way[call.action.id] = (call.action, attempt.number)
         await self.ledger.barrier()
         return await self._act(call, attempt)
 
@@ -146,8 +159,7 @@ class Effects:
     async def _ask_human(self, call: Call, attempt: Attempt) -> object:
         answer = self.waits.recovered(call, attempt.number)
         if isinstance(answer, RecoveryDone):
-            record: JsonObject = {"result": answer.result}
-            self.ledger.append(call.action, JournalStage.AFTER, attempt.number, record, record)
+            self._close(call, attempt.number, {"result": answer.result})
             return call.decode(answer.result)
         return await self._begin(call, self._attempt(call, answer.attempt, attempt.arguments))
 
@@ -159,6 +171,9 @@ class Effects:
         task = asyncio.current_task()
         if task is not None:
             self.tasks.add(task)
+
+
+active_effects: ContextVar[Effects | None] = ContextVar("pilotage_effects", default=None)
 
 
 def _executed(recorded: RecordedAction | None) -> JsonObject | None:

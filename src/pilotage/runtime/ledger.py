@@ -32,11 +32,16 @@ from pilotage.runtime.writer import JournalWriter
 class Ledger:
     """Appends rows, moves the state, consumes signals; `barrier` makes all of it durable, in one commit."""
 
-    def __init__(self, run: RunKey, state: AgentState, head: JournalHead, writer: JournalWriter) -> None:
+    def __init__(
+        self, run: RunKey, state: AgentState, head: JournalHead, writer: JournalWriter, writer_id: str
+    ) -> None:
         self.run = run
         self.state = state
         self.epoch = head.epoch + 1
         self._writer = writer
+        # Nobody else has this id: two attempts that write the same rows must not take each other's for their own.
+        self._writer_id = writer_id
+        self._commits = 0
         self._seq, self._digest = head.seq, head.digest
         self._committed = head.seq
         self._rows: list[JournalRow] = []
@@ -91,9 +96,10 @@ class Ledger:
             self.check_alive()
             if not (self._rows or self._consumed or self._moved):
                 return
+            self._commits += 1
             commit = JournalCommit(
                 run=self.run,
-                token=f"{self.epoch}:{self._committed + 1}:{self._digest}",
+                token=f"{self._writer_id}:{self._commits}",
                 expected_head=self._committed,
                 rows=tuple(self._rows),
                 state=self._moved,

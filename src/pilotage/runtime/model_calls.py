@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, cast
 
@@ -17,11 +16,9 @@ from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.action import Action, fingerprint_of
-from pilotage.runtime.effects import Effects
+from pilotage.runtime.effects import Effects, active_effects
 from pilotage.runtime.model_record import decode_response, encode_response, replayed_events
 from pilotage.runtime.scope import Scope, scope_for
-
-active_effects: ContextVar[Effects | None] = ContextVar("pilotage_effects", default=None)
 
 
 class RunAwareModel(IAgentModel):
@@ -64,12 +61,14 @@ class _ModelCall:
 
     def __init__(self, effects: Effects, model: IAgentModel, request: ModelRequest) -> None:
         self._effects = effects
+        self._model = model
         self._request = request
-        self._inner = model.stream(request)
+        self._inner: AsyncIterator[ModelStreamEvent] | None = None
         self._read_ahead: deque[ModelStreamEvent] = deque()
         self._text = ""
         self._is_over = False
         self._scope: Scope = scope_for("model")
+        self._boundary = self._scope.next_id("signals")
         self._action = _action(self._scope.next_id("model"), effects.ledger.run.run_id)
 
     @property
@@ -78,11 +77,13 @@ class _ModelCall:
 
     async def events(self) -> AsyncGenerator[ModelStreamEvent, None]:
         self._effects.ledger.check_alive()
+        request = self._effects.inbox.addressed(self._boundary, self._request)
         recorded = self._effects.recording.take(self._action)
         if recorded is not None and recorded.after is not None:
             for replayed in self._replayed(cast("dict[str, JsonValue]", recorded.after.record)):
                 yield replayed
             return
+        self._inner = self._model.stream(request)
         self._effects.open_streams.append(self)
         try:
             while (event := await self._next()) is not None:
@@ -99,7 +100,7 @@ class _ModelCall:
 
     async def _read(self) -> ModelStreamEvent | None:
         """The next event of the model; None behind the last one, whose reply is then recorded."""
-        if self._is_over:
+        if self._is_over or self._inner is None:
             return None
         try:
             event = await anext(self._inner, None)

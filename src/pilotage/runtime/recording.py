@@ -60,6 +60,14 @@ class Recording:
         """What is recorded of an action, without counting it as asked for."""
         return self._actions.get(action_id)
 
+    def under_way(self) -> list[tuple[Action, int]]:
+        """The actions that were begun and have no outcome, with the number of their last attempt."""
+        return [
+            (_action_of(recorded.row), recorded.attempt)
+            for recorded in self._actions.values()
+            if recorded.after is None and not recorded.is_question
+        ]
+
     def take(self, action: Action) -> RecordedAction | None:
         """What is recorded of the action the program asks for.
 
@@ -94,6 +102,11 @@ class Recording:
             recorded.before = row
         else:
             recorded.after = row
+
+
+def _action_of(row: JournalRow) -> Action:
+    kind = row.kind or AgentActionKind.STEP
+    return Action(row.action_id, kind, row.action_id, None, None, row.idempotency, False, row.fingerprint)
 
 
 def _difference(row: JournalRow, action: Action) -> str:

@@ -2,56 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator
-from typing import Any, cast
+from typing import cast
 
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.journal import IAgentJournal, JournalHead, JournalRow, JournalStage, RunKey
 from pilotage.agent.ports.repositories import IAgentSignalRepository, IAgentStateRepository
-from pilotage.agent.principal import Principal, RunContext
+from pilotage.agent.principal import Principal
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
-from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision
+from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision, accepts_signal
 from pilotage.agent.state import AgentSituation, AgentState
 from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError, CallerError, RunNotFoundError
 from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.attempt import RESULT, RunAttempt, RunResult
+from pilotage.runtime.attempt import RESULT, RunResult
+from pilotage.runtime.cancellation import begin_cancellation, finish_cancellation
 from pilotage.runtime.chain import NO_HEAD, first_broken
-from pilotage.runtime.effects import Effects
-from pilotage.runtime.input_record import decode_input, encode_input
+from pilotage.runtime.input_record import encode_input
+from pilotage.runtime.launch import Launcher, RunHandle
 from pilotage.runtime.ledger import Ledger
 from pilotage.runtime.recording import Recording
 from pilotage.runtime.wait_record import decode_approval, decode_recovery
-from pilotage.runtime.waits import Waits
 from pilotage.runtime.writer import JournalWriter
 
-_LOCAL = Principal("local")
-
-
-class RunHandle:
-    """A run that is being driven in this process."""
-
-    def __init__(self, run_id: str, attempt: RunAttempt, task: asyncio.Task[RunResult]) -> None:
-        self.id = run_id
-        self._attempt = attempt
-        self._task = task
-
-    def events(self) -> AsyncGenerator[AgentEvent, None]:
-        """What the run does, from the start of this attempt."""
-        return self._attempt.feed.events()
-
-    async def result(self) -> RunResult:
-        """How the run stands when this attempt is over; cancelling the wait does not cancel the run."""
-        return await asyncio.shield(self._task)
+LOCAL = Principal("local")
 
 
 class AgentRuns:
-    """Starts and resumes runs, takes answers, tells how runs stand."""
+    """Starts and resumes runs, takes signals and answers, tells how runs stand. A foreign run is not found."""
 
     def __init__(
         self,
@@ -66,13 +46,12 @@ class AgentRuns:
         self._journal = journal
         self._states = states
         self._signals = signals
-        self._clock = clock
         self._ids = ids
         self._writer = JournalWriter(journal)
-        self._tasks: set[asyncio.Task[RunResult]] = set()
+        self._launcher = Launcher(app, clock, ids)
 
     async def start(
-        self, agent: type[object], given: object = None, *, principal: Principal = _LOCAL
+        self, agent: type[object], given: object = None, *, principal: Principal = LOCAL
     ) -> RunHandle:
         """Start a run; when this returns, the run is durable.
 
@@ -82,17 +61,16 @@ class AgentRuns:
         definition = AgentDefinition.get(agent)
         arguments = encode_input(definition, given)
         run = RunKey(principal.tenant, self._ids.uid())
-        state = AgentState(
-            run.run_id, definition.agent_id, AgentSituation.CREATED.status, tenant_id=run.tenant_id
-        )
-        ledger = Ledger(run, state, NO_HEAD, self._writer)
+        status = AgentSituation.CREATED.status
+        state = AgentState(run.run_id, definition.agent_id, status, tenant_id=run.tenant_id)
+        ledger = Ledger(run, state, NO_HEAD, self._writer, self._ids.uid())
         record: JsonObject = {"input": arguments, "principal": principal.id, "agent": definition.agent_id}
         ledger.claim(record, {"agent": definition.agent_id, "principal": principal.id})
         ledger.move(state.moved_to(AgentSituation.RUNNING))
         await ledger.barrier()
-        return self._drive(definition, ledger, Recording(()), arguments, {}, principal)
+        return self._launcher.launch(definition, ledger, (), arguments, (), principal)
 
-    async def resume(self, run_id: str, *, principal: Principal = _LOCAL) -> RunHandle:
+    async def resume(self, run_id: str, *, principal: Principal = LOCAL) -> RunHandle:
         """Bring a run back, on whatever machine; what it did is replayed, not repeated.
 
         Raises:
@@ -101,27 +79,58 @@ class AgentRuns:
         """
         state = await self.get(run_id, principal=principal)
         if state.is_terminal:
-            raise CallerError(
-                f"run {run_id!r} is {state.status}: it has ended and is not resumed. Read its result."
-            )
-        run = RunKey(principal.tenant, run_id)
-        rows = await self._rows(run)
+            raise CallerError(f"run {run_id!r} is {state.status}: it has ended. Read its result.")
+        rows = await self._rows(RunKey(principal.tenant, run_id))
+        ledger = await self._claim(state, rows, principal)
         first = cast(JsonObject, rows[0].record)
-        definition = self._definition_of(cast(str, first["agent"]))
+        definition = self._definition_of(state.agent_type)
         pending = await self._signals.list_pending(run_id)
-        answers = {
-            _request_id(signal): signal
-            for signal in pending
-            if signal.kind is AgentSignalKind.APPROVAL_DECISION
-        }
-        head = JournalHead(rows[-1].seq, rows[-1].epoch, rows[-1].digest)
-        ledger = Ledger(run, state, head, self._writer)
-        ledger.claim({"resumed_by": principal.id}, {"resumed_by": principal.id})
-        await ledger.barrier()
-        arguments = cast(JsonObject, first["input"])
-        return self._drive(definition, ledger, Recording(rows), arguments, answers, principal)
+        return self._launcher.launch(
+            definition, ledger, rows, cast(JsonObject, first["input"]), pending, principal
+        )
 
-    async def get(self, run_id: str, *, principal: Principal = _LOCAL) -> AgentState:
+    async def signal(
+        self,
+        run_id: str,
+        kind: AgentSignalKind,
+        payload: JsonObject | None = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the word of the contract
+        principal: Principal = LOCAL,
+    ) -> AgentSignal:
+        """Send something to a run. The id is a dedupe key: the same id is taken in once.
+
+        Raises:
+            CallerError: the run has ended, or its agent does not accept signals of this kind.
+        """
+        state = await self.get(run_id, principal=principal)
+        if state.is_terminal:
+            raise CallerError(f"run {run_id!r} is {state.status} and takes no signals any more.")
+        accepted = self._definition_of(state.agent_type).spec.accepted_signals
+        if not accepts_signal(kind, accepted):
+            names = ", ".join(accepted) or "none but control signals"
+            raise CallerError(
+                f"agent {state.agent_type!r} does not accept {kind.value!r} signals. It accepts: {names}."
+            )
+        stored = await self._signals.append(AgentSignal(id or self._ids.uid(), run_id, kind, payload or {}))
+        self._launcher.deliver(stored)
+        return stored
+
+    async def cancel(self, run_id: str, *, reason: str | None = None, principal: Principal = LOCAL) -> bool:
+        """End a run, wherever it stands; False where it had ended already, which changes nothing."""
+        if (await self.get(run_id, principal=principal)).is_terminal:
+            return False
+        payload: JsonObject = {"requested_by": principal.id, **({"reason": reason} if reason else {})}
+        signal = await self.signal(run_id, AgentSignalKind.CANCEL, payload, principal=principal)
+        if not await self._launcher.cancel(signal):
+            state = await self.get(run_id, principal=principal)
+            rows = await self._rows(RunKey(principal.tenant, run_id))
+            ledger = await self._claim(state, rows, principal)
+            await begin_cancellation(ledger, signal)
+            await finish_cancellation(ledger, Recording(rows).under_way())
+        return True
+
+    async def get(self, run_id: str, *, principal: Principal = LOCAL) -> AgentState:
         """How a run stands.
 
         Raises:
@@ -132,7 +141,7 @@ class AgentRuns:
             raise RunNotFoundError(f"there is no run {run_id!r}.")
         return state
 
-    async def result(self, run_id: str, *, principal: Principal = _LOCAL) -> RunResult:
+    async def result(self, run_id: str, *, principal: Principal = LOCAL) -> RunResult:
         """How a run stands, with its output as JSON once it is completed."""
         state = await self.get(run_id, principal=principal)
         for row in reversed(await self._rows(RunKey(principal.tenant, run_id))):
@@ -141,16 +150,45 @@ class AgentRuns:
         return RunResult(state)
 
     async def approvals(
-        self, run_id: str, *, principal: Principal = _LOCAL
+        self, run_id: str, *, principal: Principal = LOCAL
     ) -> tuple[AgentApprovalRequest | AgentRecoveryRequest, ...]:
         """The questions a run waits for, in the order they were asked."""
         await self.get(run_id, principal=principal)
         rows = await self._rows(RunKey(principal.tenant, run_id))
-        answered = {row.action_id for row in rows if row.stage is JournalStage.AFTER}
-        waits = [
-            row for row in rows if row.kind is AgentActionKind.APPROVAL_WAIT and row.action_id not in answered
-        ]
-        return tuple(_decode_wait(row) for row in waits)
+        closed = {row.action_id for row in rows if row.stage is JournalStage.AFTER}
+        asked = [row for row in rows if row.kind is AgentActionKind.APPROVAL_WAIT]
+        return tuple(_decode_wait(row) for row in asked if row.action_id not in closed)
+
+    async def approve(
+        self, request_id: str, *, comment: str | None = None, principal: Principal = LOCAL
+    ) -> None:
+        """Allow exactly what the request shows."""
+        await self._answer(request_id, ApprovalDecision.APPROVE, comment, principal)
+
+    async def reject(
+        self, request_id: str, *, comment: str | None = None, principal: Principal = LOCAL
+    ) -> None:
+        """Refuse what the request shows."""
+        await self._answer(request_id, ApprovalDecision.REJECT, comment, principal)
+
+    async def modify(
+        self,
+        request_id: str,
+        arguments: JsonObject,
+        *,
+        comment: str | None = None,
+        principal: Principal = LOCAL,
+    ) -> None:
+        """Allow it with other arguments."""
+        await self._answer(
+            request_id, ApprovalDecision.MODIFY, comment, principal, modified_payload=arguments
+        )
+
+    async def defer(
+        self, request_id: str, *, comment: str | None = None, principal: Principal = LOCAL
+    ) -> None:
+        """Decide later: the run goes on waiting."""
+        await self._answer(request_id, ApprovalDecision.DEFER, comment, principal)
 
     async def decide(
         self,
@@ -158,7 +196,7 @@ class AgentRuns:
         request_id: str,
         decision: ApprovalDecision | RecoveryDecision,
         *,
-        principal: Principal = _LOCAL,
+        principal: Principal = LOCAL,
         **details: JsonValue,
     ) -> None:
         """Answer a question: `modified_payload=` for modify, `result=` for done, `comment=` for all.
@@ -170,11 +208,9 @@ class AgentRuns:
         if request_id not in {request.id for request in open_requests}:
             raise CallerError(f"run {run_id!r} waits for no answer to request {request_id!r}.")
         payload: JsonObject = {"request_id": request_id, "decision": decision.value, **details}
-        await self._signals.append(
-            AgentSignal(self._ids.uid(), run_id, AgentSignalKind.APPROVAL_DECISION, payload)
-        )
+        await self.signal(run_id, AgentSignalKind.APPROVAL_DECISION, payload, principal=principal)
 
-    async def verify(self, run_id: str, *, principal: Principal = _LOCAL) -> int:
+    async def verify(self, run_id: str, *, principal: Principal = LOCAL) -> int:
         """Check the hash chain of a run's journal; how many rows it has.
 
         Raises:
@@ -184,33 +220,29 @@ class AgentRuns:
         rows = await self._rows(RunKey(principal.tenant, run_id))
         broken = first_broken(rows)
         if broken is not None:
-            raise CallerError(
-                f"run {run_id!r}: row {broken.seq} ({broken.action_id}) does not follow from the one before."
-            )
+            words = f"row {broken.seq} ({broken.action_id}) does not follow from the one before"
+            raise CallerError(f"run {run_id!r}: {words}.")
         return len(rows)
 
-    def _drive(
+    async def _answer(
         self,
-        definition: AgentDefinition,
-        ledger: Ledger,
-        recording: Recording,
-        arguments: JsonObject,
-        answers: dict[str, AgentSignal],
+        request_id: str,
+        decision: ApprovalDecision,
+        comment: str | None,
         principal: Principal,
-    ) -> RunHandle:
-        waits = Waits(ledger, recording, answers, self._clock, self._ids, definition.spec.on_rejection)
-        context = RunContext(principal.tenant, principal.id, ledger.run.run_id, ledger.run.run_id)
-        attempt = RunAttempt(
-            definition,
-            self._app.get(definition.target),
-            decode_input(definition, arguments),
-            Effects(ledger, recording, waits),
-            context,
-        )
-        task = asyncio.create_task(attempt.run(), name=f"run {ledger.run.run_id}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return RunHandle(ledger.run.run_id, attempt, task)
+        **details: JsonValue,
+    ) -> None:
+        """A request's id begins with the id of its run."""
+        run_id = request_id.partition(":")[0]
+        await self.decide(run_id, request_id, decision, principal=principal, comment=comment, **details)
+
+    async def _claim(self, state: AgentState, rows: list[JournalRow], principal: Principal) -> Ledger:
+        """Take a run over: from here on every other owner of it has lost."""
+        head = JournalHead(rows[-1].seq, rows[-1].epoch, rows[-1].digest)
+        ledger = Ledger(RunKey(state.tenant_id, state.id), state, head, self._writer, self._ids.uid())
+        ledger.claim({"claimed_by": principal.id}, {"claimed_by": principal.id})
+        await ledger.barrier()
+        return ledger
 
     async def _rows(self, run: RunKey) -> list[JournalRow]:
         return [row async for row in self._journal.read(run)]
@@ -224,10 +256,6 @@ class AgentRuns:
         )
 
 
-def _request_id(signal: AgentSignal) -> str:
-    return str(signal.payload.get("request_id"))
-
-
 def _decode_wait(row: JournalRow) -> AgentApprovalRequest | AgentRecoveryRequest:
-    record = cast("dict[str, Any]", row.record)
+    record = cast(JsonObject, row.record)
     return decode_recovery(record) if "action_kind" in record else decode_approval(record)

@@ -78,7 +78,7 @@ class Waits:
         if recorded is not None and recorded.after is not None:
             return self._obey(cast(JsonObject, recorded.after.record))
         if recorded is None:
-            request = call.ask(self._ids.uid(), attempt)
+            request = call.ask(self._new_id(), attempt)
             self._ask(wait, encode_request(request))
             raise Paused(request.id)
         request = decode_approval(cast(JsonValue, recorded.row.record))
@@ -106,7 +106,7 @@ class Waits:
         recorded = self._recording.take(wait)
         if recorded is None:
             request = AgentRecoveryRequest(
-                id=self._ids.uid(),
+                id=self._new_id(),
                 agent_state_id=self._ledger.run.run_id,
                 action_id=call.action.id,
                 attempt=attempt,
@@ -130,6 +130,10 @@ class Waits:
             self.open[request.id] = encode_request(request)
             raise Paused(request.id)
         return self._recovery_answered(wait, answer)
+
+    def _new_id(self) -> str:
+        """Begins with the run's id, so that an answer finds its run; nobody can guess the rest."""
+        return f"{self._ledger.run.run_id}:{self._ids.uid()}"
 
     def _ask(self, wait: Action, request: JsonObject) -> None:
         self._ledger.append(wait, JournalStage.BEFORE, 1, request, request)

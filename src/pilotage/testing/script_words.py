@@ -26,11 +26,12 @@ def beyond_script(threads: Sequence[ScriptedThread], asked: ScriptedThread, requ
     count = len(asked.turns)
     turns = "no turns" if count == 0 else "1 turn" if count == 1 else f"{count} turns"
     conditions = [_show_condition(thread) for thread in threads if thread.condition is not None]
+    whose = f" for requests {_show_condition(asked)}" if conditions else ""
     used = ", all used" if count else ""
-    lines = [f"ScriptedModel: the script has {turns} for requests {_show_condition(asked)}{used}."]
+    lines = [f"ScriptedModel: the script has {turns}{whose}{used}."]
     lines += [f"  turn {number}: {_show_turn(said)}" for number, said in enumerate(asked.turns, start=1)]
     if asked.condition is None and conditions:
-        lines.append(f"The request is none of those {', '.join(conditions)}.")
+        lines.append(f"The request is none of those {' or '.join(conditions)}.")
     lines.append("The last messages of the request:")
     lines += [f"  {_show_message(message)}" for message in request.messages[-_SHOWN_MESSAGES:]]
     lines.append("Add the turn that should answer it, or find out why the model is asked again.")

@@ -1,0 +1,34 @@
+"""Conformance kits: the promises of each port as tests that every adapter runs.
+
+A kit is a class of tests. An adapter derives from it and gives the fixtures its docstring names; that is the
+whole proof. The kits need pytest and pytest-asyncio: `pip install "pilotage[testing]"`.
+"""
+
+try:
+    import pytest
+except ImportError as error:
+    raise ImportError('the conformance kits need an extra: pip install "pilotage[testing]"') from error
+
+# Before the kits are imported: a failing assert then shows the values it compared.
+pytest.register_assert_rewrite(
+    *(
+        f"pilotage.testing.conformance.{kit}"
+        for kit in ("evidence", "journal", "model", "signals", "states", "transaction")
+    )
+)
+
+from pilotage.testing.conformance.evidence import EvidenceRepositoryConformance  # noqa: E402 - see above
+from pilotage.testing.conformance.journal import JournalConformance  # noqa: E402
+from pilotage.testing.conformance.model import ModelConformance  # noqa: E402
+from pilotage.testing.conformance.signals import SignalRepositoryConformance  # noqa: E402
+from pilotage.testing.conformance.states import StateRepositoryConformance  # noqa: E402
+from pilotage.testing.conformance.transaction import TransactionConformance  # noqa: E402
+
+__all__ = [
+    "EvidenceRepositoryConformance",
+    "JournalConformance",
+    "ModelConformance",
+    "SignalRepositoryConformance",
+    "StateRepositoryConformance",
+    "TransactionConformance",
+]

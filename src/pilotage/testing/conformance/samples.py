@@ -1,0 +1,93 @@
+"""The runs, rows and payloads that the kits commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from pilotage.agent.ports.journal import (
+    CommitOutcome,
+    IAgentJournal,
+    JournalCommit,
+    JournalRow,
+    JournalStage,
+    RunKey,
+    SealedRecord,
+)
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.tools.metadata import Idempotency
+from pilotage.jsonvalue import JsonObject, JsonValue
+
+RUN = RunKey("default", "run-1")
+OTHER_RUN = RunKey("default", "run-2")
+FOREIGN_RUN = RunKey("elsewhere", "run-1")
+
+PAYLOAD: JsonObject = {
+    "text": "Grüße, 世界 🚢",
+    "nul": "a\u0000b",
+    "half of a pair": "\ud83d",
+    "numbers": [0, -1, 1.5, 2**63, 1e-9],
+    "nothing": None,
+    "truth": [True, False],
+    "deep": {"": [[], {}, [{"a": "b"}]]},
+    "z first": 1,
+    "a last": 2,
+}
+"""JSON that stores like to change: order of keys, large numbers, text that not every column takes."""
+
+UNSTORABLE = cast(JsonValue, {"handle": object()})
+"""No JSON: no adapter can store it."""
+
+
+def row(
+    seq: int,
+    action_id: str = "",
+    *,
+    stage: JournalStage = JournalStage.AFTER,
+    attempt: int = 1,
+    epoch: int = 1,
+    record: JsonValue | SealedRecord = None,
+    view: JsonValue = None,
+) -> JournalRow:
+    """A row of a tool call; its action is named after its number where no name is given."""
+    kind = None if stage is JournalStage.CLAIMED else AgentActionKind.TOOL_CALL
+    return JournalRow(
+        seq=seq,
+        action_id=action_id or f"root/pay#{seq}",
+        kind=kind,
+        stage=stage,
+        attempt=attempt,
+        epoch=epoch,
+        fingerprint=f"fingerprint-{seq}",
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        record=record,
+        view=view,
+        digest=f"digest-{seq}",
+    )
+
+
+def claim(seq: int, epoch: int) -> JournalRow:
+    """The row with which an owner takes a run over."""
+    return row(seq, "claim", stage=JournalStage.CLAIMED, epoch=epoch)
+
+
+def commit_of(*rows: JournalRow, run: RunKey = RUN, token: str = "") -> JournalCommit:
+    """A commit of rows behind the head that their numbers expect."""
+    head = rows[0].seq - 1
+    return JournalCommit(run, token or f"token-{head}", head, rows)
+
+
+async def commit_one(journal: IAgentJournal, commit: JournalCommit) -> CommitOutcome:
+    """The outcome of a commit that is sent alone."""
+    (outcome,) = await journal.commit([commit])
+    return outcome
+
+
+async def rows_of(journal: IAgentJournal, run: RunKey = RUN, after: int = 0) -> Sequence[JournalRow]:
+    """The rows of a run as a list."""
+    return [each async for each in journal.read(run, after)]
+
+
+async def numbers_of(journal: IAgentJournal, run: RunKey = RUN, after: int = 0) -> Sequence[int]:
+    """The numbers of a run's rows."""
+    return [each.seq for each in await rows_of(journal, run, after)]

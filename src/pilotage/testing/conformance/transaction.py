@@ -1,0 +1,212 @@
+"""The promises that the journal and the repositories keep together: one commit is one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
+from pilotage.agent.ports.journal import (
+    CommitRefused,
+    Committed,
+    HeadMoved,
+    IAgentJournal,
+    JournalCommit,
+    OutboxEvent,
+    RunKey,
+)
+from pilotage.agent.ports.repositories import (
+    IAgentEvidenceRepository,
+    IAgentSignalRepository,
+    IAgentStateRepository,
+)
+from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject
+from pilotage.testing.conformance.samples import (
+    OTHER_RUN,
+    RUN,
+    UNSTORABLE,
+    claim,
+    commit_of,
+    commit_one,
+    numbers_of,
+    row,
+)
+
+ReadOutbox = Callable[[], Awaitable[Sequence[OutboxEvent]]]
+
+STATE = AgentState(RUN.run_id, "shop:Refunds", AgentStatus.ACTIVE, tenant_id=RUN.tenant_id)
+SIGNAL = AgentSignal("signal-1", RUN.run_id, AgentSignalKind.USER_MESSAGE, {"text": "hurry"})
+EVIDENCE = AgentEvidence("evidence-1", RUN.run_id, AgentEvidenceKind.TOOL, {"result": 1})
+EVENT = OutboxEvent("RunStarted", 1, {"run": RUN.run_id})
+FULL = JournalCommit(RUN, "full", 0, (claim(1, epoch=1),), STATE, (SIGNAL.id,), (EVIDENCE,), (EVENT,))
+
+_NO_JSON = cast(JsonObject, UNSTORABLE)
+UNSTORABLE_EVIDENCE = replace(EVIDENCE, id="evidence-2", payload=_NO_JSON)
+WRONG = {
+    "a state without a JSON form": replace(FULL, state=replace(STATE, metadata=_NO_JSON)),
+    "the state of another run": replace(FULL, state=replace(STATE, id=OTHER_RUN.run_id)),
+    "the state of another tenant": replace(FULL, state=replace(STATE, tenant_id="elsewhere")),
+    "an unknown signal": replace(FULL, consumed_signals=(SIGNAL.id, "signal-9")),
+    "a signal twice": replace(FULL, consumed_signals=(SIGNAL.id, SIGNAL.id)),
+    "evidence without a JSON form": replace(FULL, evidence=(EVIDENCE, UNSTORABLE_EVIDENCE)),
+    "evidence of another run": replace(FULL, evidence=(replace(EVIDENCE, agent_state_id=OTHER_RUN.run_id),)),
+    "evidence with an id twice": replace(FULL, evidence=(EVIDENCE, EVIDENCE)),
+    "an event without a JSON form": replace(FULL, outbox=(EVENT, replace(EVENT, payload=_NO_JSON))),
+}
+
+
+class TransactionConformance:
+    """What a journal and the repositories over its store must do together.
+
+    Fixtures to give: `journal`, `states`, `signals` and `evidence`, all over one empty store, and `read_outbox`,
+    an async function that returns the store's outbox events in order.
+    """
+
+    pytestmark = pytest.mark.asyncio
+
+    async def test_everything_in_a_commit_is_there_afterwards(
+        self,
+        journal: IAgentJournal,
+        states: IAgentStateRepository,
+        signals: IAgentSignalRepository,
+        evidence: IAgentEvidenceRepository,
+        read_outbox: ReadOutbox,
+    ) -> None:
+        await signals.append(SIGNAL)
+        assert await commit_one(journal, FULL) == Committed(1)
+        assert await numbers_of(journal) == [1]
+        assert (await states.get(RUN.run_id)).status is AgentStatus.ACTIVE
+        assert await signals.list_pending(RUN.run_id) == []
+        assert [each.payload for each in await evidence.list_by_state(RUN.run_id)] == [EVIDENCE.payload]
+        assert await read_outbox() == [EVENT]
+
+    @pytest.mark.parametrize("commit", WRONG.values(), ids=WRONG.keys())
+    async def test_a_refused_commit_changes_nothing_anywhere(
+        self,
+        journal: IAgentJournal,
+        states: IAgentStateRepository,
+        signals: IAgentSignalRepository,
+        evidence: IAgentEvidenceRepository,
+        read_outbox: ReadOutbox,
+        commit: JournalCommit,
+    ) -> None:
+        await signals.append(SIGNAL)
+        refused, committed = await journal.commit([commit, commit_of(row(1), run=OTHER_RUN)])
+        assert isinstance(refused, CommitRefused)
+        assert refused.reason
+        assert committed == Committed(1)
+        assert await journal.head(RUN) is None
+        assert await states.get_or_none(RUN.run_id) is None
+        assert await states.get_or_none(OTHER_RUN.run_id) is None
+        assert [each.id for each in await signals.list_pending(RUN.run_id)] == [SIGNAL.id]
+        assert await evidence.list_by_state(RUN.run_id) == []
+        assert await read_outbox() == []
+
+    async def test_a_commit_that_lost_the_run_changes_nothing_anywhere(
+        self,
+        journal: IAgentJournal,
+        states: IAgentStateRepository,
+        signals: IAgentSignalRepository,
+        evidence: IAgentEvidenceRepository,
+        read_outbox: ReadOutbox,
+    ) -> None:
+        await signals.append(SIGNAL)
+        await journal.commit([commit_of(claim(1, epoch=2))])
+        assert await commit_one(journal, FULL) == HeadMoved(1, 2)
+        assert await states.get_or_none(RUN.run_id) is None
+        assert [each.id for each in await signals.list_pending(RUN.run_id)] == [SIGNAL.id]
+        assert await evidence.list_by_state(RUN.run_id) == []
+        assert await read_outbox() == []
+
+    async def test_a_commit_sent_again_repeats_nothing(
+        self,
+        journal: IAgentJournal,
+        signals: IAgentSignalRepository,
+        evidence: IAgentEvidenceRepository,
+        read_outbox: ReadOutbox,
+    ) -> None:
+        await signals.append(SIGNAL)
+        await journal.commit([FULL])
+        assert await commit_one(journal, FULL) == Committed(1)
+        assert len(await evidence.list_by_state(RUN.run_id)) == 1
+        assert await read_outbox() == [EVENT]
+
+    async def test_a_signal_is_consumed_once(
+        self, journal: IAgentJournal, signals: IAgentSignalRepository
+    ) -> None:
+        await signals.append(SIGNAL)
+        await journal.commit([replace(FULL, evidence=())])
+        again = replace(commit_of(row(2)), consumed_signals=(SIGNAL.id,))
+        assert isinstance(await commit_one(journal, again), CommitRefused)
+        assert await numbers_of(journal) == [1]
+
+    async def test_a_run_cannot_consume_the_signal_of_another(
+        self, journal: IAgentJournal, signals: IAgentSignalRepository
+    ) -> None:
+        await signals.append(replace(SIGNAL, agent_state_id=OTHER_RUN.run_id))
+        assert isinstance(await commit_one(journal, FULL), CommitRefused)
+        assert [each.id for each in await signals.list_pending(OTHER_RUN.run_id)] == [SIGNAL.id]
+
+    async def test_a_tenant_cannot_consume_the_signal_of_another(
+        self, journal: IAgentJournal, signals: IAgentSignalRepository
+    ) -> None:
+        await signals.append(SIGNAL)
+        foreign = RunKey("elsewhere", RUN.run_id)
+        taking = replace(commit_of(row(1), run=foreign), consumed_signals=(SIGNAL.id,))
+        assert isinstance(await commit_one(journal, taking), CommitRefused)
+
+    async def test_on_a_journaled_run_only_the_journal_writes(
+        self,
+        journal: IAgentJournal,
+        states: IAgentStateRepository,
+        signals: IAgentSignalRepository,
+        evidence: IAgentEvidenceRepository,
+    ) -> None:
+        await journal.commit([replace(FULL, consumed_signals=())])
+        await signals.append(SIGNAL)
+        with pytest.raises(AgentDefinitionError):
+            await states.save(replace(STATE, status=AgentStatus.COMPLETED))
+        with pytest.raises(AgentDefinitionError):
+            await signals.mark_consumed(SIGNAL.id)
+        with pytest.raises(AgentDefinitionError):
+            await evidence.append(replace(EVIDENCE, id="evidence-2"))
+        assert (await states.get(RUN.run_id)).status is AgentStatus.ACTIVE
+        assert len(await signals.list_pending(RUN.run_id)) == 1
+        assert len(await evidence.list_by_state(RUN.run_id)) == 1
+
+    async def test_the_state_counts_the_signals_that_are_pending_now(
+        self, journal: IAgentJournal, states: IAgentStateRepository, signals: IAgentSignalRepository
+    ) -> None:
+        await journal.commit([JournalCommit(RUN, "first", 0, (claim(1, epoch=1),), STATE)])
+        await signals.append(SIGNAL)
+        await signals.append(replace(SIGNAL, id="signal-2"))
+        assert (await states.get(RUN.run_id)).pending_signal_count == 2
+        await journal.commit([replace(commit_of(row(2)), consumed_signals=(SIGNAL.id,))])
+        assert (await states.get(RUN.run_id)).pending_signal_count == 1
+
+    async def test_a_committed_state_has_the_stores_timestamps(
+        self, journal: IAgentJournal, states: IAgentStateRepository
+    ) -> None:
+        await journal.commit([JournalCommit(RUN, "first", 0, (claim(1, epoch=1),), STATE)])
+        first = await states.get(RUN.run_id)
+        await journal.commit([JournalCommit(RUN, "second", 1, (row(2),), STATE)])
+        second = await states.get(RUN.run_id)
+        assert first.created_at is not None
+        assert second.created_at == first.created_at
+        assert second.updated_at is not None
+        assert second.updated_at >= first.created_at
+
+    async def test_outbox_events_leave_in_the_order_of_the_commits(
+        self, journal: IAgentJournal, read_outbox: ReadOutbox
+    ) -> None:
+        events = [OutboxEvent("Step", 1, {"number": number}) for number in range(4)]
+        await journal.commit([replace(commit_of(row(1)), outbox=(events[0], events[1]))])
+        await journal.commit([replace(commit_of(row(1), run=OTHER_RUN), outbox=(events[2],))])
+        await journal.commit([replace(commit_of(row(2)), outbox=(events[3],))])
+        assert await read_outbox() == events

@@ -1,0 +1,189 @@
+"""What is special to the store in memory; its promises are in the conformance kits."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
+from pilotage.agent.ports.journal import CommitRefused, IAgentJournal, JournalCommit, OutboxEvent, RunKey
+from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.container.application import Application
+from pilotage.errors import AgentDefinitionError, RunNotFoundError
+from pilotage.testing.clock import VirtualClock
+from pilotage.testing.conformance.samples import (
+    OTHER_RUN,
+    RUN,
+    UNSTORABLE,
+    claim,
+    commit_of,
+    commit_one,
+    row,
+    rows_of,
+)
+from pilotage.testing.memory import MemorySignalRepository, MemoryStateRepository, MemoryStore
+
+STATE = AgentState("run-1", "shop:Refunds", AgentStatus.ACTIVE)
+SIGNAL = AgentSignal("signal-1", "run-1", AgentSignalKind.USER_MESSAGE)
+EVIDENCE = AgentEvidence("evidence-1", "run-1", AgentEvidenceKind.TOOL)
+FULL = JournalCommit(RUN, "full", 0, (claim(1, epoch=1),), STATE)
+
+
+async def test_times_come_from_the_clock_of_the_store() -> None:
+    clock = VirtualClock()
+    store, start = MemoryStore(clock), clock.now()
+    await store.journal.commit([FULL])
+    clock.advance(60)
+    await store.journal.commit([replace(commit_of(row(2)), state=STATE)])
+    state, rows = await store.states.get("run-1"), await rows_of(store.journal)
+    assert [each.created_at for each in rows] == [start, start + timedelta(minutes=1)]
+    assert (state.created_at, state.updated_at) == (start, start + timedelta(minutes=1))
+    assert (await store.signals.append(SIGNAL)).created_at == clock.now()
+
+
+@pytest.mark.parametrize(
+    ("commit", "reason"),
+    [
+        (
+            commit_of(row(1, "root/pay#1", record=UNSTORABLE)),
+            "the record of row 1 ('root/pay#1') cannot be stored as JSON: object has no JSON form",
+        ),
+        (
+            commit_of(row(1, "root/pay#1", view=float("nan"))),
+            "the view of row 1 ('root/pay#1') cannot be stored as JSON: Out of range float values are not JSON compliant",
+        ),
+        (commit_of(row(1, "pay"), row(2, "pay")), "row 2 repeats 'after' of 'pay', attempt 1"),
+        (
+            replace(FULL, state=replace(STATE, metadata={"x": UNSTORABLE})),
+            "the metadata of state 'run-1' cannot be stored as JSON: object has no JSON form",
+        ),
+        (
+            replace(FULL, state=replace(STATE, tenant_id="acme")),
+            "state 'run-1' of tenant 'acme' is not the state of run 'run-1'",
+        ),
+        (
+            replace(FULL, consumed_signals=("signal-1",)),
+            "signal 'signal-1' is unknown to run 'run-1' or was consumed already",
+        ),
+        (
+            replace(FULL, evidence=(replace(EVIDENCE, agent_state_id="run-2"),)),
+            "evidence 'evidence-1' belongs to run 'run-2', not to 'run-1'",
+        ),
+        (replace(FULL, evidence=(EVIDENCE, EVIDENCE)), "evidence 'evidence-1' is recorded already"),
+    ],
+)
+async def test_a_refusal_says_what_is_wrong(commit: JournalCommit, reason: str) -> None:
+    outcome = await commit_one(MemoryStore().journal, commit)
+    assert isinstance(outcome, CommitRefused)
+    assert outcome.reason.startswith(reason)  # newer Pythons add the value that is out of range
+
+
+async def _journaled() -> MemoryStore:
+    store = MemoryStore()
+    await store.signals.append(SIGNAL)
+    await store.journal.commit([FULL])
+    return store
+
+
+JOURNALED = "run 'run-1' has a journal, and then only the journal writes about it. Put the change into a JournalCommit."
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda store: store.states.save(STATE), f"MemoryStateRepository.save: {JOURNALED}"),
+        (
+            lambda store: store.signals.mark_consumed("signal-1"),
+            f"MemorySignalRepository.mark_consumed: {JOURNALED}",
+        ),
+        (lambda store: store.evidence.append(EVIDENCE), f"MemoryEvidenceRepository.append: {JOURNALED}"),
+        (
+            lambda store: store.states.save(replace(STATE, id="run-2", metadata={"x": UNSTORABLE})),
+            "MemoryStateRepository.save: the metadata of state 'run-2' cannot be stored as JSON: object has no JSON form.",
+        ),
+        (
+            lambda store: store.signals.append(replace(SIGNAL, id="signal-2", payload={"x": UNSTORABLE})),
+            "MemorySignalRepository.append: the payload of signal 'signal-2' cannot be stored as JSON: object has no JSON form.",
+        ),
+        (
+            lambda store: store.evidence.append(
+                replace(EVIDENCE, agent_state_id="run-2", payload={"x": UNSTORABLE})
+            ),
+            "MemoryEvidenceRepository.append: the payload of evidence 'evidence-1' cannot be stored as JSON: object has no JSON form.",
+        ),
+    ],
+)
+async def test_a_direct_write_that_cannot_be_is_an_error_in_words(
+    act: Callable[[MemoryStore], Awaitable[object]], message: str
+) -> None:
+    store = await _journaled()
+    with pytest.raises(AgentDefinitionError) as caught:
+        await act(store)
+    assert str(caught.value) == message
+
+
+async def test_recorded_evidence_does_not_change() -> None:
+    store = MemoryStore()
+    await store.evidence.append(EVIDENCE)
+    with pytest.raises(AgentDefinitionError) as caught:
+        await store.evidence.append(EVIDENCE)
+    assert str(caught.value) == (
+        "MemoryEvidenceRepository.append: evidence 'evidence-1' is recorded already, and what is recorded does not "
+        "change. Give the new record an id of its own."
+    )
+
+
+async def test_the_ports_of_the_store_see_all_tenants_and_those_of_a_tenant_only_its_own() -> None:
+    store = MemoryStore()
+    await store.states.save(replace(STATE, tenant_id="acme"))
+    assert (await store.states.get("run-1")).tenant_id == "acme"
+    assert await MemoryStateRepository(store, "acme").get("run-1") == await store.states.get("run-1")
+    with pytest.raises(RunNotFoundError) as caught:
+        await MemoryStateRepository(store, "rival").get("run-1")
+    assert str(caught.value) == "there is no run 'run-1'."
+
+
+async def test_a_signal_belongs_to_the_tenant_of_its_run() -> None:
+    store = MemoryStore()
+    acme = RunKey("acme", "run-1")
+    await store.journal.commit([commit_of(row(1), run=acme)])
+    await store.signals.append(SIGNAL)
+    assert [each.id for each in await MemorySignalRepository(store, "acme").list_pending("run-1")] == [
+        "signal-1"
+    ]
+    consumed = replace(commit_of(row(2), run=acme), consumed_signals=("signal-1",))
+    assert not isinstance(await commit_one(store.journal, consumed), CommitRefused)
+
+
+async def test_an_id_of_several_tenants_needs_a_repository_of_one() -> None:
+    store = MemoryStore()
+    for tenant in ("acme", "rival"):
+        await store.states.save(replace(STATE, tenant_id=tenant))
+    assert [each.tenant_id for each in await store.states.list_by_status(AgentStatus.ACTIVE)] == [
+        "acme",
+        "rival",
+    ]
+    assert (await MemoryStateRepository(store, "rival").get("run-1")).tenant_id == "rival"
+    with pytest.raises(AgentDefinitionError) as caught:
+        await store.states.get("run-1")
+    assert str(caught.value) == (
+        "the id 'run-1' exists for several tenants ('acme', 'rival'). "
+        "Use a repository of one tenant: MemoryStateRepository(store, tenant=...)."
+    )
+
+
+async def test_the_outbox_names_the_runs() -> None:
+    store, event = MemoryStore(), OutboxEvent("RunStarted", 1, {"a": 1})
+    commits = [replace(commit_of(row(1), run=run), outbox=(event,)) for run in (OTHER_RUN, RUN)]
+    await store.journal.commit(commits)
+    assert store.outbox == ((OTHER_RUN, event), (RUN, event))
+
+
+async def test_the_ports_are_pods() -> None:
+    store = MemoryStore()
+    async with Application("test").add(*store.ports) as app:
+        assert app.get(IAgentJournal) is store.journal
