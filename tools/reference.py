@@ -10,6 +10,11 @@ PAGES = Path(__file__).parents[1] / "docs" / "reference"
 PACKAGES = {
     "pilotage": ("pilotage.md", "The names most people need, all of them also in the packages below."),
     "pilotage.agent": ("agent.md", "The agent contract: values, ports and tools."),
+    "pilotage.runtime": (
+        "runtime.md",
+        "Durable execution: the run service, named steps, what ends an attempt.",
+    ),
+    "pilotage.testing": ("testing.md", "Doubles and kits for tests; never part of a running application."),
     "pilotage.container": ("container.md", "Dependency injection for class stereotypes."),
     "pilotage.safety": (
         "safety.md",

@@ -3,7 +3,7 @@
 Writing the methods is what makes a dataclass slow to define: half a millisecond each, and a program imports
 hundreds of values to use a few of them. So defining one only reads its fields. The standard library writes
 the methods when the first instance is made; from then on it is a frozen dataclass like any other, also for
-`fields`, `replace`, `match` and type checkers.
+`fields`, `replace`, `match`, `inspect.signature` and type checkers.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def _define(cls: Any, *, slots: bool) -> Any:
     for name in _WRITTEN:
         if name not in own:
             setattr(defined, name, _written_when_called(defined, name))
+    defined.__signature__ = _Signature()
     defined.__setattr__, defined.__delattr__ = _refuse_assignment, _refuse_deletion
     if slots:
         defined.__getstate__, defined.__setstate__ = _get_state, _set_state
@@ -63,6 +64,19 @@ def _written_when_called(cls: Any, name: str) -> Callable[..., Any]:
 
     method.__name__ = name
     return method
+
+
+class _Signature:
+    """What `inspect.signature` shows of a value; a class that merely derives from one has its own."""
+
+    def __get__(self, instance: object, owner: Any) -> object:
+        if _FIELDS not in vars(owner):
+            return None
+        _write(owner)
+        from inspect import Signature, signature  # noqa: PLC0415 - only for those who look
+
+        shown: Signature = signature(owner.__init__)
+        return shown.replace(parameters=list(shown.parameters.values())[1:])
 
 
 def _write(cls: Any) -> None:

@@ -14,6 +14,8 @@ PACKAGES = {
     "pilotage": "pilotage.md",
     "pilotage.agent": "agent.md",
     "pilotage.container": "container.md",
+    "pilotage.runtime": "runtime.md",
+    "pilotage.testing": "testing.md",
     "pilotage.safety": "safety.md",
     "pilotage.errors": "errors.md",
 }

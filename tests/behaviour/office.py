@@ -12,6 +12,7 @@ from pilotage import (
     AgentExecutionSpec,
     AgentToolRuntimeContext,
     Application,
+    ApprovalDecision,
     IAgentModel,
     Idempotency,
     Pod,
@@ -22,13 +23,15 @@ from pilotage import (
 from pilotage.agent import (
     AgentApprovalRequest,
     AgentRecoveryRequest,
+    RecoveryDecision,
     RejectionPolicy,
     ToolApprovalRequirement,
 )
 from pilotage.agent.ports.journal import JournalRow, RunKey
+from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.attempt import RunResult
 from pilotage.runtime.plugin import initialize
-from pilotage.runtime.runs import AgentRuns, RunHandle
+from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import (
     Fault,
     FaultyJournal,
@@ -52,23 +55,21 @@ class Receipt:
 
 
 class World:
-    """What is outside: it remembers what was done to it, in order, and refuses what it is told to refuse."""
+    """What is outside: it remembers who knocked and what was done, and refuses what it is told to refuse."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
-        self.keys: list[str] = []
-        self.attempts: list[int] = []
+        self.knocks: list[tuple[str, str, int]] = []
         self.failures: dict[str, BaseException] = {}
 
     def act(self, what: str, context: AgentToolRuntimeContext | None = None) -> int:
         """Let something happen, or raise what is set for it, once; the number of things done so far."""
+        if context is not None:
+            self.knocks.append((what, context.idempotency_key, context.attempt))
         failure = self.failures.pop(what, None)
         if failure is not None:
             raise failure
         self.done.append(what)
-        if context is not None:
-            self.keys.append(context.idempotency_key)
-            self.attempts.append(context.attempt)
         return len(self.done)
 
 
@@ -85,9 +86,9 @@ class Desk:
         return Decimal(self.world.act(f"look {what}"))
 
     @agent_tool(effects=ToolEffects.write_state(), idempotency=Idempotency.IDEMPOTENT, approval=UNGATED)
-    async def note(self, what: str) -> str:
+    async def note(self, what: str, runtime_context: AgentToolRuntimeContext) -> str:
         """Note something down; doing it again changes nothing."""
-        self.world.act(f"note {what}")
+        self.world.act(f"note {what}", runtime_context)
         return what
 
     @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNGATED)
@@ -168,22 +169,26 @@ class Office:
         return [row async for row in self.store.journal.read(RunKey(tenant, run_id))]
 
 
-async def finish(handle: RunHandle) -> RunResult:
-    """How the run stands when the attempt is over."""
-    return await handle.result()
-
-
 async def start(runs: AgentRuns, agent: type[Worker] = Clerk) -> RunResult:
     """Start a run and bring it as far as it gets."""
-    return await finish(await runs.start(agent, "A-17"))
+    return await (await runs.start(agent, "A-17")).result()
 
 
 async def resume(runs: AgentRuns, run_id: str) -> RunResult:
     """Bring a run back and as far as it gets."""
-    return await finish(await runs.resume(run_id))
+    return await (await runs.resume(run_id)).result()
 
 
 async def only_question(runs: AgentRuns, run_id: str) -> Question:
     """The one thing a run waits for."""
     (question,) = await runs.approvals(run_id)
     return question
+
+
+async def answer(
+    runs: AgentRuns, run_id: str, decision: ApprovalDecision | RecoveryDecision, **details: JsonValue
+) -> RunResult:
+    """Answer the one thing a run waits for, and bring the run as far as it gets."""
+    question = await only_question(runs, run_id)
+    await runs.decide(run_id, question.id, decision, **details)
+    return await resume(runs, run_id)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
 from dataclasses import FrozenInstanceError, InitVar, dataclass, field, fields, replace
 from typing import Generic, TypeVar
 
 import pytest
 
+from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.values import value
 
 T = TypeVar("T")
@@ -155,3 +157,25 @@ def test_values_are_copied_and_pickled() -> None:
     assert pickle.loads(pickle.dumps(point)) == point  # noqa: S301 - our own bytes
     assert copy.deepcopy(Box([1])) == Box([1])
     assert Box[int](1) == Box(1)
+
+
+def test_the_signature_is_known_before_the_first_instance() -> None:
+    @value
+    class Fresh:
+        a: int
+        b: str = "x"
+
+    class Derived(Fresh):
+        def __init__(self) -> None:
+            super().__init__(1)
+
+    assert str(inspect.signature(Fresh)) == "(a: 'int', b: 'str' = 'x') -> None"
+    assert str(inspect.signature(Derived)) == "() -> 'None'"
+    assert StructuredOutputSpec.from_type(Untouched).decode({"a": 1}) == Untouched(1)
+
+
+@value
+class Untouched:
+    """Decoded before it is ever made."""
+
+    a: int

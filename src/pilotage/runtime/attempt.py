@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import aclosing
 from typing import Any
 
 from pilotage.agent.definition import AgentDefinition
@@ -149,11 +150,12 @@ class RunAttempt:
         active_effects.set(self._effects)
         output: object = None
         with run_context(self._context), tool_calls_go_to(ToolCalls(self._effects, self._by.conversation_id)):
-            async for item in items_of(self._instance.execute(**self._arguments)):
-                if isinstance(item.payload, Final):
-                    output = item.payload.output
-                    break
-                self._publish(item)
+            async with aclosing(items_of(self._instance.execute(**self._arguments))) as items:
+                async for item in items:
+                    if isinstance(item.payload, Final):
+                        output = item.payload.output
+                        break
+                    self._publish(item)
         return output
 
     def _publish(self, item: AgentYield[Any]) -> None:
@@ -163,6 +165,7 @@ class RunAttempt:
                 self.feed.publish(event)
 
     async def _complete(self, output: object) -> RunResult:
+        await self._effects.quiesce(RunEnded(AgentSituation.COMPLETED, "the run is completed"))
         record: JsonObject = {"result": to_json_value(output)}
         self._ledger.append(self._result_action(), JournalStage.AFTER, 1, record, record)
         self._ledger.move(self._running().moved_to(AgentSituation.COMPLETED))
@@ -205,6 +208,7 @@ class RunAttempt:
         return RunResult(self._ledger.state)
 
     async def _end(self, situation: AgentSituation, reason: str) -> RunResult:
+        await self._effects.quiesce(RunEnded(situation, reason))
         state = self._running().moved_to(situation, activity=reason)
         self._ledger.move(state)
         await self._ledger.barrier()

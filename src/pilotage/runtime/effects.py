@@ -54,6 +54,9 @@ class Effects:
         self.open_streams: list[IOpenStream] = []
         self.under_way: dict[str, tuple[Action, int]] = {}
         self._paused_at: list[tuple[str, Paused]] = []
+        self._in_flight = 0
+        self._idle = asyncio.Event()
+        self._closing: RunInterruption | None = None
 
     async def perform(self, call: Call) -> object:
         """The result of an action: the recorded one, or that of doing it now.
@@ -64,18 +67,32 @@ class Effects:
         """
         self.check_alive(call)
         self._notice_task()
+        self._in_flight += 1
         try:
             return await self._perform(call)
         except Paused as pause:
             self._paused_at.append((call.scope.path, pause))
             raise
+        finally:
+            self._in_flight -= 1
+            if self._in_flight == 0:
+                self._idle.set()
 
     def check_alive(self, call: Call) -> None:
         """Raise again what ended this attempt, or this branch of it."""
         self.ledger.check_alive()
+        if self._closing is not None:
+            raise self._closing
         for path, pause in self._paused_at:
             if path == call.scope.path or path.startswith(f"{call.scope.path}/"):
                 raise pause
+
+    async def quiesce(self, end: RunInterruption) -> None:
+        """Let what is under way come to its own end; nothing new begins, whoever asks gets `end`."""
+        self._closing = end
+        while self._in_flight:
+            self._idle.clear()
+            await self._idle.wait()
 
     def recorded_result(self, call: Call, row: JournalRow) -> object:
         """What a finished action gave, as the program got it then."""

@@ -91,6 +91,14 @@ class Launcher:
         await asyncio.wait([task])
         return True
 
+    async def stop(self) -> None:
+        """End the attempts of this process, not their runs."""
+        tasks = [task for _, task, _ in self._live.values()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
     def _forget(self, run_id: str, task: asyncio.Task[RunResult]) -> None:
         live = self._live.get(run_id)
         if live is not None and live[1] is task:

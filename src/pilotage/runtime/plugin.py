@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
 from pilotage.agent.ports.journal import IAgentJournal
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.repositories import IAgentSignalRepository, IAgentStateRepository
@@ -23,19 +26,34 @@ class RunAwareModels(IPostProcessor):
         return pod
 
 
-@Pod(lazy=True)
-def agent_runs(
+class _Nowhere:
+    """Stands where nothing provides persistence: whoever wants to keep a run is told what to install."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AgentPersistenceConfigurationError
+
+
+@Pod
+async def agent_runs(
     app: Application,
     journal: IAgentJournal | None,
     states: IAgentStateRepository | None,
     signals: IAgentSignalRepository | None,
     clock: IClock | None,
     ids: IIds | None,
-) -> AgentRuns:
-    """The run service, for applications that have somewhere to keep runs."""
-    if journal is None or states is None or signals is None:
-        raise AgentPersistenceConfigurationError
-    return AgentRuns(app, journal, states, signals, clock or SystemClock(), ids or SystemIds())
+) -> AsyncIterator[AgentRuns]:
+    """The run service; when the application stops, its runs stop where they are and can be resumed."""
+    nowhere = cast(Any, _Nowhere())
+    runs = AgentRuns(
+        app,
+        journal or nowhere,
+        states or nowhere,
+        signals or nowhere,
+        clock or SystemClock(),
+        ids or SystemIds(),
+    )
+    yield runs
+    await runs.stop()
 
 
 def initialize(app: Application) -> None:

@@ -224,6 +224,10 @@ class AgentRuns:
             raise CallerError(f"run {run_id!r}: {words}.")
         return len(rows)
 
+    async def stop(self) -> None:
+        """Stop driving runs; each stays where it is, and whoever resumes it goes on from there."""
+        await self._launcher.stop()
+
     async def _answer(
         self,
         request_id: str,

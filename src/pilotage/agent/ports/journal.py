@@ -155,8 +155,12 @@ class IAgentJournal(ABC):
     """Commits and reads the journals of runs.
 
     Every adapter guarantees: what `commit` reported as committed survives a crash; per run a commit is all
-    or nothing; a commit that is sent again with its token after a lost reply is recognised and not written
-    twice; one run's lost head or bad payload fails only that run.
+    or nothing; one run's lost head or bad payload fails only that run. A commit that is sent again with its
+    token after a lost reply is recognised and not written twice; if somebody has claimed the run since, the
+    answer is `HeadMoved` all the same, for a writer that lost the run must not act.
+
+    Refused is a commit with a second row for one action, stage and attempt, with a state or evidence of
+    another run or tenant, or that consumes a signal which is unknown or consumed already.
     """
 
     @abstractmethod
