@@ -77,9 +77,8 @@ async def test_a_modified_call_happens_with_the_other_arguments() -> None:
     async with office.process(refund) as runs:
         paused = await start(runs)
         result = await answer(runs, paused.state.id, MODIFY, modified_payload={"amount": "3"})
-        before = [row for row in await office.rows(paused.state.id) if row.action_id == "run/tool:refund#1"][
-            0
-        ]
+        rows = await office.rows(paused.state.id)
+    before = next(row for row in rows if row.action_id == "run/tool:refund#1")
     assert (result.status, result.output) == (AgentStatus.COMPLETED, "3")
     assert office.world.done == ["note before", "refund 3", "note after"]
     assert before.record == {"asked": {"amount": "5"}, "executed": {"amount": "3"}}
@@ -304,7 +303,7 @@ async def test_a_modified_request_finds_its_run() -> None:
 
 
 @pytest.mark.parametrize("fault", [StopBefore, StopAfter])
-@pytest.mark.parametrize("number", range(1, 6))
+@pytest.mark.parametrize("number", range(1, 5))
 async def test_an_approved_call_happens_once_wherever_the_process_dies(
     fault: type[StopBefore | StopAfter], number: int
 ) -> None:
@@ -315,10 +314,8 @@ async def test_an_approved_call_happens_once_wherever_the_process_dies(
         question = await only_question(runs, paused.state.id)
         await runs.decide(paused.state.id, question.id, APPROVE)
     async with office.process(refund, fault=fault(number)) as runs:
-        try:
+        with pytest.raises(ProcessStopped):
             await resume(runs, paused.state.id)
-        except ProcessStopped:
-            pass
     async with office.process(refund) as runs:
         if not (await runs.get(paused.state.id)).is_terminal:
             result = await resume(runs, paused.state.id)

@@ -165,6 +165,7 @@ from pilotage.agent.ports.permissions import (
     PermissionDecision,
     PermissionRequest,
     PermissionVerdict,
+    RequireHeld,
     strictest,
 )
 from pilotage.agent.ports.pricing import IAgentPricing, ModelCost
@@ -522,6 +523,7 @@ __all__ = [
     "RecoveryStrategy",
     "RedactionPolicy",
     "RejectionPolicy",
+    "RequireHeld",
     "ResultBudget",
     "RunAgentInput",
     "RunContext",

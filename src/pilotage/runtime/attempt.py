@@ -18,6 +18,7 @@ from pilotage.agent.events import (
     RunStartedEvent,
 )
 from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.secret_store import ISecrets
 from pilotage.agent.principal import RunContext, run_context
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal
@@ -63,6 +64,7 @@ class RunAttempt:
         arguments: Mapping[str, object],
         effects: Effects,
         context: RunContext,
+        secrets: ISecrets | None = None,
     ) -> None:
         self.feed = Feed()
         self._definition = definition
@@ -71,6 +73,7 @@ class RunAttempt:
         self._effects = effects
         self._ledger = effects.ledger
         self._context = context
+        self._secrets = secrets
         run_id = self._ledger.run.run_id
         self._by = AgentEventAttribution(definition.agent_id, run_id, context.session_id or run_id)
         self._task: asyncio.Task[object] | None = None
@@ -149,7 +152,8 @@ class RunAttempt:
         enter(Scope("run", asyncio.current_task()))
         active_effects.set(self._effects)
         output: object = None
-        with run_context(self._context), tool_calls_go_to(ToolCalls(self._effects, self._by.conversation_id)):
+        tools = ToolCalls(self._effects, self._context, self._secrets)
+        with run_context(self._context), tool_calls_go_to(tools):
             async with aclosing(items_of(self._instance.execute(**self._arguments))) as items:
                 async for item in items:
                     if isinstance(item.payload, Final):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.tools.catalog import AgentToolDescriptor
-from pilotage.jsonvalue import JsonObject
+from pilotage.jsonvalue import JsonObject, to_json_value
 from pilotage.runtime.action import Action
 from pilotage.runtime.codec import Decode
 from pilotage.runtime.scope import Scope
@@ -24,9 +24,17 @@ class Attempt:
     """Other arguments than those asked for, where a person changed them."""
 
 
+def _whole(result: object) -> JsonObject:
+    return {"result": to_json_value(result)}
+
+
 @value
 class Call:
-    """What to do, how to do it, how to read its result, how to find out whether it was done."""
+    """What to do, how to do it, how to read its result, how to find out whether it was done.
+
+    `ask` makes the approval request, given its id and the attempt; `needs_approval` says that the action itself
+    demands one. `view_of` is what others may see of the result.
+    """
 
     scope: Scope
     action: Action
@@ -34,5 +42,6 @@ class Call:
     decode: Decode
     reconcile: Callable[[str], Awaitable[object]] | None = None
     ask: Callable[[str, int], AgentApprovalRequest] | None = None
-    """Makes the approval request, given its id and the attempt; None where nobody has to be asked."""
+    needs_approval: bool = False
+    view_of: Callable[[object], JsonObject] = _whole
     descriptor: AgentToolDescriptor | None = None

@@ -10,13 +10,15 @@ import asyncio
 from contextvars import ContextVar
 from typing import Protocol, cast
 
+from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery_request import RecoveryDone
-from pilotage.errors import ToolError
+from pilotage.errors import ModelCallError, ToolError
 from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.action import Action
 from pilotage.runtime.call import Attempt, Call
+from pilotage.runtime.gate import Ask, Deny, Gate
 from pilotage.runtime.inbox import Inbox
 from pilotage.runtime.interruptions import Paused, RunInterruption
 from pilotage.runtime.ledger import Ledger
@@ -42,8 +44,16 @@ class Effects:
     """Carries out the actions of one attempt at a run."""
 
     def __init__(
-        self, ledger: Ledger, recording: Recording, waits: Waits, inbox: Inbox, clock: IClock, ids: IIds
+        self,
+        ledger: Ledger,
+        recording: Recording,
+        gate: Gate,
+        waits: Waits,
+        inbox: Inbox,
+        clock: IClock,
+        ids: IIds,
     ) -> None:
+        self._gate = gate
         self.inbox = inbox
         self.ledger = ledger
         self.recording = recording
@@ -103,17 +113,28 @@ class Effects:
 
     def record_result(self, call: Call, attempt: int, result: object) -> None:
         """Write down what came of an action."""
-        self._close(call, attempt, {"result": to_json_value(result)})
+        self._close(call, attempt, {"result": to_json_value(result)}, call.view_of(result))
 
     def record_failure(self, call: Call, attempt: int, error: Exception) -> ToolError:
         """Write down that an action failed for certain, and give the error the program gets, now and in replay."""
         failure = error if isinstance(error, ToolError) else ToolError(f"{type(error).__name__}: {error}")
-        self._close(call, attempt, {"error": str(failure)})
+        record: JsonObject = {"error": str(failure)}
+        self._close(call, attempt, record, record)
         return failure
 
-    def _close(self, call: Call, attempt: int, record: JsonObject) -> None:
-        self.ledger.append(call.action, JournalStage.AFTER, attempt, record, record)
+    def _close(self, call: Call, attempt: int, record: JsonObject, view: JsonObject) -> None:
+        self.ledger.append(call.action, JournalStage.AFTER, attempt, record, view)
         self.under_way.pop(call.action.id, None)
+
+    async def check_model(self, request: ModelRequest) -> None:
+        """Let the gate look at a request before it goes to the model.
+
+        Raises:
+            ModelCallError: it must not go.
+        """
+        denied = await self._gate.before_model(request)
+        if denied is not None:
+            raise ModelCallError(f"the model call is not allowed: {denied.reason}")
 
     def open_streams_at(self, path: str) -> list[IOpenStream]:
         """The streams whose reply must be recorded before another action begins in their scope."""
@@ -127,7 +148,7 @@ class Effects:
             case Reuse(row):
                 return self.recorded_result(call, row)
             case Begin():
-                arguments = self.waits.approved_arguments(call, 1)
+                arguments = await self._allowed(call)
                 return await self._begin(call, self._attempt(call, 1, arguments))
             case Repeat(attempt):
                 return await self._dispatch(call, self._attempt(call, attempt, _executed(recorded)))
@@ -135,6 +156,17 @@ class Effects:
                 return await self._reconcile(call, self._attempt(call, attempt, _executed(recorded)))
             case AskHuman(attempt):
                 return await self._ask_human(call, self._attempt(call, attempt, _executed(recorded)))
+
+    async def _allowed(self, call: Call) -> JsonObject | None:
+        """Return when the gate and, where one is needed, a person allow the call: with other arguments, if any."""
+        verdict = await self._gate.before_call(call)
+        if isinstance(verdict, Deny):
+            raise self.record_failure(
+                call, 1, ToolError(f"{call.action.name!r} is not allowed: {verdict.reason}")
+            )
+        if call.needs_approval or isinstance(verdict, Ask):
+            return self.waits.approved_arguments(call, 1)
+        return None
 
     async def _begin(self, call: Call, attempt: Attempt) -> object:
         if call.action.is_read_only:
@@ -161,6 +193,7 @@ class Effects:
                 raise self.record_failure(call, attempt.number, error) from error
             return await self._ask_human(call, attempt)
         self.record_result(call, attempt.number, result)
+        await self._gate.after_call(call, call.view_of(result))
         return result
 
     async def _reconcile(self, call: Call, attempt: Attempt) -> object:
@@ -176,8 +209,9 @@ class Effects:
     async def _ask_human(self, call: Call, attempt: Attempt) -> object:
         answer = self.waits.recovered(call, attempt.number)
         if isinstance(answer, RecoveryDone):
-            self._close(call, attempt.number, {"result": answer.result})
-            return call.decode(answer.result)
+            result = call.decode(answer.result)
+            self.record_result(call, attempt.number, result)
+            return result
         return await self._begin(call, self._attempt(call, answer.attempt, attempt.arguments))
 
     def _attempt(self, call: Call, number: int, arguments: JsonObject | None) -> Attempt:

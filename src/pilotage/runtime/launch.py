@@ -7,7 +7,10 @@ from collections.abc import AsyncGenerator, Sequence
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEvent
+from pilotage.agent.ports.hooks import IAgentHooks
 from pilotage.agent.ports.journal import JournalRow
+from pilotage.agent.ports.permissions import IAgentPermissions
+from pilotage.agent.ports.secret_store import ISecrets
 from pilotage.agent.principal import Principal, RunContext
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.container.application import Application
@@ -15,6 +18,7 @@ from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.attempt import RunAttempt, RunResult
 from pilotage.runtime.effects import Effects
+from pilotage.runtime.gate import Gate
 from pilotage.runtime.inbox import Inbox
 from pilotage.runtime.input_record import decode_input
 from pilotage.runtime.ledger import Ledger
@@ -66,10 +70,19 @@ class Launcher:
         }
         waits = Waits(ledger, recording, answers, self._clock, self._ids, definition.spec.on_rejection)
         inbox = Inbox(ledger, recording, pending)
-        effects = Effects(ledger, recording, waits, inbox, self._clock, self._ids)
-        instance = self._app.get(definition.target)
         context = RunContext(principal.tenant, principal.id, run_id, run_id)
-        attempt = RunAttempt(definition, instance, decode_input(definition, arguments), effects, context)
+        gate = Gate(
+            principal, context, self._app.get_or_none(IAgentPermissions), self._app.get_all(IAgentHooks)
+        )
+        effects = Effects(ledger, recording, gate, waits, inbox, self._clock, self._ids)
+        attempt = RunAttempt(
+            definition,
+            self._app.get(definition.target),
+            decode_input(definition, arguments),
+            effects,
+            context,
+            self._app.get_or_none(ISecrets),
+        )
         task = asyncio.create_task(attempt.run(), name=f"run {run_id}")
         self._live[run_id] = (attempt, task, effects)
         task.add_done_callback(lambda _: self._forget(run_id, task))

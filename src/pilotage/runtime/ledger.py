@@ -42,6 +42,7 @@ class Ledger:
         # Nobody else has this id: two attempts that write the same rows must not take each other's for their own.
         self._writer_id = writer_id
         self._commits = 0
+        self._changes = self._changes_committed = 0
         self._seq, self._digest = head.seq, head.digest
         self._committed = head.seq
         self._rows: list[JournalRow] = []
@@ -66,11 +67,13 @@ class Ledger:
         """Change the state of the run together with the next commit."""
         self.check_alive()
         self.state = self._moved = state
+        self._changes += 1
 
     def consume(self, signal_id: str) -> None:
         """Take a signal out of the queue together with the next commit."""
         self.check_alive()
         self._consumed.append(signal_id)
+        self._changes += 1
 
     async def barrier(self) -> None:
         """Return when everything so far is committed.
@@ -80,7 +83,7 @@ class Ledger:
         """
         self.check_alive()
         # Who is cancelled while waiting leaves a commit under way; its outcome must be known all the same.
-        await asyncio.shield(asyncio.ensure_future(self._flush()))
+        await asyncio.shield(asyncio.ensure_future(self._flush(self._changes)))
 
     def kill(self, death: RunInterruption) -> None:
         """End the attempt: every further effect raises `death`."""
@@ -91,12 +94,14 @@ class Ledger:
         if self._death is not None:
             raise self._death
 
-    async def _flush(self) -> None:
+    async def _flush(self, changes: int) -> None:
+        """Commit everything there is, unless somebody else has committed as far as asked for."""
         async with self._committing:
             self.check_alive()
-            if not (self._rows or self._consumed or self._moved):
+            if self._changes_committed >= changes:
                 return
             self._commits += 1
+            including = self._changes
             commit = JournalCommit(
                 run=self.run,
                 token=f"{self._writer_id}:{self._commits}",
@@ -107,6 +112,7 @@ class Ledger:
             )
             self._rows, self._consumed, self._moved = [], [], None
             await self._commit(commit)
+            self._changes_committed = including
 
     async def _commit(self, commit: JournalCommit) -> None:
         try:
@@ -156,3 +162,4 @@ class Ledger:
         row = chained(draft, self._digest)
         self._digest = row.digest
         self._rows.append(row)
+        self._changes += 1

@@ -83,6 +83,11 @@ class _ModelCall:
             for replayed in self._replayed(cast("dict[str, JsonValue]", recorded.after.record)):
                 yield replayed
             return
+        try:
+            await self._effects.check_model(request)
+        except ModelCallError as error:
+            self._record({"error": str(error), "retryable": False})
+            raise
         self._inner = self._model.stream(request)
         self._effects.open_streams.append(self)
         try:

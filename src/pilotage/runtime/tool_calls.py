@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from inspect import isawaitable, iscoroutinefunction, signature
 from typing import Any, cast
 
 from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.evidence_capture import capture_result
+from pilotage.agent.ports.secret_store import ISecrets
+from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.catalog import AgentToolDescriptor, ToolBinding, discover_agent_tools
 from pilotage.agent.tools.context import AgentToolRuntimeContext
 from pilotage.agent.tools.declare import original_function
-from pilotage.errors import AgentToolDispatchError
+from pilotage.errors import AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import JsonObject, to_json_value
 from pilotage.runtime.action import Action, fingerprint_of
 from pilotage.runtime.call import Attempt, Call
 from pilotage.runtime.codec import decoder_of
 from pilotage.runtime.effects import Effects
 from pilotage.runtime.scope import scope_for
-from pilotage.safety.exposure import ContextExposurePolicy
+from pilotage.safety.exposure import ContextExposurePolicy, EvidenceExposurePolicy
+from pilotage.safety.fields import SecretRef
 from pilotage.safety.guard import guard_json_value
 
 ToolFunction = Callable[..., object]
@@ -27,9 +33,10 @@ ToolFunction = Callable[..., object]
 class ToolCalls:
     """Hands the tool calls of a run to its effects. The id of a call is taken when the call is made."""
 
-    def __init__(self, effects: Effects, conversation_id: str) -> None:
+    def __init__(self, effects: Effects, context: RunContext, secrets: ISecrets | None) -> None:
         self._effects = effects
-        self._conversation_id = conversation_id
+        self._run_context = context
+        self._secrets = secrets
 
     def call(self, tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """Perform a call: an awaitable for an async tool, the result for a sync one."""
@@ -96,7 +103,9 @@ class ToolCalls:
             act=lambda attempt: self._act(tool, descriptor, owner, arguments, action_id, attempt),
             decode=decoder_of(tool),
             reconcile=_reconciler(descriptor, owner),
-            ask=ask if descriptor.metadata.requires_approval_candidate else None,
+            ask=ask,
+            needs_approval=descriptor.metadata.requires_approval_candidate,
+            view_of=partial(_view, descriptor),
             descriptor=descriptor,
         )
 
@@ -113,17 +122,31 @@ class ToolCalls:
             arguments = dict(descriptor.bind_invocation(attempt.arguments).arguments)
         if descriptor.takes_runtime_context:
             arguments = {**arguments, "runtime_context": self._context(descriptor, call_id, attempt)}
+        arguments = {**arguments, **await self._resolved(descriptor)}
         function = original_function(tool)
         bound = [] if descriptor.binding is ToolBinding.NOTHING else [owner]
-        result = function(*bound, **arguments)
-        return await result if isawaitable(result) else result
+        async with asyncio.timeout(descriptor.metadata.timeout.seconds):
+            result = function(*bound, **arguments)
+            return await result if isawaitable(result) else result
+
+    async def _resolved(self, descriptor: AgentToolDescriptor) -> dict[str, object]:
+        """The secrets of a call, fetched when it begins; they are in no argument, row or message."""
+        wanted = descriptor.secrets
+        if wanted and self._secrets is None:
+            raise ToolError(
+                f"{descriptor.name!r} needs secrets ({', '.join(wanted)}), and nothing provides ISecrets"
+            )
+        if self._secrets is None:
+            return {}
+        refs = {name: SecretRef(field.label or name) for name, field in wanted.items()}
+        return {name: await self._secrets.resolve(ref, self._run_context) for name, ref in refs.items()}
 
     def _context(
         self, descriptor: AgentToolDescriptor, call_id: str, attempt: Attempt
     ) -> AgentToolRuntimeContext:
         return AgentToolRuntimeContext(
             state_id=self._effects.ledger.run.run_id,
-            conversation_id=self._conversation_id,
+            conversation_id=self._run_context.session_id or self._effects.ledger.run.run_id,
             call_id=call_id,
             tool_name=descriptor.name,
             idempotency_key=attempt.idempotency_key,
@@ -142,7 +165,23 @@ def _read(
     arguments = dict(bound.arguments)
     owner = arguments.pop("self", None) or arguments.pop("cls", None)
     arguments.pop("runtime_context", None)
-    return _descriptor_of(tool, owner), owner, arguments
+    descriptor = _descriptor_of(tool, owner)
+    return (
+        descriptor,
+        owner,
+        {name: each for name, each in arguments.items() if name not in descriptor.secrets},
+    )
+
+
+def _view(descriptor: AgentToolDescriptor, result: object) -> JsonObject:
+    """What others may see of a result: guarded, and cut as the tool says."""
+    captured = capture_result(
+        result,
+        descriptor.metadata.evidence,
+        sensitive_fields=descriptor.schema.output_sensitive_fields,
+        policy=EvidenceExposurePolicy(),
+    )
+    return {"capture": captured.applied.value, **captured.entries}
 
 
 def _descriptor_of(tool: ToolFunction, owner: object) -> AgentToolDescriptor:

@@ -72,7 +72,7 @@ class Waits:
             ToolError: the answer is no, and the agent is to hear it and go on.
         """
         if call.ask is None:
-            return None
+            raise ToolError(f"{call.action.name!r} needs an approval, and nobody can be asked about it")
         wait = _wait_for(call.action, "approval")
         recorded = self._recording.take(wait)
         if recorded is not None and recorded.after is not None:

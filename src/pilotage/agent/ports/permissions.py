@@ -56,6 +56,19 @@ class AllowAll(IAgentPermissions):
         return PermissionDecision(PermissionVerdict.ALLOW)
 
 
+class RequireHeld(IAgentPermissions):
+    """Whoever starts a run must hold every permission that a tool declares."""
+
+    async def check(self, request: PermissionRequest) -> PermissionDecision:
+        missing = [
+            each.name for each in request.permissions if each.name not in request.principal.permissions
+        ]
+        if not missing:
+            return PermissionDecision(PermissionVerdict.ALLOW)
+        reason = f"{request.principal.id!r} does not hold {', '.join(map(repr, missing))}"
+        return PermissionDecision(PermissionVerdict.DENY, reason)
+
+
 _STRICTNESS = tuple(PermissionVerdict)
 
 
