@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -31,7 +31,7 @@ from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.attempt import RunResult
 from pilotage.runtime.plugin import initialize
-from pilotage.runtime.runs import AgentRuns
+from pilotage.runtime.runs import LOCAL, AgentRuns
 from pilotage.testing import (
     Fault,
     FaultyJournal,
@@ -86,18 +86,20 @@ class Desk:
         return Decimal(self.world.act(f"look {what}"))
 
     @agent_tool(effects=ToolEffects.write_state(), idempotency=Idempotency.IDEMPOTENT, approval=UNGATED)
-    async def note(self, what: str, runtime_context: AgentToolRuntimeContext) -> str:
+    async def note(self, what: str, runtime_context: AgentToolRuntimeContext | None = None) -> str:
         """Note something down; doing it again changes nothing."""
         self.world.act(f"note {what}", runtime_context)
         return what
 
     @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNGATED)
-    async def pay(self, amount: Decimal, runtime_context: AgentToolRuntimeContext) -> Receipt:
+    async def pay(self, amount: Decimal, runtime_context: AgentToolRuntimeContext | None = None) -> Receipt:
         """Pay; only a person can find out whether it happened."""
         return Receipt(self.world.act(f"pay {amount}", runtime_context), amount)
 
     @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=GATED)
-    async def refund(self, amount: Decimal, runtime_context: AgentToolRuntimeContext) -> Receipt:
+    async def refund(
+        self, amount: Decimal, runtime_context: AgentToolRuntimeContext | None = None
+    ) -> Receipt:
         """Give money back; a person has to allow it."""
         return Receipt(self.world.act(f"refund {amount}", runtime_context), amount)
 
@@ -154,7 +156,7 @@ class Office:
         *,
         model: ScriptedModel | None = None,
         fault: Fault | None = None,
-    ) -> AsyncIterator[AgentRuns]:
+    ) -> AsyncGenerator[AgentRuns, None]:
         """One process with a program of its own; `journal` counts its commits and has its fault."""
         self.journal = FaultyJournal(self.store.journal, fault)
         app = Application("office").add(Clerk, PatientClerk, Desk, Program(program), self.world)
@@ -190,5 +192,5 @@ async def answer(
 ) -> RunResult:
     """Answer the one thing a run waits for, and bring the run as far as it gets."""
     question = await only_question(runs, run_id)
-    await runs.decide(run_id, question.id, decision, **details)
+    await runs.decide(run_id, question.id, decision, principal=LOCAL, **details)
     return await resume(runs, run_id)

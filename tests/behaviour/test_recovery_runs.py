@@ -12,8 +12,8 @@ from pilotage.agent import AgentRecoveryRequest, RecoveryDecision
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import ToolError
-from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.testing import ProcessStopped
+from pilotage.jsonvalue import JsonValue
+from pilotage.testing import ProcessStopped, StopAfter, StopBefore
 
 RETRY, DONE = RecoveryDecision.RETRY, RecoveryDecision.DONE
 FAIL, CANCEL = RecoveryDecision.FAIL, RecoveryDecision.CANCEL
@@ -138,6 +138,24 @@ async def test_a_person_may_cancel_the_run(failure: BaseException) -> None:
     async with office.process(pay) as runs:
         result = await answer(runs, run_id, CANCEL)
     assert result.status is AgentStatus.CANCELLED
+    assert office.world.done == ["note before"]
+
+
+@pytest.mark.parametrize("fault", [StopBefore, StopAfter])
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_a_cancelling_answer_survives_a_death(fault: type[StopBefore | StopAfter], number: int) -> None:
+    office = Office()
+    run_id = await unknown_payment(office, BROKE)
+    async with office.process(pay) as runs:
+        question = await only_question(runs, run_id)
+        await runs.decide(run_id, question.id, CANCEL)
+    async with office.process(pay, fault=fault(number)) as runs:
+        with pytest.raises(ProcessStopped):
+            await resume(runs, run_id)
+    async with office.process(pay) as runs:
+        if not (await runs.get(run_id)).is_terminal:
+            await resume(runs, run_id)
+        assert (await runs.get(run_id)).status is AgentStatus.CANCELLED
     assert office.world.done == ["note before"]
 
 
@@ -302,11 +320,6 @@ async def test_a_pause_cannot_be_swallowed_by_except_exception() -> None:
     assert paused.status is AgentStatus.INTERRUPTED
 
 
-def record_of(result: JsonValue) -> JsonObject:
-    """The record of a finished action."""
-    return {"result": result}
-
-
 async def test_the_journal_has_one_before_and_one_after_row_for_each_attempt() -> None:
     office = Office()
     run_id = await unknown_payment(office, DIED)
@@ -320,4 +333,4 @@ async def test_the_journal_has_one_before_and_one_after_row_for_each_attempt() -
         ("tool:pay#1", "before", 2),
         ("tool:pay#1", "after", 2),
     ]
-    assert rows[-1].record == record_of({"number": 2, "amount": "5"})
+    assert rows[-1].record == {"result": {"number": 2, "amount": "5"}}

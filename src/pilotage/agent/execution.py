@@ -15,6 +15,7 @@ from collections.abc import (
     Iterator,
     Mapping,
 )
+from dataclasses import field
 from enum import StrEnum
 from inspect import Parameter
 from types import FunctionType, MappingProxyType, NoneType
@@ -45,6 +46,7 @@ class ExecuteContract:
     shape: ExecuteShape
     parameters: Mapping[str, object]
     output_type: object
+    required: tuple[str, ...] = field(default=(), compare=False)
 
 
 def read_execute(owner: type) -> ExecuteContract | None:
@@ -58,7 +60,8 @@ def read_execute(owner: type) -> ExecuteContract | None:
         return None
     name = f"{owner.__name__}.execute"
     function = _require_method(name, found)
-    _check_parameters(name, list(inspect.signature(function).parameters.values()))
+    parameters = list(inspect.signature(function).parameters.values())
+    _check_parameters(name, parameters)
     hints = _resolve(name, function)
     if "return" not in hints:
         raise AgentDefinitionError(
@@ -67,7 +70,8 @@ def read_execute(owner: type) -> ExecuteContract | None:
         )
     returned = hints.pop("return")
     shape, output = _read_return(name, function, returned)
-    return ExecuteContract(shape, MappingProxyType(hints), output)
+    required = tuple(each.name for each in parameters[1:] if each.default is Parameter.empty)
+    return ExecuteContract(shape, MappingProxyType(hints), output, required)
 
 
 def _require_method(name: str, found: object) -> FunctionType:

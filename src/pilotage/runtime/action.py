@@ -27,10 +27,10 @@ class Action:
     @property
     def may_be_repeated(self) -> bool:
         """Whether an attempt whose outcome is unknown may simply be made again, with the same key."""
-        return self.is_read_only or self.idempotency in _REPEATABLE
+        return self.is_read_only or self.idempotency in MAY_BE_REPEATED
 
 
-_REPEATABLE = frozenset({Idempotency.IDEMPOTENT, Idempotency.CONDITIONALLY_IDEMPOTENT})
+MAY_BE_REPEATED = frozenset({Idempotency.IDEMPOTENT, Idempotency.CONDITIONALLY_IDEMPOTENT})
 
 
 def fingerprint_of(salt: str, action_id: str, kind: AgentActionKind, name: str, asked: JsonValue) -> str:

@@ -6,9 +6,9 @@ Every way in which an attempt can end is decided here, once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import Any, cast
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import (
@@ -31,7 +31,14 @@ from pilotage.runtime.action import Action, fingerprint_of
 from pilotage.runtime.cancellation import begin_cancellation, finish_cancellation
 from pilotage.runtime.effects import Effects, active_effects
 from pilotage.runtime.feed import Feed
-from pilotage.runtime.interruptions import Paused, RunDiverged, RunEnded
+from pilotage.runtime.interruptions import (
+    Paused,
+    RunDiverged,
+    RunEnded,
+    RunInterruption,
+    RunOwnershipLost,
+    StoreUnavailable,
+)
 from pilotage.runtime.projection import events_of
 from pilotage.runtime.scope import Scope, enter
 from pilotage.runtime.stream import items_of
@@ -39,6 +46,8 @@ from pilotage.runtime.tool_calls import ToolCalls
 from pilotage.values import value
 
 RESULT = "run/result#1"
+
+_FIRST_TO_COUNT = (RunOwnershipLost, StoreUnavailable, RunDiverged, RunEnded, Paused)
 
 
 @value
@@ -108,16 +117,18 @@ class RunAttempt:
             output = await self._execute()
             if self._is_cancelled:
                 return await self._finish_cancellation()
+            if self._effects.liveness.is_paused:
+                return await self._pause()
             self._effects.recording.check_used_up()
             return await self._complete(output)
         except asyncio.CancelledError:
             if not self._is_cancelled:
                 raise
             return await self._finish_cancellation()
-        except (Paused, RunDiverged, RunEnded, Exception) as end:  # noqa: BLE001 - the top of a run
+        except (Paused, RunDiverged, RunEnded, Exception, BaseExceptionGroup) as end:  # noqa: BLE001 - the top of a run
             if self._is_cancelled:
                 return await self._finish_cancellation()
-            return await self._stop(end)
+            return await self._stop(_what_counts(end))
 
     async def _stop(self, end: BaseException) -> RunResult:
         """Whatever the agent's code ended with, short of an answer."""
@@ -128,13 +139,17 @@ class RunAttempt:
                 return await self._interrupt(end)
             case RunEnded(situation=situation, reason=reason):
                 return await self._end(situation, reason)
+            case RunInterruption():
+                raise end
+            case _ if self._effects.liveness.is_paused:
+                return await self._pause()
             case _:
                 return await self._end(AgentSituation.FAILED, f"{type(end).__name__}: {end}")
 
     async def _finish_cancellation(self) -> RunResult:
         if self._task is not None:
             self._task.uncancel()
-        siblings = self._siblings()
+        siblings = self._effects.liveness.siblings()
         for task in siblings:
             task.cancel()
         if siblings:
@@ -143,10 +158,6 @@ class RunAttempt:
         error: JsonObject = {"code": "cancelled", "message": "the run was cancelled", "retryable": False}
         self.feed.publish(RunFinishedEvent(self._by, error))
         return RunResult(state)
-
-    def _siblings(self) -> list[asyncio.Task[object]]:
-        """The other tasks that act for this run and are still at it."""
-        return [task for task in self._effects.tasks if task is not self._task and not task.done()]
 
     async def _execute(self) -> object:
         enter(Scope("run", asyncio.current_task()))
@@ -169,7 +180,7 @@ class RunAttempt:
                 self.feed.publish(event)
 
     async def _complete(self, output: object) -> RunResult:
-        await self._effects.quiesce(RunEnded(AgentSituation.COMPLETED, "the run is completed"))
+        await self._effects.liveness.quiesce(RunEnded(AgentSituation.COMPLETED, "the run is completed"))
         record: JsonObject = {"result": to_json_value(output)}
         self._ledger.append(self._result_action(), JournalStage.AFTER, 1, record, record)
         self._ledger.move(self._running().moved_to(AgentSituation.COMPLETED))
@@ -179,7 +190,7 @@ class RunAttempt:
 
     async def _pause(self) -> RunResult:
         """The waiting branch has unwound; its siblings go on to their own end or wait, then the run pauses."""
-        if siblings := self._siblings():
+        if siblings := self._effects.liveness.siblings():
             await asyncio.wait(siblings)
         waits = self._effects.waits.open
         state = self._ledger.state
@@ -212,7 +223,7 @@ class RunAttempt:
         return RunResult(self._ledger.state)
 
     async def _end(self, situation: AgentSituation, reason: str) -> RunResult:
-        await self._effects.quiesce(RunEnded(situation, reason))
+        await self._effects.liveness.quiesce(RunEnded(situation, reason))
         state = self._running().moved_to(situation, activity=reason)
         self._ledger.move(state)
         await self._ledger.barrier()
@@ -247,3 +258,25 @@ class RunAttempt:
         kind, run_id = AgentActionKind.VALUE, self._ledger.run.run_id
         fingerprint = fingerprint_of(run_id, RESULT, kind, "result", None)
         return Action(RESULT, kind, "result", None, None, Idempotency.IDEMPOTENT, True, fingerprint)
+
+
+def _what_counts(end: BaseException) -> BaseException:
+    """Of what several branches ended with at once, the one that decides; an unknown end decides over all."""
+    if not isinstance(end, BaseExceptionGroup):
+        return end
+    ends = list(_leaves(cast("BaseExceptionGroup[BaseException]", end)))
+    for each in ends:
+        if not isinstance(each, (RunInterruption, Exception)):
+            raise each
+    ranked: list[BaseException] = [
+        each for kind in _FIRST_TO_COUNT for each in ends if isinstance(each, kind)
+    ]
+    return ranked[0] if ranked else cast(BaseException, end)
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _leaves(cast("BaseExceptionGroup[BaseException]", each))
+        else:
+            yield each

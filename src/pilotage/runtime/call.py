@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.tools.catalog import AgentToolDescriptor
-from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.jsonvalue import JsonObject, text_digest, to_json_value
 from pilotage.runtime.action import Action
 from pilotage.runtime.codec import Decode
 from pilotage.runtime.scope import Scope
@@ -22,6 +23,11 @@ class Attempt:
     idempotency_key: str
     arguments: JsonObject | None = None
     """Other arguments than those asked for, where a person changed them."""
+
+
+def idempotency_key(run: RunKey, action_id: str) -> str:
+    """The key of an action, the same for every attempt at it and unlike that of any other action."""
+    return text_digest(f"{run.tenant_id}\n{run.run_id}\n{action_id}")[:32]
 
 
 def _whole(result: object) -> JsonObject:

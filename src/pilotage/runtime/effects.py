@@ -13,17 +13,20 @@ from typing import Protocol, cast
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery_request import RecoveryDone
+from pilotage.agent.state import AgentStatus
 from pilotage.errors import ModelCallError, ToolError
 from pilotage.ids import IClock, IIds
-from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.action import Action
-from pilotage.runtime.call import Attempt, Call
+from pilotage.runtime.call import Attempt, Call, idempotency_key
 from pilotage.runtime.gate import Ask, Deny, Gate
 from pilotage.runtime.inbox import Inbox
 from pilotage.runtime.interruptions import Paused, RunInterruption
 from pilotage.runtime.ledger import Ledger
+from pilotage.runtime.liveness import Liveness
 from pilotage.runtime.recording import RecordedAction, Recording
 from pilotage.runtime.recovery import AskHuman, Begin, Reconcile, Repeat, Reuse, recovery_for
+from pilotage.runtime.scope import inside
 from pilotage.runtime.waits import Waits
 
 
@@ -33,6 +36,11 @@ class IOpenStream(Protocol):
     @property
     def path(self) -> str:
         """The scope it was opened in."""
+        ...
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its reply is recorded."""
         ...
 
     async def drain(self) -> None:
@@ -53,20 +61,16 @@ class Effects:
         clock: IClock,
         ids: IIds,
     ) -> None:
-        self._gate = gate
-        self.inbox = inbox
         self.ledger = ledger
         self.recording = recording
         self.waits = waits
+        self.inbox = inbox
         self.clock = clock
         self.ids = ids
-        self.tasks: set[asyncio.Task[object]] = set()
+        self.liveness = Liveness(ledger)
         self.open_streams: list[IOpenStream] = []
         self.under_way: dict[str, tuple[Action, int]] = {}
-        self._paused_at: list[tuple[str, Paused]] = []
-        self._in_flight = 0
-        self._idle = asyncio.Event()
-        self._closing: RunInterruption | None = None
+        self._gate = gate
 
     async def perform(self, call: Call) -> object:
         """The result of an action: the recorded one, or that of doing it now.
@@ -75,56 +79,10 @@ class Effects:
             ToolError: the action failed for certain.
             RunInterruption: this attempt at the run ends here.
         """
-        self.check_alive(call)
-        self._notice_task()
-        self._in_flight += 1
-        try:
+        with self.liveness.acting(call.scope):
+            for stream in self.open_streams_at(call.scope.path):
+                await stream.drain()
             return await self._perform(call)
-        except Paused as pause:
-            self._paused_at.append((call.scope.path, pause))
-            raise
-        finally:
-            self._in_flight -= 1
-            if self._in_flight == 0:
-                self._idle.set()
-
-    def check_alive(self, call: Call) -> None:
-        """Raise again what ended this attempt, or this branch of it."""
-        self.ledger.check_alive()
-        if self._closing is not None:
-            raise self._closing
-        for path, pause in self._paused_at:
-            if path == call.scope.path or path.startswith(f"{call.scope.path}/"):
-                raise pause
-
-    async def quiesce(self, end: RunInterruption) -> None:
-        """Let what is under way come to its own end; nothing new begins, whoever asks gets `end`."""
-        self._closing = end
-        while self._in_flight:
-            self._idle.clear()
-            await self._idle.wait()
-
-    def recorded_result(self, call: Call, row: JournalRow) -> object:
-        """What a finished action gave, as the program got it then."""
-        record = cast("dict[str, JsonValue]", row.record)
-        if "error" in record:
-            raise ToolError(record["error"])
-        return call.decode(record["result"])
-
-    def record_result(self, call: Call, attempt: int, result: object) -> None:
-        """Write down what came of an action."""
-        self._close(call, attempt, {"result": to_json_value(result)}, call.view_of(result))
-
-    def record_failure(self, call: Call, attempt: int, error: Exception) -> ToolError:
-        """Write down that an action failed for certain, and give the error the program gets, now and in replay."""
-        failure = error if isinstance(error, ToolError) else ToolError(f"{type(error).__name__}: {error}")
-        record: JsonObject = {"error": str(failure)}
-        self._close(call, attempt, record, record)
-        return failure
-
-    def _close(self, call: Call, attempt: int, record: JsonObject, view: JsonObject) -> None:
-        self.ledger.append(call.action, JournalStage.AFTER, attempt, record, view)
-        self.under_way.pop(call.action.id, None)
 
     async def check_model(self, request: ModelRequest) -> None:
         """Let the gate look at a request before it goes to the model.
@@ -138,15 +96,13 @@ class Effects:
 
     def open_streams_at(self, path: str) -> list[IOpenStream]:
         """The streams whose reply must be recorded before another action begins in their scope."""
-        return [stream for stream in self.open_streams if stream.path == path]
+        return [stream for stream in self.open_streams if stream.path == path and not stream.is_over]
 
     async def _perform(self, call: Call) -> object:
-        for stream in self.open_streams_at(call.scope.path):
-            await stream.drain()
         recorded = self.recording.take(call.action)
         match recovery_for(call.action, recorded, can_reconcile=call.reconcile is not None):
             case Reuse(row):
-                return self.recorded_result(call, row)
+                return _recorded_result(call, row)
             case Begin():
                 arguments = await self._allowed(call)
                 return await self._begin(call, self._attempt(call, 1, arguments))
@@ -161,9 +117,7 @@ class Effects:
         """Return when the gate and, where one is needed, a person allow the call: with other arguments, if any."""
         verdict = await self._gate.before_call(call)
         if isinstance(verdict, Deny):
-            raise self.record_failure(
-                call, 1, ToolError(f"{call.action.name!r} is not allowed: {verdict.reason}")
-            )
+            raise self._failed(call, 1, ToolError(f"{call.action.name!r} is not allowed: {verdict.reason}"))
         if call.needs_approval or isinstance(verdict, Ask):
             return self.waits.approved_arguments(call, 1)
         return None
@@ -183,48 +137,114 @@ class Effects:
 
     async def _act(self, call: Call, attempt: Attempt) -> object:
         try:
-            result = await call.act(attempt)
+            with inside(call.action.id):
+                result = await call.act(attempt)
         except RunInterruption:
             raise
         except ToolError as error:
-            raise self.record_failure(call, attempt.number, error) from error
+            raise self._failed(call, attempt.number, error) from error.__cause__
+        except asyncio.CancelledError:
+            self._leave_to_a_person(call, attempt)
+            raise
         except Exception as error:
             if call.action.may_be_repeated:
-                raise self.record_failure(call, attempt.number, error) from error
-            return await self._ask_human(call, attempt)
-        self.record_result(call, attempt.number, result)
+                raise self._failed(call, attempt.number, error) from error
+            return await self._find_out(call, attempt)
+        self._done(call, attempt.number, result)
         await self._gate.after_call(call, call.view_of(result))
         return result
 
+    def _leave_to_a_person(self, call: Call, attempt: Attempt) -> None:
+        """A call that was cut short may have taken effect: whoever cut it short must not go on as if it had not."""
+        if call.action.may_be_repeated or self.ledger.state.status is AgentStatus.CANCELLING:
+            return
+        try:
+            self.waits.recovered(call, attempt.number)
+        except Paused as pause:
+            self.liveness.pause(call.scope, pause)
+            self.liveness.end(pause)
+
     async def _reconcile(self, call: Call, attempt: Attempt) -> object:
-        if call.reconcile is None:
-            raise AssertionError("only a call that can be reconciled gets here")
+        """After a crash: the tool may know; what it does not know of has not happened, and is done now."""
         await self.ledger.barrier()
-        found = await call.reconcile(attempt.idempotency_key)
-        if found is None:
-            return await self._act(call, attempt)
-        self.record_result(call, attempt.number, found)
-        return found
+        found = await self._asked(call, attempt)
+        match found:
+            case _Unknown():
+                return await self._ask_human(call, attempt)
+            case None:
+                return await self._act(call, attempt)
+            case _:
+                self._done(call, attempt.number, found)
+                return found
+
+    async def _find_out(self, call: Call, attempt: Attempt) -> object:
+        """After an exception that says nothing: the tool may know, else a person must."""
+        found = await self._asked(call, attempt) if call.reconcile else _Unknown()
+        match found:
+            case _Unknown():
+                return await self._ask_human(call, attempt)
+            case None:
+                raise self._failed(
+                    call, attempt.number, ToolError(f"{call.action.name!r} did not take effect")
+                )
+            case _:
+                self._done(call, attempt.number, found)
+                return found
+
+    async def _asked(self, call: Call, attempt: Attempt) -> object:
+        if call.reconcile is None:
+            return _Unknown()
+        try:
+            return await call.reconcile(attempt.idempotency_key)
+        except Exception:  # noqa: BLE001 - who cannot say leaves it unknown
+            return _Unknown()
 
     async def _ask_human(self, call: Call, attempt: Attempt) -> object:
         answer = self.waits.recovered(call, attempt.number)
         if isinstance(answer, RecoveryDone):
             result = call.decode(answer.result)
-            self.record_result(call, attempt.number, result)
+            self._done(call, attempt.number, result)
             return result
         return await self._begin(call, self._attempt(call, answer.attempt, attempt.arguments))
 
-    def _attempt(self, call: Call, number: int, arguments: JsonObject | None) -> Attempt:
-        key = text_digest(f"{self.ledger.run.tenant_id}\n{self.ledger.run.run_id}\n{call.action.id}")[:32]
-        return Attempt(number, self.ledger.epoch, key, arguments)
+    def _done(self, call: Call, attempt: int, result: object) -> None:
+        """Write down what came of an action."""
+        try:
+            record: JsonObject = {"result": to_json_value(result)}
+            self._close(call, attempt, record, call.view_of(result))
+        except (TypeError, ValueError) as error:
+            words = f"{call.action.name!r} was done, but its result cannot be recorded: {error}"
+            raise self._failed(call, attempt, ToolError(words)) from error
 
-    def _notice_task(self) -> None:
-        task = asyncio.current_task()
-        if task is not None:
-            self.tasks.add(task)
+    def _failed(self, call: Call, attempt: int, error: Exception) -> ToolError:
+        """Write down that an action failed for certain, and give the error the program gets, now and in replay."""
+        failure = error if isinstance(error, ToolError) else ToolError(f"{type(error).__name__}: {error}")
+        record: JsonObject = {"error": str(failure)}
+        self._close(call, attempt, record, record)
+        return failure
+
+    def _close(self, call: Call, attempt: int, record: JsonObject, view: JsonObject) -> None:
+        self.ledger.append(call.action, JournalStage.AFTER, attempt, record, view)
+        self.under_way.pop(call.action.id, None)
+
+    def _attempt(self, call: Call, number: int, arguments: JsonObject | None) -> Attempt:
+        key = idempotency_key(self.ledger.run, call.action.id)
+        return Attempt(number, self.ledger.epoch, key, arguments)
 
 
 active_effects: ContextVar[Effects | None] = ContextVar("pilotage_effects", default=None)
+
+
+class _Unknown:
+    """Nobody can say whether it happened."""
+
+
+def _recorded_result(call: Call, row: JournalRow) -> object:
+    """What a finished action gave, as the program got it then."""
+    record = cast("dict[str, JsonValue]", row.record)
+    if "error" in record:
+        raise ToolError(record["error"])
+    return call.decode(record["result"])
 
 
 def _executed(recorded: RecordedAction | None) -> JsonObject | None:

@@ -36,7 +36,7 @@ class Feed:
                 cursor += 1
             if self._is_over:
                 return
-            if cursor == len(self._events) and news is self._news:
+            if cursor >= len(self._events) and news is self._news:
                 await news.wait()
 
     def _wake(self) -> None:

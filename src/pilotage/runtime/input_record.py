@@ -23,6 +23,10 @@ def encode_input(definition: AgentDefinition, given: object) -> JsonObject:
     unknown = [each for each in arguments if each not in parameters]
     if unknown:
         raise AgentDefinitionError(f"{name}: execute() has no parameter {', '.join(map(repr, unknown))}.")
+    required = definition.execution.required if definition.execution else ()
+    missing = [each for each in required if each not in arguments]
+    if missing:
+        raise AgentDefinitionError(f"{name}: execute() needs {', '.join(map(repr, missing))}.")
     try:
         encoded = {each: to_json_value(value) for each, value in arguments.items()}
     except TypeError as error:
@@ -55,7 +59,10 @@ def _decode(definition: AgentDefinition, name: str, wanted: object, value: JsonV
     try:
         return StructuredOutputSpec.from_type(wanted).decode(value)
     except AgentStructuredOutputError as error:
-        raise AgentDefinitionError(f"{definition.target.__name__}: input {name!r}: {error}") from error
+        problems = " ".join(error.problems)
+        raise AgentDefinitionError(
+            f"{definition.target.__name__}: input {name!r} does not fit: {problems}"
+        ) from error
 
 
 def _parameters(definition: AgentDefinition) -> Mapping[str, object]:

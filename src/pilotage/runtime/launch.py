@@ -63,11 +63,10 @@ class Launcher:
     ) -> RunHandle:
         """Set an attempt going whose ledger has claimed the run."""
         run_id, recording = ledger.run.run_id, Recording(rows)
-        answers = {
-            str(signal.payload.get("request_id")): signal
-            for signal in pending
-            if signal.kind is AgentSignalKind.APPROVAL_DECISION
-        }
+        answers: dict[str, list[AgentSignal]] = {}
+        for signal in pending:
+            if signal.kind is AgentSignalKind.APPROVAL_DECISION:
+                answers.setdefault(str(signal.payload.get("request_id")), []).append(signal)
         waits = Waits(ledger, recording, answers, self._clock, self._ids, definition.spec.on_rejection)
         inbox = Inbox(ledger, recording, pending)
         context = RunContext(principal.tenant, principal.id, run_id, run_id)
@@ -77,7 +76,7 @@ class Launcher:
         effects = Effects(ledger, recording, gate, waits, inbox, self._clock, self._ids)
         attempt = RunAttempt(
             definition,
-            self._app.get(definition.target),
+            self._app.get(definition.target, definition.name),
             decode_input(definition, arguments),
             effects,
             context,

@@ -121,8 +121,11 @@ class Ledger:
             self.kill(error)
             raise
         match outcome:
-            case Committed(head):
+            case Committed(head) if head == commit.expected_head + len(commit.rows):
                 self._committed = head
+            case Committed(head):
+                words = f"the store reports row {head} for a commit behind row {commit.expected_head}"
+                self.kill(StoreUnavailable(f"run {self.run.run_id!r}: {words}"))
             case HeadMoved(head, epoch):
                 words = f"epoch {epoch} wrote up to row {head}, this attempt is epoch {self.epoch}"
                 self.kill(RunOwnershipLost(f"run {self.run.run_id!r}: {words}"))
@@ -145,9 +148,8 @@ class Ledger:
         record: JsonValue,
         view: JsonValue,
     ) -> None:
-        self._seq += 1
         draft = JournalRow(
-            seq=self._seq,
+            seq=self._seq + 1,
             action_id=action_id,
             kind=kind,
             stage=stage,
@@ -160,6 +162,6 @@ class Ledger:
             digest="unchained",
         )
         row = chained(draft, self._digest)
-        self._digest = row.digest
+        self._seq, self._digest = row.seq, row.digest
         self._rows.append(row)
         self._changes += 1

@@ -45,14 +45,21 @@ def decode_response(record: JsonObject, request: ModelRequest) -> ModelResponse:
     )
 
 
-def replayed_events(response: ModelResponse, request: ModelRequest) -> Iterator[ModelStreamEvent]:
-    """A stream that adds up to the reply: its text in one piece, its calls, its end."""
+def replayed_events(
+    response: ModelResponse, request: ModelRequest, reasoning: str = ""
+) -> Iterator[ModelStreamEvent]:
+    """A stream that adds up to the reply: what was thought and said in one piece each, the calls, the end."""
+    if reasoning:
+        yield ModelStreamEvent(ModelStreamEventKind.REASONING_DELTA, reasoning_delta=reasoning)
     if response.content:
         yield ModelStreamEvent(ModelStreamEventKind.TOKEN_DELTA, token_delta=response.content)
     for call in response.tool_calls:
         yield ModelStreamEvent(
             ModelStreamEventKind.TOOL_CALL_CANDIDATE, tool_call=call, tools=request.tool_calling
         )
+    if response.structured_output is not None:
+        kind = ModelStreamEventKind.STRUCTURED_OUTPUT
+        yield ModelStreamEvent(kind, structured_output=response.structured_output)
     yield ModelStreamEvent(ModelStreamEventKind.DONE, usage=response.usage, response=response)
 
 

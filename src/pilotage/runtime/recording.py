@@ -41,7 +41,8 @@ class RecordedAction:
 class Recording:
     """All recorded actions of a run by id, and which of them the program has asked for again.
 
-    A question to a person belongs to the action it is about: it is not asked for by the program itself.
+    What belongs to another recorded action (a question about it, what a tool did inside) is not asked for by the
+    program itself once that action is done.
     """
 
     def __init__(self, rows: Iterable[JournalRow]) -> None:
@@ -49,7 +50,7 @@ class Recording:
         for row in rows:
             if row.stage is not JournalStage.CLAIMED:
                 self._fold(row)
-        self._unused = sum(not recorded.is_question for recorded in self._actions.values())
+        self._unused = sum(self._counts(action_id) for action_id in self._actions)
 
     @property
     def is_used_up(self) -> bool:
@@ -81,7 +82,7 @@ class Recording:
             raise RunDiverged(action.id, _difference(recorded.row, action))
         if not recorded.is_used:
             recorded.is_used = True
-            self._unused -= not recorded.is_question
+            self._unused -= self._counts(action.id)
         return recorded
 
     def check_used_up(self) -> None:
@@ -91,10 +92,14 @@ class Recording:
             RunDiverged: the program leaves out what is recorded.
         """
         for action_id, recorded in self._actions.items():
-            if not (recorded.is_used or recorded.is_question):
+            if not recorded.is_used and self._counts(action_id):
                 raise RunDiverged(
                     action_id, f"{_named(recorded.row)} is recorded, and the program left it out"
                 )
+
+    def _counts(self, action_id: str) -> bool:
+        """Whether the program itself must ask for it: not if it belongs to another action."""
+        return action_id.rpartition("/")[0] not in self._actions
 
     def _fold(self, row: JournalRow) -> None:
         recorded = self._actions.setdefault(row.action_id, RecordedAction())
@@ -110,6 +115,8 @@ def _action_of(row: JournalRow) -> Action:
 
 
 def _difference(row: JournalRow, action: Action) -> str:
+    if action.kind is AgentActionKind.APPROVAL_WAIT:
+        return f"a person was asked about {action.name!r} with other arguments than the program asks for now"
     if row.kind is not action.kind:
         return f"{_named(row)} is recorded, and the program asks for the {action.kind.value} {action.name!r}"
     return f"{_named(row)} is recorded with other arguments than the program asks for now: {action.view!r}"

@@ -58,7 +58,7 @@ class AgentRuns:
         Raises:
             AgentDefinitionError: the class is no agent of this application, or the input does not fit.
         """
-        definition = AgentDefinition.get(agent)
+        definition = self._definition_of(AgentDefinition.get(agent).agent_id)
         arguments = encode_input(definition, given)
         run = RunKey(principal.tenant, self._ids.uid())
         status = AgentSituation.CREATED.status
@@ -80,10 +80,14 @@ class AgentRuns:
         state = await self.get(run_id, principal=principal)
         if state.is_terminal:
             raise CallerError(f"run {run_id!r} is {state.status}: it has ended. Read its result.")
-        rows = await self._rows(RunKey(principal.tenant, run_id))
-        ledger = await self._claim(state, rows, principal)
-        first = cast(JsonObject, rows[0].record)
         definition = self._definition_of(state.agent_type)
+        rows = await self._rows(RunKey(principal.tenant, run_id))
+        if not rows:
+            raise CallerError(
+                f"run {run_id!r} has no journal: it was not started here, and cannot be resumed."
+            )
+        first = cast(JsonObject, rows[0].record)
+        ledger = await self._claim(state, rows, principal)
         pending = await self._signals.list_pending(run_id)
         return self._launcher.launch(
             definition, ledger, rows, cast(JsonObject, first["input"]), pending, principal
@@ -153,7 +157,8 @@ class AgentRuns:
         self, run_id: str, *, principal: Principal = LOCAL
     ) -> tuple[AgentApprovalRequest | AgentRecoveryRequest, ...]:
         """The questions a run waits for, in the order they were asked."""
-        await self.get(run_id, principal=principal)
+        if (await self.get(run_id, principal=principal)).is_terminal:
+            return ()
         rows = await self._rows(RunKey(principal.tenant, run_id))
         closed = {row.action_id for row in rows if row.stage is JournalStage.AFTER}
         asked = [row for row in rows if row.kind is AgentActionKind.APPROVAL_WAIT]
@@ -256,7 +261,7 @@ class AgentRuns:
             if isinstance(node.pod, AgentDefinition) and node.pod.agent_id == agent_id:
                 return node.pod
         raise AgentDefinitionError(
-            f"the run belongs to agent {agent_id!r}, which is not part of application {self._app.name!r}. Add it."
+            f"agent {agent_id!r} is not part of application {self._app.name!r}. Add it: app.add(...)."
         )
 
 

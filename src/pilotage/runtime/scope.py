@@ -8,7 +8,11 @@ by the first thing it asks for.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
+
+from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
 
 
 class Scope:
@@ -28,6 +32,10 @@ class Scope:
         """A scope below this one; equal names are told apart by their occurrence."""
         return Scope(self.next_id(name), owner)
 
+    def is_led_by(self, task: asyncio.Task[object] | None) -> bool:
+        """Whether the task is the very one the scope belongs to."""
+        return self._owner is task
+
     def owned_by(self, task: asyncio.Task[object] | None) -> bool:
         """Whether the task works in this scope itself; without a task (in a thread) everybody does."""
         return task is None or self._owner is None or self._owner is task
@@ -41,15 +49,26 @@ def enter(scope: Scope) -> None:
     _current.set(scope)
 
 
-def scope_for(first_action: str) -> Scope:
-    """The scope of the calling task; a new task gets its branch by the first action it asks for."""
+@contextmanager
+def inside(path: str) -> Generator[None]:
+    """What is asked for in the block belongs below the action of this id."""
+    token = _current.set(Scope(path, _running_task()))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def scope_for(label: str, asked: JsonValue = None) -> Scope:
+    """The scope of the calling task; a new task gets its branch by the first thing it asks for."""
     scope = _current.get()
     if scope is None:
         raise LookupError("no run is active in this context")
     task = _running_task()
     if scope.owned_by(task):
         return scope
-    branch = scope.branch(f"task:{first_action}", task)
+    name = label if asked is None else f"{label}:{text_digest(canonical_json(asked))[:8]}"
+    branch = scope.branch(f"task:{name}", task)
     _current.set(branch)
     return branch
 

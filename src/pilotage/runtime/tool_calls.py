@@ -71,7 +71,7 @@ class ToolCalls:
         asked = cast(JsonObject, to_json_value(arguments))
         view = guard_json_value(asked, descriptor.schema.input_sensitive_fields, ContextExposurePolicy())
         label = f"tool:{descriptor.schema.name}"
-        scope = scope_for(label)
+        scope = scope_for(label, asked)
         action_id = scope.next_id(label)
         run_id = self._effects.ledger.run.run_id
         action = Action(
@@ -163,7 +163,7 @@ def _read(
     bound = signature(function).bind_partial(*args, **kwargs)
     bound.apply_defaults()
     arguments = dict(bound.arguments)
-    owner = arguments.pop("self", None) or arguments.pop("cls", None)
+    owner = arguments.pop("self") if "self" in arguments else arguments.pop("cls", None)
     arguments.pop("runtime_context", None)
     descriptor = _descriptor_of(tool, owner)
     return (

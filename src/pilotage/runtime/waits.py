@@ -6,7 +6,7 @@ what it allows are one commit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import assert_never, cast
 
 from pilotage.agent.approval_decision import (
@@ -14,7 +14,6 @@ from pilotage.agent.approval_decision import (
     ApprovalAccepted,
     ApprovalExpired,
     check_agent_approval_decision,
-    materialize_agent_approval_decision_state,
 )
 from pilotage.agent.ports.journal import JournalStage
 from pilotage.agent.recovery import AgentActionKind
@@ -26,15 +25,14 @@ from pilotage.agent.recovery_request import (
     RecoveryFailed,
     RecoveryRetried,
     check_agent_recovery_decision,
-    materialize_agent_recovery_decision_state,
 )
 from pilotage.agent.signals import AgentSignal, ApprovalDecision
 from pilotage.agent.spec import RejectionPolicy
-from pilotage.agent.state import AgentSituation
+from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.errors import ToolError
+from pilotage.errors import AgentStructuredOutputError, ToolError
 from pilotage.ids import IClock, IIds
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.action import Action
 from pilotage.runtime.call import Call
 from pilotage.runtime.interruptions import Paused, RunEnded
@@ -50,7 +48,7 @@ class Waits:
         self,
         ledger: Ledger,
         recording: Recording,
-        answers: Mapping[str, AgentSignal],
+        answers: Mapping[str, Sequence[AgentSignal]],
         clock: IClock,
         ids: IIds,
         on_rejection: RejectionPolicy,
@@ -82,18 +80,12 @@ class Waits:
             self._ask(wait, encode_request(request))
             raise Paused(request.id)
         request = decode_approval(cast(JsonValue, recorded.row.record))
-        signal = self._answers.get(request.id)
-        if signal is None:
-            self.open[request.id] = encode_request(request)
-            raise Paused(request.id)
-        checked = check_agent_approval_decision(
-            request, signal, self._clock.now(), descriptor=call.descriptor
-        )
-        self._ledger.consume(signal.id)
-        if not isinstance(checked, ApprovalAccepted | ApprovalExpired):
-            self.open[request.id] = encode_request(request)
-            raise Paused(request.id)
-        return self._answered(wait, checked.outcome, encode_request(request))
+        for signal in self._take_answers(request.id):
+            now = self._clock.now()
+            checked = check_agent_approval_decision(request, signal, now, descriptor=call.descriptor)
+            if isinstance(checked, ApprovalAccepted | ApprovalExpired):
+                return self._answered(wait, checked.outcome, encode_request(request))
+        raise self._still_open(encode_request(request))
 
     def recovered(self, call: Call, attempt: int) -> RecoveryRetried | RecoveryDone:
         """Return when a person says what became of an attempt whose outcome is unknown.
@@ -117,19 +109,34 @@ class Waits:
             )
             self._ask(wait, encode_request(request))
             raise Paused(request.id)
-        request = decode_recovery(
-            cast(JsonValue, recorded.row.record if recorded.before is None else recorded.before.record)
-        )
-        signal = self._answers.get(request.id)
-        if signal is None:
-            self.open[request.id] = encode_request(request)
-            raise Paused(request.id)
-        answer = check_agent_recovery_decision(request, signal)
-        self._ledger.consume(signal.id)
-        if not isinstance(answer, RecoveryRetried | RecoveryDone | RecoveryFailed | RecoveryCancelled):
-            self.open[request.id] = encode_request(request)
-            raise Paused(request.id)
-        return self._recovery_answered(wait, answer)
+        if recorded.after is not None:
+            return _read_answer(cast(JsonObject, recorded.after.record))
+        request = decode_recovery(cast(JsonValue, recorded.row.record))
+        for signal in self._take_answers(request.id):
+            answer = check_agent_recovery_decision(request, signal)
+            if isinstance(answer, RecoveryDone) and not _fits(call, answer):
+                continue
+            if isinstance(answer, RecoveryRetried | RecoveryDone | RecoveryFailed | RecoveryCancelled):
+                return self._recovery_answered(wait, answer)
+        raise self._still_open(encode_request(request))
+
+    def _take_answers(self, request_id: str) -> Sequence[AgentSignal]:
+        """All answers to a request, in the order they came; the first that counts is used, all are used up."""
+        answers = self._answers.get(request_id, ())
+        for signal in answers:
+            self._ledger.consume(signal.id)
+        return answers
+
+    def _still_open(self, request: JsonObject) -> Paused:
+        request_id = cast(str, request["id"])
+        self.open[request_id] = request
+        return Paused(request_id)
+
+    def _go_on(self) -> None:
+        """The first of several answers makes a waiting run an active one; the others find it so."""
+        if self._ledger.state.status is AgentStatus.INTERRUPTED:
+            state = self._ledger.state.moved_to(AgentSituation.RUNNING, activity="a person has answered")
+            self._ledger.move(state)
 
     def _new_id(self) -> str:
         """Begins with the run's id, so that an answer finds its run; nobody can guess the rest."""
@@ -144,7 +151,8 @@ class Waits:
     ) -> JsonObject | None:
         if outcome.decision is ApprovalDecision.DEFER:
             self.open[outcome.request_id] = request
-            self._ledger.move(materialize_agent_approval_decision_state(self._ledger.state, outcome))
+            self._go_on()
+            self._ledger.move(self._ledger.state.moved_to(outcome.situation, activity="approval deferred"))
             raise Paused(outcome.request_id)
         record: JsonObject = {
             "decision": outcome.decision.value,
@@ -152,8 +160,7 @@ class Waits:
             "comment": outcome.comment,
         }
         self._ledger.append(wait, JournalStage.AFTER, 1, record, record)
-        if outcome.decision in (ApprovalDecision.APPROVE, ApprovalDecision.MODIFY):
-            self._ledger.move(materialize_agent_approval_decision_state(self._ledger.state, outcome))
+        self._go_on()
         return self._obey(record)
 
     def _obey(self, record: JsonObject) -> JsonObject | None:
@@ -171,11 +178,11 @@ class Waits:
                 raise RunEnded(AgentSituation.CANCELLING, f"a person cancelled the run: {comment}")
 
     def _recovery_answered(self, wait: Action, answer: RecoveryAnswer) -> RecoveryRetried | RecoveryDone:
-        record: JsonObject = {"answer": type(answer).__name__, "comment": answer.comment}
+        record = _write_answer(answer)
         self._ledger.append(wait, JournalStage.AFTER, 1, record, record)
         match answer:
             case RecoveryRetried() | RecoveryDone():
-                self._ledger.move(materialize_agent_recovery_decision_state(self._ledger.state, answer))
+                self._go_on()
                 return answer
             case RecoveryFailed():
                 raise RunEnded(
@@ -185,6 +192,27 @@ class Waits:
                 raise RunEnded(AgentSituation.CANCELLING, answer.comment or "a person cancelled the run")
             case _:
                 assert_never(answer)
+
+
+def _fits(call: Call, answer: RecoveryDone) -> bool:
+    """Whether the result a person gives is one the call could have had."""
+    try:
+        call.decode(answer.result)
+    except AgentStructuredOutputError:
+        return False
+    return True
+
+
+def _write_answer(answer: RecoveryAnswer) -> JsonObject:
+    return {"answer": type(answer).__name__, **cast(JsonObject, to_json_value(answer))}
+
+
+def _read_answer(record: JsonObject) -> RecoveryRetried | RecoveryDone:
+    """An answer that lets the run go on; the others have ended it."""
+    request_id, action_id = cast(str, record["request_id"]), cast(str, record["action_id"])
+    if record["answer"] == RecoveryDone.__name__:
+        return RecoveryDone(request_id, action_id, record["result"])
+    return RecoveryRetried(request_id, action_id, cast(int, record["attempt"]))
 
 
 def _wait_for(action: Action, what: str) -> Action:

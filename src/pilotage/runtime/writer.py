@@ -48,12 +48,13 @@ class JournalWriter:
         ordered = sorted(batch, key=lambda waiting: (waiting[0].run.tenant_id, waiting[0].run.run_id))
         try:
             outcomes = await self._send([commit for commit, _ in ordered])
+            answered = list(zip(ordered, outcomes, strict=True))
         except BaseException as error:  # noqa: BLE001 - it goes to everyone who waits
             for _, future in ordered:
                 if not future.done():
                     future.set_exception(error)
             return
-        for (_, future), outcome in zip(ordered, outcomes, strict=True):
+        for (_, future), outcome in answered:
             if not future.done():
                 future.set_result(outcome)
 

@@ -5,6 +5,7 @@ Shipped to users and never registered by Pilotage itself. The conformance kits a
 """
 
 from pilotage.testing.clock import VirtualClock
+from pilotage.testing.crash_matrix import CrashReport, always, crash_matrix
 from pilotage.testing.faults import (
     FailWrite,
     Fault,
@@ -26,6 +27,7 @@ from pilotage.testing.script import calls, fails, says, turn, when
 from pilotage.testing.scripted_model import ScriptedModel
 
 __all__ = [
+    "CrashReport",
     "FailWrite",
     "Fault",
     "FaultyJournal",
@@ -41,7 +43,9 @@ __all__ = [
     "StopAfter",
     "StopBefore",
     "VirtualClock",
+    "always",
     "calls",
+    "crash_matrix",
     "fails",
     "says",
     "turn",

@@ -70,13 +70,15 @@ Fault: TypeAlias = StopBefore | StopAfter | LoseReply | FailWrite
 class FaultyJournal(IAgentJournal):
     """Any journal, with one fault. After a stop it stays dead: every further call raises `ProcessStopped`.
 
-    Without a fault it only counts: `commits` is how many calls there were, hence where faults can be put.
+    Without a fault it only counts: `commits` is how many calls there were, hence where faults can be put. `lost`
+    holds what never reached the store: what really happened and nobody wrote down.
     """
 
     def __init__(self, journal: IAgentJournal, fault: Fault | None = None) -> None:
         self._journal, self._fault = journal, fault
         self._is_stopped = False
         self.commits = 0
+        self.lost: list[JournalCommit] = []
 
     async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
         self._require_alive()
@@ -98,6 +100,7 @@ class FaultyJournal(IAgentJournal):
     async def _fail(self, fault: Fault, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
         match fault:
             case StopBefore():
+                self.lost.extend(commits)
                 raise self._stop(f"before commit {fault.number}")
             case StopAfter():
                 await self._journal.commit(commits)

@@ -45,7 +45,7 @@ def test_a_change_of_any_field_breaks_the_chain_where_it_was_made(
     position: int, change: dict[str, object]
 ) -> None:
     rows = list(JOURNAL)
-    rows[position] = replace(rows[position], **change)  # pyright: ignore[reportArgumentType] - a table of fields
+    rows[position] = replace(rows[position], **change)
     assert first_broken(rows) is rows[position]
 
 

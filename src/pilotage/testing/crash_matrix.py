@@ -1,0 +1,235 @@
+"""`crash_matrix`: lets an agent's process die at every write, and checks that nobody could tell.
+
+The run goes through once undisturbed; that is the reference. Then, for every commit and every kind of fault, it
+is started anew in a fresh world, killed there, and carried on by new processes; for every stop also with a
+second stop while it recovers. Questions to people are answered: approvals as the caller says, unknown outcomes
+by the truth, which a dead process has left in the commit that never reached the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import TypeAlias, cast
+
+from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
+from pilotage.agent.signals import ApprovalDecision
+from pilotage.agent.state import AgentStatus
+from pilotage.container.application import Application
+from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.action import MAY_BE_REPEATED
+from pilotage.runtime.attempt import RunResult
+from pilotage.runtime.call import idempotency_key
+from pilotage.runtime.plugin import initialize
+from pilotage.runtime.runs import AgentRuns
+from pilotage.testing.faults import (
+    FailWrite,
+    Fault,
+    FaultyJournal,
+    LoseReply,
+    ProcessStopped,
+    StopAfter,
+    StopBefore,
+)
+from pilotage.testing.ids import SeededIds
+from pilotage.testing.memory import MemoryStore
+from pilotage.testing.scripted_model import ScriptedModel
+from pilotage.values import value
+
+Approver: TypeAlias = Callable[[AgentApprovalRequest], ApprovalDecision]
+
+_STOPS: tuple[Callable[[int], Fault], ...] = (StopBefore, StopAfter)
+_FAULTS: tuple[Callable[[int], Fault], ...] = (*_STOPS, LoseReply, FailWrite)
+_MOST_PROCESSES = 30
+_RECOVERY_COMMITS = 3
+
+CrashPoint: TypeAlias = tuple[Fault | None, ...]
+"""The fault of each process in turn; processes beyond the last one have none."""
+
+
+def always(request: AgentApprovalRequest) -> ApprovalDecision:
+    """Approve whatever is asked."""
+    return ApprovalDecision.APPROVE
+
+
+@value
+class CrashReport:
+    """What came of it: how many points were tried, what differed from the undisturbed run, and its keys."""
+
+    points: int
+    reference: RunResult
+    differences: tuple[str, ...]
+    repeated: tuple[str, ...]
+    keys: Mapping[str, str]
+
+    def key(self, tool: str) -> str:
+        """The idempotency key of a tool's first call: the same in every one of the runs."""
+        if tool not in self.keys:
+            raise AssertionError(
+                f"the run does not call {tool!r}. It calls {', '.join(map(repr, self.keys)) or 'nothing'}."
+            )
+        return self.keys[tool]
+
+    def assert_same_result(self) -> None:
+        """Fail unless the run ended in the same way whatever happened."""
+        if self.differences:
+            raise AssertionError("\n".join(["some crashes change the result:", *self.differences]))
+
+    def assert_no_repeated_effects(self) -> None:
+        """Fail if anything that may not be repeated was done more than once."""
+        if self.repeated:
+            raise AssertionError("\n".join(["some crashes repeat an effect:", *self.repeated]))
+
+
+async def crash_matrix(
+    agent: type[object],
+    given: object = None,
+    *,
+    model: ScriptedModel | None = None,
+    add: Sequence[object] = (),
+    approve: Approver = always,
+) -> CrashReport:
+    """Try every crash point of one run of an agent.
+
+    `add` holds what the agent needs. Classes are made anew by every process. Instances are the outside world:
+    they outlive the processes of one run, and every crash point gets copies of them as they were at first.
+    """
+    pristine = [deepcopy(each) for each in add]
+    reference = _Story(agent, given, model, add, approve)
+    result = await reference.carry_through(())
+    points = list(_points(reference.commits))
+    differences: list[str] = []
+    repeated: list[str] = []
+    for point in points:
+        story = _Story(agent, given, model and model.fresh(), [deepcopy(each) for each in pristine], approve)
+        ended = await story.carry_through(point)
+        if (ended.status, ended.output) != (result.status, result.output):
+            words = f"{ended.status} with {ended.output!r} instead of {result.status} with {result.output!r}"
+            differences.append(f"  {_words(point)}: {words}")
+        repeated.extend(f"  {_words(point)}: {action_id}" for action_id in story.done_twice())
+    return CrashReport(len(points), result, tuple(differences), tuple(repeated), reference.keys())
+
+
+def _points(commits: Sequence[int]) -> Iterator[CrashPoint]:
+    """Every fault at every commit of every process; for the stops, another one while the run recovers."""
+    for process, count in enumerate(commits):
+        before: CrashPoint = (None,) * process
+        for number in range(1, count + 1):
+            yield from ((*before, make(number)) for make in _FAULTS)
+            for first in _STOPS:
+                for again in range(1, _RECOVERY_COMMITS + 1):
+                    yield from ((*before, first(number), second(again)) for second in _STOPS)
+
+
+def _words(point: CrashPoint) -> str:
+    return " then ".join(str(fault) for fault in point if fault is not None)
+
+
+class _Story:
+    """One run, carried on by as many processes as it takes."""
+
+    def __init__(
+        self,
+        agent: type[object],
+        given: object,
+        model: ScriptedModel | None,
+        world: Sequence[object],
+        approve: Approver,
+    ) -> None:
+        self.commits: list[int] = []
+        self._agent = agent
+        self._given = given
+        self._model = model
+        self._world = world
+        self._approve = approve
+        self._store = MemoryStore()
+        self._ids = SeededIds(0)
+        self._rows: list[JournalRow] = []
+        self._lost: list[JournalRow] = []
+        self._run = RunKey("default", "unknown")
+
+    async def carry_through(self, point: CrashPoint) -> RunResult:
+        for process in range(_MOST_PROCESSES):
+            result = await self._one_process(point[process] if process < len(point) else None)
+            if result is not None and result.state.is_terminal:
+                self._rows = [row async for row in self._store.journal.read(self._run)]
+                return result
+        raise AssertionError(
+            f"{self._agent.__name__} does not come to an end within {_MOST_PROCESSES} processes"
+        )
+
+    def keys(self) -> dict[str, str]:
+        """By tool, the key of its first call."""
+        found: dict[str, str] = {}
+        for row in self._rows:
+            if row.kind is AgentActionKind.TOOL_CALL:
+                name = row.action_id.rpartition("/tool:")[2].rpartition("#")[0]
+                found.setdefault(name, idempotency_key(self._run, row.action_id))
+        return found
+
+    def done_twice(self) -> Iterator[str]:
+        """The unrepeatable actions that came to a result in more than one attempt."""
+        attempts: dict[str, set[int]] = {}
+        for row in [*self._rows, *self._lost]:
+            if (
+                row.stage is JournalStage.AFTER
+                and row.idempotency not in MAY_BE_REPEATED
+                and _has_result(row)
+            ):
+                attempts.setdefault(row.action_id, set()).add(row.attempt)
+        return (action_id for action_id, numbers in attempts.items() if len(numbers) > 1)
+
+    async def _one_process(self, fault: Fault | None) -> RunResult | None:
+        journal = FaultyJournal(self._store.journal, fault)
+        app = Application("crash matrix").add(self._agent, *self._world, journal, self._ids)
+        app.add(self._store.states, self._store.signals, self._store.evidence)
+        if self._model is not None:
+            app.add(self._model)
+        initialize(app)
+        try:
+            async with app:
+                return await self._carry_on(app.get(AgentRuns))
+        except ProcessStopped:
+            return None
+        finally:
+            self.commits.append(journal.commits)
+            self._lost += [row for commit in journal.lost for row in commit.rows]
+            self._model = self._model and self._model.restarted()
+
+    async def _carry_on(self, runs: AgentRuns) -> RunResult:
+        known = [state for status in AgentStatus for state in await self._store.states.list_by_status(status)]
+        if not known:
+            handle = await runs.start(self._agent, self._given)
+            self._run = RunKey("default", handle.id)
+            return await handle.result()
+        self._run = RunKey("default", known[0].id)
+        if known[0].is_terminal:
+            return await runs.result(known[0].id)
+        await self._answer(runs, known[0].id)
+        return await (await runs.resume(known[0].id)).result()
+
+    async def _answer(self, runs: AgentRuns, run_id: str) -> None:
+        pending = await self._store.signals.list_pending(run_id)
+        answered = {str(signal.payload.get("request_id")) for signal in pending}
+        for request in await runs.approvals(run_id):
+            if request.id in answered:
+                continue
+            if isinstance(request, AgentRecoveryRequest):
+                await self._tell_the_truth(runs, run_id, request)
+            else:
+                await runs.decide(run_id, request.id, self._approve(request))
+
+    async def _tell_the_truth(self, runs: AgentRuns, run_id: str, request: AgentRecoveryRequest) -> None:
+        for row in self._lost:
+            if row.action_id == request.action_id and row.attempt == request.attempt and _has_result(row):
+                result = cast(JsonObject, row.record)["result"]
+                await runs.decide(run_id, request.id, RecoveryDecision.DONE, result=result)
+                return
+        await runs.decide(run_id, request.id, RecoveryDecision.RETRY)
+
+
+def _has_result(row: JournalRow) -> bool:
+    return row.stage is JournalStage.AFTER and isinstance(row.record, Mapping) and "result" in row.record
