@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SUITES = ("imports", "container", "tools", "redaction")
+SUITES = ("imports", "container", "tools", "redaction", "runtime")
 AT_MOST: dict[str, float] = {
     "import pilotage.agent / from pydantic import BaseModel": 1.3,
     "import pilotage / from pydantic import BaseModel": 1.3,

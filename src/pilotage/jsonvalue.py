@@ -30,9 +30,7 @@ def empty_object() -> JsonObject:
 
 def canonical_json(value: JsonValue) -> str:
     """The one text of a JSON value: equal values have equal texts, whatever the order of their keys."""
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain
-    )
+    return _CANONICAL.encode(value)
 
 
 def json_digest(value: JsonValue) -> str:
@@ -108,3 +106,8 @@ def _plain(value: object) -> object:
     if isinstance(value, Sequence):
         return list(cast(Sequence[object], value))
     raise TypeError(f"{type(value).__qualname__} has no JSON form")
+
+
+_CANONICAL = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain
+)

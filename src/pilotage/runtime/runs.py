@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import cast
 
 from pilotage.agent.approval import AgentApprovalRequest
@@ -257,12 +258,17 @@ class AgentRuns:
         return [row async for row in self._journal.read(run)]
 
     def _definition_of(self, agent_id: str) -> AgentDefinition:
-        for node in self._app.graph.nodes:
-            if isinstance(node.pod, AgentDefinition) and node.pod.agent_id == agent_id:
-                return node.pod
-        raise AgentDefinitionError(
-            f"agent {agent_id!r} is not part of application {self._app.name!r}. Add it: app.add(...)."
-        )
+        if agent_id not in self._definitions:
+            raise AgentDefinitionError(
+                f"agent {agent_id!r} is not part of application {self._app.name!r}. Add it: app.add(...)."
+            )
+        return self._definitions[agent_id]
+
+    @cached_property
+    def _definitions(self) -> dict[str, AgentDefinition]:
+        """The agents of the application; they do not change once it is started."""
+        pods = [node.pod for node in self._app.graph.nodes]
+        return {pod.agent_id: pod for pod in pods if isinstance(pod, AgentDefinition)}
 
 
 def _decode_wait(row: JournalRow) -> AgentApprovalRequest | AgentRecoveryRequest:

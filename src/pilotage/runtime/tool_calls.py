@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
-from inspect import isawaitable, iscoroutinefunction, signature
+from functools import lru_cache, partial
+from inspect import Signature, isawaitable, iscoroutinefunction, signature
 from typing import Any, cast
 
 from pilotage.agent.approval import AgentApprovalRequest
@@ -159,8 +159,7 @@ def _read(
     tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> tuple[AgentToolDescriptor, object, dict[str, object]]:
     """Which tool it is, whose, and the arguments by name, without `self` and what the run fills."""
-    function = original_function(tool)
-    bound = signature(function).bind_partial(*args, **kwargs)
+    bound = _signature_of(tool).bind_partial(*args, **kwargs)
     bound.apply_defaults()
     arguments = dict(bound.arguments)
     owner = arguments.pop("self") if "self" in arguments else arguments.pop("cls", None)
@@ -184,9 +183,18 @@ def _view(descriptor: AgentToolDescriptor, result: object) -> JsonObject:
     return {"capture": captured.applied.value, **captured.entries}
 
 
+@lru_cache(maxsize=1024)
+def _signature_of(tool: ToolFunction) -> Signature:
+    return signature(original_function(tool))
+
+
 def _descriptor_of(tool: ToolFunction, owner: object) -> AgentToolDescriptor:
-    holder = owner if isinstance(owner, type) else type(owner)
-    for descriptor in discover_agent_tools(cast(type, holder)).descriptors:
+    return _descriptor_in(tool, cast(type, owner if isinstance(owner, type) else type(owner)))
+
+
+@lru_cache(maxsize=1024)
+def _descriptor_in(tool: ToolFunction, holder: type) -> AgentToolDescriptor:
+    for descriptor in discover_agent_tools(holder).descriptors:
         if descriptor.callable is tool:
             return descriptor
     raise AgentToolDispatchError(

@@ -35,7 +35,7 @@ from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.action import Action
 from pilotage.runtime.call import Call
-from pilotage.runtime.interruptions import Paused, RunEnded
+from pilotage.runtime.interruptions import Paused, RunDiverged, RunEnded
 from pilotage.runtime.ledger import Ledger
 from pilotage.runtime.recording import Recording
 from pilotage.runtime.wait_record import decode_approval, decode_recovery, encode_request
@@ -80,6 +80,10 @@ class Waits:
             self._ask(wait, encode_request(request))
             raise Paused(request.id)
         request = decode_approval(cast(JsonValue, recorded.row.record))
+        if call.descriptor and not request.covers(call.descriptor, cast(JsonObject, call.action.asked)):
+            raise RunDiverged(
+                wait.id, f"{call.action.name!r} is not the tool any more that a person was asked about"
+            )
         for signal in self._take_answers(request.id):
             now = self._clock.now()
             checked = check_agent_approval_decision(request, signal, now, descriptor=call.descriptor)
