@@ -23,6 +23,7 @@ PilotageError
     ├── ApplicationStateError
     ├── ContextNotActiveError
     ├── RunNotFoundError
+    ├── RunConflictError
     ├── SignalNotFoundError
     ├── EvidenceNotFoundError
     └── PermissionDeniedError
@@ -60,6 +61,7 @@ __all__ = [
     "PodDefinitionError",
     "PodNotFoundError",
     "Problem",
+    "RunConflictError",
     "RunError",
     "RunNotFoundError",
     "SignalNotFoundError",
@@ -297,6 +299,13 @@ class RunNotFoundError(CallerError):
 
     message: ClassVar[str] = "There is no such run."
     code: ClassVar[str] = "run_not_found"
+
+
+class RunConflictError(CallerError):
+    """Somebody else has the run, or took it in the same moment; nothing was done."""
+
+    message: ClassVar[str] = "Somebody else has the run."
+    code: ClassVar[str] = "run_conflict"
 
 
 class SignalNotFoundError(CallerError):

@@ -9,6 +9,7 @@ import pytest
 from tests.behaviour.office import Clerk, Office, Worker, resume, start
 
 from pilotage import AgentStatus, Principal
+from pilotage.errors import RunConflictError
 from pilotage.runtime.interruptions import RunOwnershipLost
 from pilotage.testing import ProcessStopped, StopBefore
 
@@ -35,7 +36,7 @@ async def test_of_several_processes_that_resume_at_once_one_wins(processes: int)
     results = await asyncio.gather(*attempts, return_exceptions=True)
     for service in services:
         await service.__aexit__(None, None, None)
-    lost = [result for result in results if isinstance(result, RunOwnershipLost)]
+    lost = [result for result in results if isinstance(result, RunOwnershipLost | RunConflictError)]
     (won,) = [result for result in results if not isinstance(result, BaseException)]
     assert (won.status, won.output) == (AgentStatus.COMPLETED, 1)
     assert len(lost) == processes - 1

@@ -86,7 +86,7 @@ class RunAttempt:
         run_id = self._ledger.run.run_id
         self._by = AgentEventAttribution(definition.agent_id, run_id, context.session_id or run_id)
         self._task: asyncio.Task[object] | None = None
-        self._is_cancelled = False
+        self._is_cancelled = self._is_ending = self._is_executing = False
 
     async def run(self) -> RunResult:
         """Bring the run as far as it gets now.
@@ -101,12 +101,15 @@ class RunAttempt:
         finally:
             self.feed.close()
 
-    async def cancel(self, signal: AgentSignal) -> None:
-        """Write the cancellation down, then stop the work."""
-        await begin_cancellation(self._ledger, signal)
+    async def cancel(self, signal: AgentSignal) -> bool:
+        """Write the cancellation down, then stop the work; False for an attempt that is coming to its own end."""
+        if self._is_ending or self._is_cancelled:
+            return self._is_cancelled
         self._is_cancelled = True
-        if self._task is not None:
+        await begin_cancellation(self._ledger, signal)
+        if self._is_executing and self._task is not None:
             self._task.cancel()
+        return True
 
     async def _run(self) -> RunResult:
         self.feed.publish(RunStartedEvent(self._by))
@@ -114,9 +117,12 @@ class RunAttempt:
             self._effects.under_way = {each[0].id: each for each in self._effects.recording.under_way()}
             return await self._finish_cancellation()
         try:
+            self._is_executing = True
             output = await self._execute()
+            self._is_executing = False
             if self._is_cancelled:
                 return await self._finish_cancellation()
+            self._is_ending = True
             if self._effects.liveness.is_paused:
                 return await self._pause()
             self._effects.recording.check_used_up()
@@ -126,8 +132,10 @@ class RunAttempt:
                 raise
             return await self._finish_cancellation()
         except (Paused, RunDiverged, RunEnded, Exception, BaseExceptionGroup) as end:  # noqa: BLE001 - the top of a run
+            self._is_executing = False
             if self._is_cancelled:
                 return await self._finish_cancellation()
+            self._is_ending = True
             return await self._stop(_what_counts(end))
 
     async def _stop(self, end: BaseException) -> RunResult:
@@ -147,6 +155,7 @@ class RunAttempt:
                 return await self._end(AgentSituation.FAILED, f"{type(end).__name__}: {end}")
 
     async def _finish_cancellation(self) -> RunResult:
+        self._is_executing = False
         if self._task is not None:
             self._task.uncancel()
         siblings = self._effects.liveness.siblings()

@@ -107,7 +107,7 @@ class Effects:
                 arguments = await self._allowed(call)
                 return await self._begin(call, self._attempt(call, 1, arguments))
             case Repeat(attempt):
-                return await self._dispatch(call, self._attempt(call, attempt, _executed(recorded)))
+                return await self._again(call, self._attempt(call, attempt, _executed(recorded)))
             case Reconcile(attempt):
                 return await self._reconcile(call, self._attempt(call, attempt, _executed(recorded)))
             case AskHuman(attempt):
@@ -133,6 +133,12 @@ class Effects:
     async def _dispatch(self, call: Call, attempt: Attempt) -> object:
         self.under_way[call.action.id] = (call.action, attempt.number)
         await self.ledger.barrier()
+        return await self._act(call, attempt)
+
+    async def _again(self, call: Call, attempt: Attempt) -> object:
+        """The same attempt once more. Its BEFORE row is an old one, so ownership is proven anew."""
+        self.under_way[call.action.id] = (call.action, attempt.number)
+        await self.ledger.prove()
         return await self._act(call, attempt)
 
     async def _act(self, call: Call, attempt: Attempt) -> object:
@@ -166,13 +172,12 @@ class Effects:
 
     async def _reconcile(self, call: Call, attempt: Attempt) -> object:
         """After a crash: the tool may know; what it does not know of has not happened, and is done now."""
-        await self.ledger.barrier()
         found = await self._asked(call, attempt)
         match found:
             case _Unknown():
                 return await self._ask_human(call, attempt)
             case None:
-                return await self._act(call, attempt)
+                return await self._again(call, attempt)
             case _:
                 self._done(call, attempt.number, found)
                 return found

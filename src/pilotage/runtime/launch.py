@@ -94,14 +94,14 @@ class Launcher:
             live[2].inbox.receive(signal)
 
     async def cancel(self, signal: AgentSignal) -> bool:
-        """Cancel a run that is live here and wait for its end; False where it is not."""
+        """Cancel a run that is live here and wait for the attempt's end; False where it came to its own end."""
         live = self._live.get(signal.agent_state_id)
         if live is None:
             return False
         attempt, task, _ = live
-        await attempt.cancel(signal)
+        is_cancelled = await attempt.cancel(signal)
         await asyncio.wait([task])
-        return True
+        return is_cancelled
 
     async def stop(self) -> None:
         """End the attempts of this process, not their runs."""

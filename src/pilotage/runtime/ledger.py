@@ -55,6 +55,15 @@ class Ledger:
         """Take the run over: the first row of an attempt."""
         self._append("run", None, JournalStage.CLAIMED, 1, "", Idempotency.IDEMPOTENT, record, view)
 
+    async def prove(self) -> None:
+        """Return when it is certain that this attempt still has the run: by writing, for reading proves nothing.
+
+        Raises:
+            RunOwnershipLost: somebody else has it.
+        """
+        self.claim({"still_claimed": self.epoch}, {"still_claimed": self.epoch})
+        await self.barrier()
+
     def append(
         self, action: Action, stage: JournalStage, attempt: int, record: JsonValue, view: JsonValue
     ) -> None:

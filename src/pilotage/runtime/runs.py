@@ -13,15 +13,16 @@ from pilotage.agent.principal import Principal
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision, accepts_signal
-from pilotage.agent.state import AgentSituation, AgentState
+from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.container.application import Application
-from pilotage.errors import AgentDefinitionError, CallerError, RunNotFoundError
+from pilotage.errors import AgentDefinitionError, CallerError, RunConflictError, RunNotFoundError
 from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.attempt import RESULT, RunResult
 from pilotage.runtime.cancellation import begin_cancellation, finish_cancellation
 from pilotage.runtime.chain import NO_HEAD, first_broken
 from pilotage.runtime.input_record import encode_input
+from pilotage.runtime.interruptions import RunOwnershipLost
 from pilotage.runtime.launch import Launcher, RunHandle
 from pilotage.runtime.ledger import Ledger
 from pilotage.runtime.recording import Recording
@@ -76,20 +77,19 @@ class AgentRuns:
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
+            RunConflictError: somebody else took the run in the same moment.
             CallerError: the run has ended.
         """
-        state = await self.get(run_id, principal=principal)
+        state, rows = await self._standing(run_id, principal)
         if state.is_terminal:
             raise CallerError(f"run {run_id!r} is {state.status}: it has ended. Read its result.")
         definition = self._definition_of(state.agent_type)
-        rows = await self._rows(RunKey(principal.tenant, run_id))
-        if not rows:
-            raise CallerError(
-                f"run {run_id!r} has no journal: it was not started here, and cannot be resumed."
-            )
         first = cast(JsonObject, rows[0].record)
         ledger = await self._claim(state, rows, principal)
         pending = await self._signals.list_pending(run_id)
+        cancel = next((signal for signal in pending if signal.kind is AgentSignalKind.CANCEL), None)
+        if cancel is not None and state.status is not AgentStatus.CANCELLING:
+            await begin_cancellation(ledger, cancel)
         return self._launcher.launch(
             definition, ledger, rows, cast(JsonObject, first["input"]), pending, principal
         )
@@ -122,17 +122,23 @@ class AgentRuns:
         return stored
 
     async def cancel(self, run_id: str, *, reason: str | None = None, principal: Principal = LOCAL) -> bool:
-        """End a run, wherever it stands; False where it had ended already, which changes nothing."""
+        """End a run, wherever it stands; False where it had ended already, which changes nothing.
+
+        Raises:
+            RunConflictError: somebody else took the run in the same moment; the cancellation waits for it there.
+        """
         if (await self.get(run_id, principal=principal)).is_terminal:
             return False
         payload: JsonObject = {"requested_by": principal.id, **({"reason": reason} if reason else {})}
         signal = await self.signal(run_id, AgentSignalKind.CANCEL, payload, principal=principal)
-        if not await self._launcher.cancel(signal):
-            state = await self.get(run_id, principal=principal)
-            rows = await self._rows(RunKey(principal.tenant, run_id))
-            ledger = await self._claim(state, rows, principal)
-            await begin_cancellation(ledger, signal)
-            await finish_cancellation(ledger, Recording(rows).under_way())
+        if await self._launcher.cancel(signal):
+            return True
+        state, rows = await self._standing(run_id, principal)
+        if state.is_terminal:
+            return False
+        ledger = await self._claim(state, rows, principal)
+        await begin_cancellation(ledger, signal)
+        await finish_cancellation(ledger, Recording(rows).under_way())
         return True
 
     async def get(self, run_id: str, *, principal: Principal = LOCAL) -> AgentState:
@@ -246,12 +252,27 @@ class AgentRuns:
         run_id = request_id.partition(":")[0]
         await self.decide(run_id, request_id, decision, principal=principal, comment=comment, **details)
 
+    async def _standing(self, run_id: str, principal: Principal) -> tuple[AgentState, list[JournalRow]]:
+        """State and rows of a run. The rows are read first: a run that ends in between is seen to have ended."""
+        rows = await self._rows(RunKey(principal.tenant, run_id))
+        state = await self.get(run_id, principal=principal)
+        if not rows:
+            raise CallerError(
+                f"run {run_id!r} has no journal: it was not started here, and cannot be resumed."
+            )
+        return state, rows
+
     async def _claim(self, state: AgentState, rows: list[JournalRow], principal: Principal) -> Ledger:
         """Take a run over: from here on every other owner of it has lost."""
         head = JournalHead(rows[-1].seq, rows[-1].epoch, rows[-1].digest)
         ledger = Ledger(RunKey(state.tenant_id, state.id), state, head, self._writer, self._ids.uid())
         ledger.claim({"claimed_by": principal.id}, {"claimed_by": principal.id})
-        await ledger.barrier()
+        try:
+            await ledger.barrier()
+        except RunOwnershipLost as lost:
+            raise RunConflictError(
+                f"run {state.id!r} was taken by somebody else in the same moment."
+            ) from lost
         return ledger
 
     async def _rows(self, run: RunKey) -> list[JournalRow]:

@@ -84,11 +84,18 @@ class Waits:
             raise RunDiverged(
                 wait.id, f"{call.action.name!r} is not the tool any more that a person was asked about"
             )
+        deferred: AgentApprovalDecisionOutcome | None = None
         for signal in self._take_answers(request.id):
             now = self._clock.now()
             checked = check_agent_approval_decision(request, signal, now, descriptor=call.descriptor)
-            if isinstance(checked, ApprovalAccepted | ApprovalExpired):
-                return self._answered(wait, checked.outcome, encode_request(request))
+            if not isinstance(checked, ApprovalAccepted | ApprovalExpired):
+                continue
+            if checked.outcome.decision is not ApprovalDecision.DEFER:
+                return self._answered(wait, checked.outcome)
+            deferred = checked.outcome
+        if deferred is not None:
+            self._go_on()
+            self._ledger.move(self._ledger.state.moved_to(deferred.situation, activity="approval deferred"))
         raise self._still_open(encode_request(request))
 
     def recovered(self, call: Call, attempt: int) -> RecoveryRetried | RecoveryDone:
@@ -150,14 +157,7 @@ class Waits:
         self._ledger.append(wait, JournalStage.BEFORE, 1, request, request)
         self.open[cast(str, request["id"])] = request
 
-    def _answered(
-        self, wait: Action, outcome: AgentApprovalDecisionOutcome, request: JsonObject
-    ) -> JsonObject | None:
-        if outcome.decision is ApprovalDecision.DEFER:
-            self.open[outcome.request_id] = request
-            self._go_on()
-            self._ledger.move(self._ledger.state.moved_to(outcome.situation, activity="approval deferred"))
-            raise Paused(outcome.request_id)
+    def _answered(self, wait: Action, outcome: AgentApprovalDecisionOutcome) -> JsonObject | None:
         record: JsonObject = {
             "decision": outcome.decision.value,
             "modified_payload": outcome.modified_payload,
