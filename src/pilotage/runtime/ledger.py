@@ -25,7 +25,7 @@ from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.action import Action
 from pilotage.runtime.chain import chained
-from pilotage.runtime.interruptions import RunInterruption, RunOwnershipLost, StoreUnavailable
+from pilotage.runtime.interruptions import RunOwnershipLost, StoreUnavailable
 from pilotage.runtime.writer import JournalWriter
 
 
@@ -48,7 +48,7 @@ class Ledger:
         self._rows: list[JournalRow] = []
         self._consumed: list[str] = []
         self._moved: AgentState | None = None
-        self._death: RunInterruption | None = None
+        self._death: BaseException | None = None
         self._committing = asyncio.Lock()
 
     def claim(self, record: JsonValue, view: JsonValue) -> None:
@@ -94,7 +94,7 @@ class Ledger:
         # Who is cancelled while waiting leaves a commit under way; its outcome must be known all the same.
         await asyncio.shield(asyncio.ensure_future(self._flush(self._changes)))
 
-    def kill(self, death: RunInterruption) -> None:
+    def kill(self, death: BaseException) -> None:
         """End the attempt: every further effect raises `death`."""
         self._death = self._death or death
 
@@ -109,6 +109,10 @@ class Ledger:
             self.check_alive()
             if self._changes_committed >= changes:
                 return
+            if not self._rows:
+                # A change without a row would leave the head where it was, and somebody who read the run
+                # before it could still take it over as it had been.
+                self.claim({"state": self.state.status.value}, {"state": self.state.status.value})
             self._commits += 1
             including = self._changes
             commit = JournalCommit(
@@ -126,7 +130,7 @@ class Ledger:
     async def _commit(self, commit: JournalCommit) -> None:
         try:
             outcome = await self._writer.commit(commit)
-        except StoreUnavailable as error:
+        except BaseException as error:
             self.kill(error)
             raise
         match outcome:

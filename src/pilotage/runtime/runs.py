@@ -137,7 +137,8 @@ class AgentRuns:
         if state.is_terminal:
             return False
         ledger = await self._claim(state, rows, principal)
-        await begin_cancellation(ledger, signal)
+        if state.status is not AgentStatus.CANCELLING:
+            await begin_cancellation(ledger, signal)
         await finish_cancellation(ledger, Recording(rows).under_way())
         return True
 
