@@ -238,3 +238,34 @@ async def test_a_tool_that_takes_too_long_is_stopped() -> None:
     result = await run(Waiter, None, MemoryStore())
     assert result.status is AgentStatus.FAILED
     assert "TimeoutError" in str(result.state.current_activity)
+
+
+@Pod
+class Shelf:
+    @agent_tool(effects=ToolEffects.read_only())
+    def look(self) -> str:
+        """Look without waiting."""
+        return "a book"
+
+
+@Agent(spec=DURABLE)
+class Reader:
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf = shelf
+
+    async def execute(self) -> str:
+        return self.shelf.look()
+
+
+class Slow(IAgentPermissions):
+    async def check(self, request: PermissionRequest) -> PermissionDecision:
+        await asyncio.sleep(0)
+        return PermissionDecision(PermissionVerdict.ALLOW)
+
+
+async def test_a_sync_tool_behind_a_policy_that_waits_says_what_to_do() -> None:
+    store = MemoryStore()
+    assert (await run(Reader, None, store, Reader, Shelf)).output == "a book"
+    result = await run(Reader, None, MemoryStore(), Reader, Shelf, Slow())
+    assert result.status is AgentStatus.FAILED
+    assert "Make the tool async, and await it." in str(result.state.current_activity)

@@ -57,10 +57,6 @@ class Recording:
         """Whether the program has asked for everything that is recorded: from here on it is live."""
         return self._unused == 0
 
-    def find(self, action_id: str) -> RecordedAction | None:
-        """What is recorded of an action, without counting it as asked for."""
-        return self._actions.get(action_id)
-
     def under_way(self) -> list[tuple[Action, int]]:
         """The actions that were begun and have no outcome, with the number of their last attempt."""
         return [

@@ -58,12 +58,16 @@ class ToolCalls:
                 f"{descriptor.owner.__name__}.{descriptor.name} is a sync tool, called while a model's stream is read; "
                 "the run records the reply first. Make the tool async, or call it behind the loop."
             )
-        steps = self._effects.perform(call).__await__()
+        performing = self._effects.perform(call)
         try:
-            next(steps)
+            performing.send(None)
         except StopIteration as done:
             return done.value
-        raise AssertionError("a call that only reads does not wait for anything")
+        performing.close()
+        raise AgentToolDispatchError(
+            f"{descriptor.owner.__name__}.{descriptor.name} is a sync tool, and a permission check, a hook or an "
+            "approval before it has to wait. Make the tool async, and await it."
+        )
 
     def _call(
         self, tool: ToolFunction, descriptor: AgentToolDescriptor, owner: object, arguments: dict[str, object]

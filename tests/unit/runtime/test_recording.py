@@ -40,7 +40,6 @@ def test_the_last_attempt_of_an_action_counts(
 def test_claims_are_no_actions() -> None:
     recording = Recording([a_claim(1), a_claim(2, epoch=2)])
     assert recording.is_used_up
-    assert recording.find("run") is None
 
 
 def test_what_is_not_recorded_is_new() -> None:
@@ -63,12 +62,6 @@ def test_a_recording_is_used_up_when_everything_was_asked_for_again() -> None:
     recording.take(PAY)
     assert recording.is_used_up
     recording.check_used_up()
-
-
-def test_finding_does_not_count_as_asking() -> None:
-    recording = Recording([a_row(PAY)])
-    assert recording.find(PAY.id) is not None
-    assert not recording.is_used_up
 
 
 def test_a_question_does_not_have_to_be_asked_for_again() -> None:
