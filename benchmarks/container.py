@@ -6,9 +6,10 @@ import asyncio
 from timeit import repeat
 from typing import Any
 
+from benchmarks.timing import FULL, Effort
+
 from pilotage.container import Application, Pod, Scope
 
-_CALLS = 100_000
 _PODS = 1_000
 
 
@@ -27,15 +28,16 @@ class Shop:
         self.ledger, self.page = ledger, page
 
 
-def measure() -> dict[str, float]:
+def measure(effort: Effort = FULL) -> dict[str, float]:
     """Ratios within this run, and one duration in milliseconds as information."""
+    calls = effort.times(100_000)
     with Application("benchmark").add(Ledger, Page, Shop) as app:
         ledger = app.get(Ledger)
         table = {Ledger: ledger}
-        look_up = _best("table[Ledger]", table=table, Ledger=Ledger)
-        get = _best("app.get(Ledger)", app=app, Ledger=Ledger)
-        direct = _best("Shop(ledger, Page(ledger))", Shop=Shop, Page=Page, ledger=ledger)
-        prototype = _best("app.get(Shop)", app=app, Shop=Shop)
+        look_up = _best(calls, "table[Ledger]", table=table, Ledger=Ledger)
+        get = _best(calls, "app.get(Ledger)", app=app, Ledger=Ledger)
+        direct = _best(calls, "Shop(ledger, Page(ledger))", Shop=Shop, Page=Page, ledger=ledger)
+        prototype = _best(calls, "app.get(Shop)", app=app, Shop=Shop)
     return {
         "get of a singleton / dictionary look-up": get / look_up,
         "prototype of a small graph / direct construction": prototype / direct,
@@ -45,8 +47,8 @@ def measure() -> dict[str, float]:
     }
 
 
-def _best(statement: str, **names: object) -> float:
-    return min(repeat(statement, globals=names, number=_CALLS, repeat=5)) / _CALLS
+def _best(calls: int, statement: str, **names: object) -> float:
+    return min(repeat(statement, globals=names, number=calls, repeat=5)) / calls
 
 
 def _start_many() -> float:
@@ -67,8 +69,3 @@ def _pod(name: str, needed: list[type]) -> type:
     namespace: dict[str, Any] = {type_.__name__: type_ for type_ in needed}
     exec(f"class {name}:\n    def __init__(self{parameters}): ...", namespace)  # noqa: S102 - a thousand classes
     return Pod(namespace[name])
-
-
-if __name__ == "__main__":
-    for what, figure in measure().items():
-        print(f"{what:<55}{figure:>10.2f}")

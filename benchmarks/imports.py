@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
+from statistics import median
 
-ROUNDS = 15
+from benchmarks.timing import FULL, Effort
+
 FLOOR = "from pydantic import BaseModel"
 STATEMENTS = {
     "import pilotage.container": "import pilotage.container",
     "import pilotage.agent": "import pilotage.agent",
     "import pilotage": "import pilotage",
+    "import pilotage.runtime": "import pilotage.runtime",
 }
-_PROGRAM = "import time; t = time.perf_counter(); {}; print(time.perf_counter() - t)"
+_PROGRAM = """
+import resource, time
+before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+{}
+print(time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
 
 
-def measure() -> dict[str, float]:
-    """Ratios of medians; at most 1.3 is the target for the first agent."""
-    times: dict[str, list[float]] = {name: [] for name in ("floor", *STATEMENTS)}
-    for _ in range(ROUNDS):
+def measure(effort: Effort = FULL) -> dict[str, float]:
+    """Ratios of medians, and the memory beyond that of pydantic."""
+    seconds: dict[str, list[float]] = {name: [] for name in ("floor", *STATEMENTS)}
+    sizes: dict[str, list[float]] = {name: [] for name in ("floor", *STATEMENTS)}
+    for _ in range(effort.times(15)):
         for name, statement in {"floor": FLOOR, **STATEMENTS}.items():
-            times[name].append(_time(statement))
-    floor = statistics.median(times["floor"])
-    ratios = {
-        f"{name} / from pydantic import BaseModel": statistics.median(times[name]) / floor
-        for name in STATEMENTS
+            took, grown = _imported(statement)
+            seconds[name].append(took)
+            sizes[name].append(grown)
+    floor, size = median(seconds["floor"]), median(sizes["floor"])
+    return {
+        **{f"{name} / {FLOOR}": median(seconds[name]) / floor for name in STATEMENTS},
+        f"{FLOOR}, ms": floor * 1e3,
+        **{f"{name}, MB beyond pydantic": (median(sizes[name]) - size) / 1024 for name in STATEMENTS},
     }
-    return {**ratios, "from pydantic import BaseModel, ms": floor * 1000}
 
 
-def _time(statement: str) -> float:
+def _imported(statement: str) -> tuple[float, float]:
     command = [sys.executable, "-c", _PROGRAM.format(statement)]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-
-
-if __name__ == "__main__":
-    for name, value in measure().items():
-        print(f"{name:55} {value:10.2f}")
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return float(told[0]), float(told[1])

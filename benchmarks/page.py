@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,66 @@ HEAD = """\
 # Performance
 
 Measured by `make bench` on Python {python}, {machine}; this page is written by it. Machines are noisy and absolute
-figures move by a factor of two; the ratios, taken within one run, hold.
+figures move by a factor of two; the ratios, taken within one run, hold. All models are fake: what is measured is what
+the framework itself costs. The *floor* is a loop written by hand, with dictionaries and nothing around it.
 """
+WORDS = {
+    "imports": "In fresh interpreters, interleaved.",
+    "container": "",
+    "tools": "",
+    "redaction": "Five patterns.",
+    "runtime": "Runs of agents that are not durable. One run is: a model call, a tool call, the answer. A turn is a "
+    "model call and a tool call.",
+    "durable": "The same runs with a journal in memory: JSON, hash chain and the store of the tests included, no "
+    "disk. The tool gives 256 bytes. The floor writes a JSON row before and after each action.",
+    "memory": "Per run, of {side_by_side} that wait in a model call; per reader of a run.",
+    "comparison": "The same scenarios with the same fake model, each framework in an environment of its own, with the "
+    "floor beside it. `make bench-peers` measures this.",
+}
 
 
 def write(results: dict[str, Any]) -> None:
     """The page, a table per suite with the target beside each figure that has one."""
+    PAGE.write_text(page_of(results))
+
+
+def page_of(results: dict[str, Any]) -> str:
+    """The text of the page."""
     parts = [HEAD.format(**results["on"])]
     for suite, rows in results["results"].items():
-        lines = [f"| {row['name']} | {row['value']:.3g} | {row['target']} |" for row in rows]
-        parts.append(
-            "\n".join([f"## {suite.capitalize()}\n", "| what | figure | target |", "|---|---|---|", *lines])
-        )
-    PAGE.write_text("\n".join(f"{part.rstrip()}\n" for part in parts))
+        table = _side_by_side(rows) if suite == "comparison" else _table(rows)
+        words = WORDS[suite].format(side_by_side=200)
+        parts.append("\n\n".join(filter(None, [f"## {suite.capitalize()}", words, table])))
+    return "\n".join(f"{part.rstrip()}\n" for part in parts)
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> str:
+    lines = [f"| {row['name']} | {_figure(row['value'])} | {_target(row)} |" for row in rows]
+    return "\n".join(["| what | figure | target |", "|---|---|---|", *lines])
+
+
+def _target(row: dict[str, Any]) -> str:
+    return f"{row['target']}: {'met' if row['met'] else '**not met**'}" if row["target"] else ""
+
+
+def _side_by_side(rows: Sequence[dict[str, Any]]) -> str:
+    """A column for each framework; what a row is about stands behind its name."""
+    named = [(*row["name"].split(": ", 1), row["value"]) for row in rows]
+    frameworks = list(dict.fromkeys(who for who, _, _ in named))
+    lines = [
+        f"| {what} | {' | '.join(_figure(dict_[what]) for dict_ in _columns(named, frameworks))} |"
+        for what in dict.fromkeys(what for _, what, _ in named)
+    ]
+    head = f"| what | {' | '.join(frameworks)} |"
+    return "\n".join([head, "|---" * (len(frameworks) + 1) + "|", *lines])
+
+
+def _columns(named: Sequence[tuple[str, str, float]], frameworks: Sequence[str]) -> list[dict[str, float]]:
+    return [{what: figure for who, what, figure in named if who == each} for each in frameworks]
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import random
 from collections.abc import Sequence
 from time import perf_counter
 
+from benchmarks.timing import FULL, Effort
+
 from pilotage.safety import StreamingRedactionPolicy, StreamingRedactionSession, StreamingSensitivePattern
 
 PATTERNS = {
@@ -23,16 +25,16 @@ SECRETS = ["sk-abcdefghijklmnopqrst1234", "bob@example.com", "AKIAABCDEFGHIJKLMN
 _ROUNDS = 5
 
 
-def measure() -> dict[str, float]:
+def measure(effort: Effort = FULL) -> dict[str, float]:
     """Microseconds per chunk, and megabytes per second."""
     policy = StreamingRedactionPolicy(
         [StreamingSensitivePattern(name, source) for name, source in PATTERNS.items()], buffer_size=256
     )
     chance, words = random.Random(1), PROSE.split()
-    plain = " ".join(chance.choices(words, k=200_000))
-    mixed = " ".join(chance.choices([*words, *SECRETS], k=20_000))
-    blanks = [", ", ". ", "\n", ") ", ": "] * 4_000
-    tokens = [f" {word}" for word in chance.choices(words, k=20_000)]
+    plain = " ".join(chance.choices(words, k=effort.times(200_000)))
+    mixed = " ".join(chance.choices([*words, *SECRETS], k=effort.times(20_000)))
+    blanks = [", ", ". ", "\n", ") ", ": "] * effort.times(4_000)
+    tokens = [f" {word}" for word in chance.choices(words, k=effort.times(20_000))]
     pieces = [mixed[start : start + 4] for start in range(0, len(mixed), 4)]
     blocks = [plain[start : start + 65_536] for start in range(0, len(plain), 65_536)]
     return {
@@ -54,8 +56,3 @@ def _once(policy: StreamingRedactionPolicy, chunks: Sequence[str]) -> float:
         session.push(chunk)
     session.finish()
     return perf_counter() - start
-
-
-if __name__ == "__main__":
-    for what, figure in measure().items():
-        print(f"{what:<55}{figure:>10.2f}")

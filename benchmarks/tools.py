@@ -5,7 +5,9 @@ from __future__ import annotations
 import timeit
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 
+from benchmarks.timing import FULL, Effort
 from pydantic import TypeAdapter, with_config
 from typing_extensions import TypedDict
 
@@ -31,13 +33,9 @@ class Arguments(TypedDict):
     budget: Decimal
 
 
-def microseconds(act: Callable[[], object], times: int = 20_000) -> float:
-    """The best of some rounds, per call."""
-    return min(timeit.repeat(act, number=times, repeat=5)) / times * 1e6
-
-
-def measure() -> dict[str, float]:
+def measure(effort: Effort = FULL) -> dict[str, float]:
     """Microseconds per operation, and the ratios that matter."""
+    microseconds = partial(_best, effort.times(20_000))
     tool = discover_agent_tools(Docs).by_schema_name("search")
     adapter = TypeAdapter(Arguments)
     wrapped = agent_tool(search)
@@ -52,10 +50,9 @@ def measure() -> dict[str, float]:
         "plain call, us": plain,
         "tool call outside a run, us": call,
         "what the wrapper adds to a call, ns": (call - plain) * 1000,
-        "discover the tools of a class, us": microseconds(lambda: discover_agent_tools(Docs), 2_000),
+        "discover the tools of a class, us": microseconds(lambda: discover_agent_tools(Docs)),
     }
 
 
-if __name__ == "__main__":
-    for name, value in measure().items():
-        print(f"{name:>24} {value:10.3f}")
+def _best(times: int, act: Callable[[], object]) -> float:
+    return min(timeit.repeat(act, number=times, repeat=5)) / times * 1e6

@@ -14,6 +14,11 @@ PACKAGES = {
         "runtime.md",
         "Durable execution: the run service, named steps, what ends an attempt.",
     ),
+    "pilotage.architectures": (
+        "architectures.md",
+        "Loop strategies for agents without an `execute()` of their own.",
+    ),
+    "pilotage.context": ("context.md", "What the model gets to see: assembling, budgets, compaction."),
     "pilotage.testing": ("testing.md", "Doubles and kits for tests; never part of a running application."),
     "pilotage.container": ("container.md", "Dependency injection for class stereotypes."),
     "pilotage.safety": (
@@ -21,6 +26,10 @@ PACKAGES = {
         "Sensitive fields, exposure policies, guards, streaming redaction, trust.",
     ),
     "pilotage.errors": ("errors.md", "The error families, by who must act."),
+    "pilotage.adapters.sealing": (
+        "adapters-sealing.md",
+        'Sealing of journal records with a key of the application: `pip install "pilotage[sealing]"`.',
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""The smallest agent end to end: found by its type, injected, streamed.
+"""The smallest agent end to end: a model drives it, a tool is called, the run is streamed.
 
 Run it: python examples/smallest_agent/main.py
 """
@@ -6,20 +6,20 @@ Run it: python examples/smallest_agent/main.py
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 
 from pilotage import (
     Agent,
-    AgentYield,
     Application,
     Final,
     Pod,
-    Progress,
+    RunAgentInput,
     Token,
     Tool,
     ToolEffects,
     agent_tool,
 )
+from pilotage.runtime import AgentRunner
+from pilotage.testing import ScriptedModel, calls, says
 
 
 @Pod
@@ -43,32 +43,29 @@ class Greeter:
     def __init__(self, directory: Directory) -> None:
         self.directory = directory
 
-    async def execute(self, name: str) -> AsyncGenerator[AgentYield[str], None]:
-        yield Progress(f"Looking up {name}")
-        called = self.directory.nickname(name)
-        yield Tool("nickname", arguments={"name": name}, result=called)
-        greeting = f"Good day, {called}."
-        for word in greeting.split(" "):
-            yield Token(word)
-        yield Final(greeting)
-
 
 async def main() -> str:
     """Start an application around the agent, run it, show its stream."""
+    model = ScriptedModel([calls("nickname", name="Ada"), says("Good day, Countess.")])
+    async with Application("hello").add(Directory, Greeter, model).load_plugins() as app:
+        answer = await show(AgentRunner.for_agent_instance(app.get(Greeter)))
+    model.assert_complete()
+    return answer
+
+
+async def show(runner: AgentRunner) -> str:
+    """Print what the agent does; its answer."""
     answer = ""
-    async with Application("hello").add(Directory, Greeter) as app:
-        async for item in app.get(Greeter).execute("Ada"):
-            match item.payload:
-                case Progress(message=message):
-                    print(f"... {message}")
-                case Tool(name=name, arguments=arguments, result=result):
-                    print(f"... {name}({arguments['name']}) gave {result}")
-                case Token(text=text):
-                    print(text, end=" ", flush=True)
-                case Final(output=output):
-                    answer = output
-                case _:
-                    pass
+    async for item in runner.run(RunAgentInput("greeting", "greet Ada")):
+        match item.payload:
+            case Tool(name=name, arguments=arguments, result=result):
+                print(f"... {name}({arguments['name']}) gave {result}")
+            case Token(text=text):
+                print(text, end="", flush=True)
+            case Final(output=output):
+                answer = str(output)
+            case _:
+                pass
     print()
     return answer
 

@@ -8,6 +8,7 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.principal import Principal, RunContext, get_run_context
 from pilotage.agent.run_input import RunAgentInput
+from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
 from pilotage.agent.spec import AgentExecutionSpec, RecoveryStrategy, StreamingExposureMode
 from pilotage.agent.state import AgentState, AgentStatus
@@ -40,6 +41,7 @@ from pilotage.container.dependency import Qualifier
 from pilotage.container.pod import Pod, Scope
 from pilotage.container.stereotypes import Configuration, Controller, UseCase
 from pilotage.errors import AgentDefinitionError, PilotageError
+from pilotage.quick import run, run_sync
 from pilotage.safety.fields import PII, SecretField, SensitiveField
 from pilotage.safety.masking import MaskingPolicy
 
@@ -84,6 +86,7 @@ __all__ = [
     "RunAgentInput",
     "RunContext",
     "RunPausedEvent",
+    "RunResult",
     "Scope",
     "SecretField",
     "SensitiveField",
@@ -99,4 +102,6 @@ __all__ = [
     "UseCase",
     "agent_tool",
     "get_run_context",
+    "run",
+    "run_sync",
 ]

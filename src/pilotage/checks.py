@@ -12,7 +12,7 @@ from decimal import Decimal
 from pilotage.errors import AgentDefinitionError
 
 
-def reject_blank(owner: object, **fields: str | None) -> None:
+def reject_blank(owner: object, /, **fields: str | None) -> None:
     """Refuse texts that are empty after stripping; None counts as not given."""
     for name, value in fields.items():
         if value is not None and not value.strip():
@@ -22,7 +22,7 @@ def reject_blank(owner: object, **fields: str | None) -> None:
             )
 
 
-def reject_not_positive(owner: object, **fields: float | Decimal | None) -> None:
+def reject_not_positive(owner: object, /, **fields: float | Decimal | None) -> None:
     """Refuse numbers that are zero, negative or not finite; None counts as not given."""
     for name, value in fields.items():
         if value is None:
@@ -33,14 +33,14 @@ def reject_not_positive(owner: object, **fields: float | Decimal | None) -> None
             )
 
 
-def reject_negative(owner: object, **fields: float | Decimal | None) -> None:
+def reject_negative(owner: object, /, **fields: float | Decimal | None) -> None:
     """Refuse counts below zero; None counts as not given."""
     for name, value in fields.items():
         if value is not None and value < 0:
             raise AgentDefinitionError(f"{_name_of(owner)}.{name} is {value!r}. Use zero or more.")
 
 
-def reject_outside_unit(owner: object, **fields: float | None) -> None:
+def reject_outside_unit(owner: object, /, **fields: float | None) -> None:
     """Refuse shares outside 0 to 1, NaN included; None counts as not given."""
     for name, value in fields.items():
         if value is not None and not 0 <= value <= 1:
@@ -49,7 +49,7 @@ def reject_outside_unit(owner: object, **fields: float | None) -> None:
             )
 
 
-def reject_naive(owner: object, **fields: datetime | None) -> None:
+def reject_naive(owner: object, /, **fields: datetime | None) -> None:
     """Refuse times without a time zone: nobody could say later what they meant."""
     for name, value in fields.items():
         if value is not None and value.utcoffset() is None:
@@ -58,7 +58,7 @@ def reject_naive(owner: object, **fields: datetime | None) -> None:
             )
 
 
-def reject_empty(owner: object, **fields: Collection[object]) -> None:
+def reject_empty(owner: object, /, **fields: Collection[object]) -> None:
     """Refuse collections without a member."""
     for name, value in fields.items():
         if not value:
@@ -66,7 +66,7 @@ def reject_empty(owner: object, **fields: Collection[object]) -> None:
 
 
 def _is_positive_and_finite(value: float | Decimal) -> bool:
-    return Decimal(value).is_finite() and value > 0
+    return value > 0 if type(value) is int else Decimal(value).is_finite() and value > 0
 
 
 def _name_of(owner: object) -> str:

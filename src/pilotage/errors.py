@@ -10,6 +10,8 @@ PilotageError
 │           ├── AgentPersistenceConfigurationError
 │           └── AgentModelConfigurationError
 ├── RunError                                    the run ends or pauses with it; `retryable` or not
+│   ├── RunFailedError
+│   ├── RecordSealError                         (pilotage.agent.ports.sealing)
 │   ├── ModelCallError
 │   ├── AgentToolBindingError
 │   ├── AgentToolDispatchError
@@ -63,6 +65,7 @@ __all__ = [
     "Problem",
     "RunConflictError",
     "RunError",
+    "RunFailedError",
     "RunNotFoundError",
     "SignalNotFoundError",
     "StartupError",
@@ -192,6 +195,22 @@ class RunError(PilotageError):
     message: ClassVar[str] = "The run failed."
     code: ClassVar[str] = "run_error"
     retryable: bool = False
+
+
+class RunFailedError(RunError):
+    """A run was called for its answer and has none: it failed, was cancelled, or waits for somebody.
+
+    `run_id` and `status` say which run and how it stands, `reason` is the code of what happened.
+    """
+
+    message: ClassVar[str] = "The run has no answer."
+    code: ClassVar[str] = "run_failed"
+
+    def __init__(self, *args: object, run_id: str = "", status: str = "", reason: str = "") -> None:
+        super().__init__(*args)
+        self.run_id = run_id
+        self.status = status
+        self.reason = reason
 
 
 class ModelCallError(RunError):

@@ -23,6 +23,10 @@ class IClock(ABC):
     def monotonic(self) -> float:
         """Seconds on a clock that never goes back; only differences mean something."""
 
+    @abstractmethod
+    async def sleep(self, seconds: float) -> None:
+        """Return when this much time has passed."""
+
 
 class IIds(ABC):
     """A source of unguessable ids and random numbers."""
@@ -44,6 +48,11 @@ class SystemClock(IClock):
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        from asyncio import sleep  # noqa: PLC0415 - asyncio is dear to import
+
+        await sleep(seconds)
 
 
 class SystemIds(IIds):

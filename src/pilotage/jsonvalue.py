@@ -13,7 +13,8 @@ from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import TypeAlias, cast
+from functools import cache
+from typing import Any, TypeAlias, cast
 from uuid import UUID
 
 JsonPrimitive: TypeAlias = bool | float | int | str | None
@@ -21,6 +22,8 @@ JsonValue: TypeAlias = "JsonPrimitive | Mapping[str, JsonValue] | Sequence[JsonV
 JsonObject: TypeAlias = Mapping[str, JsonValue]
 
 _BINARY = (bytes, bytearray, memoryview)
+_PRIMITIVES = (bool, int, float, str)
+_PLAIN = frozenset({*_PRIMITIVES, type(None)})
 
 
 def empty_object() -> JsonObject:
@@ -40,9 +43,14 @@ def json_digest(value: JsonValue) -> str:
 
 def text_digest(text: str) -> str:
     """The SHA-256 of a text, in hex."""
+    return str(_sha256()(to_bytes(text)).hexdigest())
+
+
+@cache
+def _sha256() -> Callable[[bytes], Any]:
     from hashlib import sha256  # noqa: PLC0415 - loading OpenSSL costs more than all our values
 
-    return sha256(to_bytes(text)).hexdigest()
+    return sha256
 
 
 def to_bytes(text: str) -> bytes:
@@ -56,11 +64,24 @@ def to_json_value(value: object) -> JsonValue:
     Raises:
         TypeError: the value, or something in it, has no JSON form; the message says which type.
     """
-    if value is None or isinstance(value, bool | int | float | str):
-        return value.value if isinstance(value, Enum) else value
+    kind = type(value)
+    if kind in _PLAIN:
+        return cast(JsonValue, value)
+    if kind is dict:
+        items = cast("dict[object, object]", value).items()
+        return {_key(key): to_json_value(item) for key, item in items}
+    if kind is list or kind is tuple:
+        return [to_json_value(item) for item in cast(Sequence[object], value)]
+    return _from_derived(value)
+
+
+def _from_derived(value: object) -> JsonValue:
+    """What is of a kind that derives from a plain one, and everything else."""
+    if isinstance(value, _PRIMITIVES):
+        return cast(JsonValue, value.value if isinstance(value, Enum) else value)
     if isinstance(value, Mapping):
         return {_key(key): to_json_value(item) for key, item in cast(Mapping[object, object], value).items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [to_json_value(item) for item in cast(Sequence[object], value)]
     return _from_rich(value)
 
@@ -92,6 +113,8 @@ def _from_leaf(value: object) -> JsonValue:
 
 
 def _key(key: object) -> str:
+    if type(key) is str:
+        return key
     if isinstance(key, Enum):
         key = key.value
     if not isinstance(key, str):

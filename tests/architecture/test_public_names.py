@@ -15,9 +15,12 @@ PACKAGES = {
     "pilotage.agent": "agent.md",
     "pilotage.container": "container.md",
     "pilotage.runtime": "runtime.md",
+    "pilotage.architectures": "architectures.md",
+    "pilotage.context": "context.md",
     "pilotage.testing": "testing.md",
     "pilotage.safety": "safety.md",
     "pilotage.errors": "errors.md",
+    "pilotage.adapters.sealing": "adapters-sealing.md",
 }
 
 

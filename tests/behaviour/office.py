@@ -28,8 +28,8 @@ from pilotage.agent import (
     ToolApprovalRequirement,
 )
 from pilotage.agent.ports.journal import JournalRow, RunKey
+from pilotage.agent.run_result import RunResult
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.attempt import RunResult
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import LOCAL, AgentRuns
 from pilotage.testing import (

@@ -223,46 +223,67 @@ async def test_an_answer_is_used_for_one_call_only() -> None:
         assert office.world.done == ["refund 5"]
 
 
-BAD_ANSWERS: list[tuple[str, ApprovalDecision | RecoveryDecision, JsonObject]] = [
-    ("a decision of another kind of question", RecoveryDecision.RETRY, {}),
-    ("modify without arguments", MODIFY, {}),
-    ("modify with something that is no object", MODIFY, {"modified_payload": "3"}),
-    ("modify with an unknown argument", MODIFY, {"modified_payload": {"sum": "3"}}),
-    ("modify with an argument of another type", MODIFY, {"modified_payload": {"amount": "much"}}),
-    ("approve with other arguments", APPROVE, {"modified_payload": {"amount": "3"}}),
-    ("a blank comment", APPROVE, {"comment": " "}),
+BAD_ANSWERS: list[tuple[str, ApprovalDecision | RecoveryDecision, JsonObject, str]] = [
+    ("a decision of another kind of question", RecoveryDecision.RETRY, {}, "has the decision 'retry'"),
+    ("modify without arguments", MODIFY, {}, "without a modified_payload"),
+    ("modify with something that is no object", MODIFY, {"modified_payload": "3"}, "of type str"),
+    ("modify with an unknown argument", MODIFY, {"modified_payload": {"sum": "3"}}, "'amount' is missing"),
+    (
+        "modify with an argument of another type",
+        MODIFY,
+        {"modified_payload": {"amount": "much"}},
+        "'amount' should be a valid decimal",
+    ),
+    ("approve with other arguments", APPROVE, {"modified_payload": {"amount": "3"}}, "Decide 'modify'"),
+    ("a blank comment", APPROVE, {"comment": " "}, "has the comment ' '"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("decision", "details"), [row[1:] for row in BAD_ANSWERS], ids=[row[0] for row in BAD_ANSWERS]
+    ("decision", "details", "words"), [row[1:] for row in BAD_ANSWERS], ids=[row[0] for row in BAD_ANSWERS]
 )
-async def test_a_bad_answer_leaves_the_question_open(
-    decision: ApprovalDecision | RecoveryDecision, details: dict[str, JsonValue]
+async def test_a_bad_answer_is_told_to_its_sender_and_leaves_the_question_open(
+    decision: ApprovalDecision | RecoveryDecision, details: dict[str, JsonValue], words: str
 ) -> None:
     office = Office()
     async with office.process(refund) as runs:
         paused = await start(runs)
         question = await only_question(runs, paused.state.id)
-        waiting = await answer(runs, paused.state.id, decision, **details)
-        assert waiting.state.reason is AgentStateReason.APPROVAL_REQUIRED
-        assert (await only_question(runs, paused.state.id)).id == question.id
+        rows = await office.rows(paused.state.id)
+        with pytest.raises(CallerError) as error:
+            await runs.decide(paused.state.id, question.id, decision, **details)
+        assert words in str(error.value)
+        assert str(error.value).endswith("The request stays open.")
         assert await office.store.signals.list_pending(paused.state.id) == []
+        assert await office.rows(paused.state.id) == rows
+        assert (await only_question(runs, paused.state.id)).id == question.id
         assert office.world.done == ["note before"]
         result = await answer(runs, paused.state.id, APPROVE)
     assert (result.status, result.output) == (AgentStatus.COMPLETED, "5")
 
 
-async def test_a_signal_that_names_no_decision_leaves_the_question_open() -> None:
+@pytest.mark.parametrize(
+    ("decision", "details"),
+    [(row[1].value, row[2]) for row in BAD_ANSWERS] + [("maybe", {})],
+    ids=[row[0] for row in BAD_ANSWERS] + ["a decision that does not exist"],
+)
+async def test_a_bad_answer_that_was_sent_past_the_check_leaves_the_question_open(
+    decision: str, details: JsonObject
+) -> None:
     office = Office()
     async with office.process(refund) as runs:
-        paused = await start(runs)
-        question = await only_question(runs, paused.state.id)
-        payload: JsonObject = {"request_id": question.id, "decision": "maybe"}
-        signal = AgentSignal("s-1", paused.state.id, AgentSignalKind.APPROVAL_DECISION, payload)
-        await office.store.signals.append(signal)
-        assert (await resume(runs, paused.state.id)).status is AgentStatus.INTERRUPTED
-        assert (await only_question(runs, paused.state.id)).id == question.id
+        run_id = (await start(runs)).state.id
+        question = await only_question(runs, run_id)
+        payload: JsonObject = {"request_id": question.id, "decision": decision, **details}
+        await office.store.signals.append(
+            AgentSignal("s-1", run_id, AgentSignalKind.APPROVAL_DECISION, payload)
+        )
+        assert (await resume(runs, run_id)).state.reason is AgentStateReason.APPROVAL_REQUIRED
+        assert (await only_question(runs, run_id)).id == question.id
+        assert await office.store.signals.list_pending(run_id) == []
+        assert office.world.done == ["note before"]
+        result = await answer(runs, run_id, APPROVE)
+    assert (result.status, result.output) == (AgentStatus.COMPLETED, "5")
 
 
 async def test_an_answer_to_something_that_was_not_asked_is_refused() -> None:

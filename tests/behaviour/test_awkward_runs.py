@@ -39,8 +39,15 @@ from pilotage import (
     ToolEffects,
     agent_tool,
 )
-from pilotage.agent import AgentApprovalRequest, RecoveryDecision, RejectionPolicy
-from pilotage.errors import AgentStructuredOutputError, PilotageError, ToolError
+from pilotage.agent import (
+    AgentApprovalRequest,
+    AgentSignal,
+    AgentSignalKind,
+    RecoveryDecision,
+    RejectionPolicy,
+)
+from pilotage.errors import AgentStructuredOutputError, CallerError, PilotageError, ToolError
+from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import ProcessStopped, ScriptedModel, StopAfter, says
@@ -155,7 +162,9 @@ async def test_a_recovery_answer_counts_while_another_task_waits_for_approval() 
     assert sorted(office.world.done) == ["pay 2", "refund 1"]
 
 
-async def test_done_with_a_result_of_another_type_leaves_the_question_open() -> None:
+async def test_done_with_a_result_of_another_type_is_told_to_its_sender_and_leaves_the_question_open() -> (
+    None
+):
     office = Office()
 
     async def program(worker: Worker) -> object:
@@ -165,7 +174,12 @@ async def test_done_with_a_result_of_another_type_leaves_the_question_open() -> 
     async with office.process(program) as runs:
         run_id = (await start(runs)).state.id
         question = await only_question(runs, run_id)
-        waiting = await answer(runs, run_id, RecoveryDecision.DONE, result={"nonsense": 1})
+        with pytest.raises(CallerError, match="'pay' does not give such a result"):
+            await answer(runs, run_id, RecoveryDecision.DONE, result={"nonsense": 1})
+        payload: JsonObject = {"request_id": question.id, "decision": "done", "result": {"nonsense": 1}}
+        signal = AgentSignal("past the check", run_id, AgentSignalKind.APPROVAL_DECISION, payload)
+        await office.store.signals.append(signal)
+        waiting = await resume(runs, run_id)
         assert waiting.status is AgentStatus.INTERRUPTED, waiting.state.current_activity
         assert (await only_question(runs, run_id)).id == question.id
 

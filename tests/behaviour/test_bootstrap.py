@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
@@ -41,6 +41,7 @@ from pilotage.agent import (
     JournalHead,
     JournalRow,
     RunKey,
+    RunPage,
 )
 from pilotage.errors import (
     AgentBootstrapError,
@@ -68,6 +69,17 @@ class States(IAgentStateRepository):
 
     async def list_resume_candidates(self) -> Sequence[AgentState]:
         return []
+
+    async def list_runs(
+        self,
+        tenant_id: str,
+        *,
+        statuses: Collection[AgentStatus] = (),
+        agent_type: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> RunPage:
+        return RunPage(())
 
 
 class Signals(IAgentSignalRepository):

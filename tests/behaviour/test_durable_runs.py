@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from decimal import Decimal
+from typing import cast
 
 import pytest
 from tests.behaviour.office import Clerk, Office, Receipt, Worker, answer, resume, start
 
-from pilotage import AgentDefinitionError, AgentStatus, ApprovalDecision, Principal
+from pilotage import AgentDefinitionError, AgentSignalKind, AgentStatus, ApprovalDecision, Principal
 from pilotage.agent import JournalStage
 from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.runs import AgentRuns
+from pilotage.runtime.runs import LOCAL, AgentRuns
 from pilotage.testing import FailWrite, LoseReply, ProcessStopped, StopAfter, StopBefore
 from pilotage.testing.kept import KeptRow
 
@@ -66,7 +67,7 @@ async def test_a_resumed_run_repeats_none_of_what_it_did() -> None:
     assert office.world.done == [*before, "refund 1"]
 
 
-async def test_replaying_writes_a_claim_and_nothing_else() -> None:
+async def test_replaying_writes_a_claim_and_what_it_told_and_nothing_else() -> None:
     office = Office()
     async with office.process(every_kind) as runs:
         paused = await start(runs)
@@ -75,7 +76,11 @@ async def test_replaying_writes_a_claim_and_nothing_else() -> None:
         after = await office.rows(paused.state.id)
     assert again.state.status is AgentStatus.INTERRUPTED
     assert after[: len(before)] == before
-    assert [row.stage for row in after[len(before) :]] == [JournalStage.CLAIMED]
+    claim, told = after[len(before) :]
+    assert (claim.stage, told.stage) == (JournalStage.CLAIMED, JournalStage.TOLD)
+    assert isinstance(told.view, dict)
+    events = cast("list[dict[str, dict[str, object]]]", told.view["events"])
+    assert [each["event"]["kind"] for each in events] == ["run_started", "run_paused"]
 
 
 async def test_replayed_results_have_the_types_of_the_live_ones() -> None:
@@ -193,7 +198,12 @@ async def test_a_foreign_tenant_finds_nothing() -> None:
             runs.resume(run_id, principal=ELSEWHERE),
             runs.approvals(run_id, principal=ELSEWHERE),
             runs.decide(run_id, question.id, APPROVE, principal=ELSEWHERE),
+            runs.approve(question.id, principal=ELSEWHERE),
+            runs.signal(run_id, AgentSignalKind.PAUSE, principal=ELSEWHERE),
+            runs.cancel(run_id, principal=ELSEWHERE),
+            runs.fork(run_id, principal=ELSEWHERE),
             runs.verify(run_id, principal=ELSEWHERE),
+            anext(runs.events(run_id, principal=ELSEWHERE)),
         ]
         for attempt in attempts:
             with pytest.raises(RunNotFoundError) as error:
@@ -208,9 +218,22 @@ async def test_a_run_belongs_to_the_tenant_of_its_principal() -> None:
     async with office.process(nothing) as runs:
         handle = await runs.start(Clerk, "A-17", principal=ELSEWHERE)
         assert (await handle.result()).state.tenant_id == "elsewhere"
-        assert await runs.verify(handle.id, principal=ELSEWHERE) == 2
+        rows = await office.rows(handle.id, "elsewhere")
+        assert [row.stage.value for row in rows] == ["claimed", "after", "told"]
+        assert await runs.verify(handle.id, principal=ELSEWHERE) == len(rows)
         with pytest.raises(RunNotFoundError):
-            await runs.get(handle.id)
+            await runs.get(handle.id, principal=LOCAL)
+
+
+async def test_whoever_asks_for_nobody_asks_for_the_application() -> None:
+    office = Office()
+    async with office.process(nothing) as runs:
+        handle = await runs.start(Clerk, "A-17", principal=ELSEWHERE)
+        await handle.result()
+        assert (await runs.get(handle.id)).tenant_id == "elsewhere"
+        assert (await runs.result(handle.id)).output == "done"
+        with pytest.raises(RunNotFoundError):
+            await runs.get("nobody")
 
 
 async def test_an_unknown_run_is_not_found() -> None:
@@ -238,10 +261,11 @@ async def tampered_run(office: Office, runs: AgentRuns, seq: int, change: JsonOb
         (1, {"record": {"input": {"order": "B-1"}}}, "row 1 (run)"),
         (2, {"record": {"result": "9"}}, "row 2 (run/tool:look#1)"),
         (3, {"view": {"asked": "other"}}, "row 3 (run/tool:note#1)"),
-        (5, {"fingerprint": "other"}, "row 5 (run/tool:pay#1)"),
-        (5, {"attempt": 7}, "row 5 (run/tool:pay#1)"),
-        (5, {"epoch": 7}, "row 5 (run/tool:pay#1)"),
-        (6, {"digest": "other"}, "row 6 (run/tool:pay#1)"),
+        (4, {"record": {"first": 1, "events": []}}, "row 4 (told#4)"),
+        (6, {"fingerprint": "other"}, "row 6 (run/tool:pay#1)"),
+        (6, {"attempt": 7}, "row 6 (run/tool:pay#1)"),
+        (6, {"epoch": 7}, "row 6 (run/tool:pay#1)"),
+        (7, {"digest": "other"}, "row 7 (run/tool:pay#1)"),
     ],
 )
 async def test_verify_names_the_first_row_that_was_tampered_with(
@@ -262,7 +286,7 @@ async def test_verify_notices_a_row_that_was_taken_out() -> None:
         journal = office.store.tables.journals.find("default", run_id)
         assert journal is not None
         del journal.rows[2]
-        with pytest.raises(CallerError, match=r"row 4 \(run/tool:note#1\) does not follow"):
+        with pytest.raises(CallerError, match=r"row 4 \(told#4\) does not follow"):
             await runs.verify(run_id)
 
 

@@ -21,7 +21,7 @@ from pilotage.agent import JournalStage
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
 from pilotage.errors import ModelCallError
-from pilotage.runtime.model_calls import RunAwareModel
+from pilotage.runtime.run_aware_model import RunAwareModel
 from pilotage.testing import ProcessStopped, ScriptedModel, calls, fails, says, turn
 
 APPROVE = ApprovalDecision.APPROVE
@@ -209,7 +209,12 @@ async def test_a_reply_is_committed_before_anything_acts_on_it() -> None:
         with pytest.raises(ProcessStopped):
             await handle.result()
     stages = [(row.action_id, row.stage.value) for row in await office.rows(handle.id)]
-    assert stages == [("run", "claimed"), ("run/model#1", "after"), ("run/tool:pay#1", "before")]
+    assert stages == [
+        ("run", "claimed"),
+        ("run/model#1", "after"),
+        ("run/tool:pay#1", "before"),
+        ("told#4", "told"),
+    ]
 
 
 async def test_outside_a_run_the_model_is_the_model() -> None:

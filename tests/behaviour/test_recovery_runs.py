@@ -8,11 +8,11 @@ import pytest
 from tests.behaviour.office import Clerk, Office, Receipt, Worker, answer, only_question, resume, start
 
 from pilotage import AgentStatus, RunPausedEvent
-from pilotage.agent import AgentRecoveryRequest, RecoveryDecision
+from pilotage.agent import AgentRecoveryRequest, AgentSignal, AgentSignalKind, RecoveryDecision
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentStateReason
-from pilotage.errors import ToolError
-from pilotage.jsonvalue import JsonValue
+from pilotage.errors import CallerError, ToolError
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.testing import ProcessStopped, StopAfter, StopBefore
 
 RETRY, DONE = RecoveryDecision.RETRY, RecoveryDecision.DONE
@@ -202,20 +202,47 @@ async def test_a_question_about_an_outcome_has_the_same_id_after_every_restart()
     assert office.world.done == ["note before"]
 
 
+BAD_ANSWERS: list[tuple[str, RecoveryDecision, JsonObject, str]] = [
+    ("done without a result", DONE, {}, "without a result"),
+    ("a blank comment", RETRY, {"comment": ""}, "has the comment ''"),
+    ("a comment that is no text", RETRY, {"comment": 7}, "has the comment 7"),
+]
+
+
 @pytest.mark.parametrize(
-    ("decision", "details"),
-    [(DONE, {}), (RETRY, {"comment": ""}), (RETRY, {"comment": 7})],
-    ids=["done without a result", "a blank comment", "a comment that is no text"],
+    ("decision", "details", "words"), [row[1:] for row in BAD_ANSWERS], ids=[row[0] for row in BAD_ANSWERS]
 )
-async def test_a_bad_answer_leaves_the_question_open(
-    decision: RecoveryDecision, details: dict[str, JsonValue]
+async def test_a_bad_answer_is_told_to_its_sender_and_leaves_the_question_open(
+    decision: RecoveryDecision, details: dict[str, JsonValue], words: str
 ) -> None:
     office = Office()
     run_id = await unknown_payment(office, DIED)
     async with office.process(pay) as runs:
         question = await only_question(runs, run_id)
-        waiting = await answer(runs, run_id, decision, **details)
-        assert waiting.state.reason is AgentStateReason.RECOVERY_REQUIRES_HITL
+        with pytest.raises(CallerError) as error:
+            await runs.decide(run_id, question.id, decision, **details)
+        assert words in str(error.value)
+        assert str(error.value).endswith("The request stays open.")
+        assert await office.store.signals.list_pending(run_id) == []
+        assert (await only_question(runs, run_id)).id == question.id
+        assert (await answer(runs, run_id, RETRY)).status is AgentStatus.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("decision", "details"), [row[1:3] for row in BAD_ANSWERS], ids=[row[0] for row in BAD_ANSWERS]
+)
+async def test_a_bad_answer_that_was_sent_past_the_check_leaves_the_question_open(
+    decision: RecoveryDecision, details: JsonObject
+) -> None:
+    office = Office()
+    run_id = await unknown_payment(office, DIED)
+    async with office.process(pay) as runs:
+        question = await only_question(runs, run_id)
+        payload: JsonObject = {"request_id": question.id, "decision": decision.value, **details}
+        await office.store.signals.append(
+            AgentSignal("s-1", run_id, AgentSignalKind.APPROVAL_DECISION, payload)
+        )
+        assert (await resume(runs, run_id)).state.reason is AgentStateReason.RECOVERY_REQUIRES_HITL
         assert (await only_question(runs, run_id)).id == question.id
         assert await office.store.signals.list_pending(run_id) == []
         assert (await answer(runs, run_id, RETRY)).status is AgentStatus.COMPLETED

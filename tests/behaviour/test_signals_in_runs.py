@@ -190,7 +190,8 @@ async def test_a_run_in_the_middle_of_a_tool_is_cancelled_and_nothing_is_left(ga
         assert result.status is AgentStatus.CANCELLED
         assert (gate.passed, gate.left) == (0, 1)
         rows = [row async for row in store.journal.read(RunKey("default", run.id))]
-        assert rows[-1].record == {"error": UNKNOWN}
+        assert [row.stage.value for row in rows[-2:]] == ["after", "told"]
+        assert rows[-2].record == {"error": UNKNOWN}
         assert result.state.metadata["cancellation_reason"] == "wrong branch"
         assert [event.kind.value async for event in run.events()][-1] == "run_finished"
         assert not await runs.cancel(run.id)

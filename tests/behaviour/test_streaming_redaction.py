@@ -112,15 +112,20 @@ def accepted(source: str) -> bool:
     return True
 
 
-sources = st.recursive(
-    st.sampled_from(LETTERS + ASSERTIONS),
-    lambda inner: (
-        st.lists(inner, min_size=2, max_size=3).map("".join)
-        | st.lists(inner, min_size=2, max_size=3).map(lambda options: f"(?:{'|'.join(options)})")
-        | st.tuples(inner, st.sampled_from(QUANTIFIERS)).map(lambda pair: f"(?:{pair[0]}){pair[1]}")
-    ),
-    max_leaves=8,
-)
+def sources_of(leaves: Sequence[str]) -> st.SearchStrategy[str]:
+    """Patterns that are made of these."""
+    return st.recursive(
+        st.sampled_from(leaves),
+        lambda inner: (
+            st.lists(inner, min_size=2, max_size=3).map("".join)
+            | st.lists(inner, min_size=2, max_size=3).map(lambda options: f"(?:{'|'.join(options)})")
+            | st.tuples(inner, st.sampled_from(QUANTIFIERS)).map(lambda pair: f"(?:{pair[0]}){pair[1]}")
+        ),
+        max_leaves=8,
+    )
+
+
+sources = sources_of(LETTERS + ASSERTIONS)
 texts = st.text(alphabet=ALPHABET, max_size=24)
 cuts = st.lists(st.integers(1, 23), max_size=8)
 
@@ -176,13 +181,12 @@ def test_a_candidate_open_for_too_long_ends_alike_for_every_cut(
 
 
 @settings(max_examples=300, deadline=None, print_blob=True)
-@given(st.lists(sources, min_size=1, max_size=3), texts, cuts, st.sampled_from([3, 1000]))
+@given(st.lists(sources_of(LETTERS), min_size=1, max_size=3), texts, cuts, st.sampled_from([3, 1000]))
 def test_nothing_that_matches_is_ever_released(
     patterns: list[str], text: str, places: list[int], limit: int
 ) -> None:
     """An assertion may hold only because of a replacement next to it; without assertions no match is left."""
     assume(all(map(accepted, patterns)))
-    assume(not any(assertion in source for source in patterns for assertion in ASSERTIONS))
     session = StreamingRedactionSession(policy_of(patterns, limit))
     for chunk in cut(text, places):
         session.push(chunk)

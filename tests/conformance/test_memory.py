@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
+from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
+from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentSignalRepository,
     IAgentStateRepository,
 )
+from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.testing import (
     FaultyJournal,
     MemoryEvidenceRepository,
@@ -19,6 +22,7 @@ from pilotage.testing import (
     MemorySignalRepository,
     MemoryStateRepository,
     MemoryStore,
+    VirtualClock,
 )
 from pilotage.testing.conformance import (
     EvidenceRepositoryConformance,
@@ -27,12 +31,21 @@ from pilotage.testing.conformance import (
     StateRepositoryConformance,
     TransactionConformance,
 )
+from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance
+from pilotage.testing.conformance.leases import LeasesConformance, PassTime
 from pilotage.testing.conformance.transaction import ReadOutbox
+from pilotage.testing.conformance.wakeups import WakeUpsConformance
+from pilotage.testing.leases import MemoryLeases
 
 
 @pytest.fixture
-def store() -> MemoryStore:
-    return MemoryStore()
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def store(clock: VirtualClock) -> MemoryStore:
+    return MemoryStore(clock)
 
 
 @pytest.fixture(params=["all tenants", "one tenant"])
@@ -109,3 +122,46 @@ class TestMemoryStore(TransactionConformance):
             return [event for _, event in store.outbox]
 
         return read
+
+
+class TestMemoryTaskStore(TaskStoreConformance):
+    @pytest.fixture
+    def conversations(self, store: MemoryStore) -> ITaskStore:
+        return store.conversations
+
+
+class TestMemoryStoreWithConversations(ConversationCommitConformance):
+    @pytest.fixture
+    def journal(self, store: MemoryStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def second_journal(self, store: MemoryStore) -> IAgentJournal:
+        return MemoryJournal(store)
+
+    @pytest.fixture
+    def conversations(self, store: MemoryStore) -> ITaskStore:
+        return store.conversations
+
+
+class TestMemoryLeases(LeasesConformance):
+    @pytest.fixture
+    def leases(self, store: MemoryStore) -> IAgentLeases:
+        return store.leases
+
+    @pytest.fixture
+    def second_leases(self, store: MemoryStore) -> IAgentLeases:
+        return MemoryLeases(store.tables)
+
+    @pytest.fixture
+    def pass_time(self, clock: VirtualClock) -> PassTime:
+        async def advance(seconds: float) -> None:
+            clock.advance(seconds)
+
+        return advance
+
+
+class TestMemoryWakeUps(WakeUpsConformance):
+    @pytest.fixture
+    def wake_ups(self, store: MemoryStore) -> IAgentWakeUps:
+        return store.wake_ups

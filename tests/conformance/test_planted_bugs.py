@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.journal import (
     CommitOutcome,
+    CommitRefusal,
     CommitRefused,
     Committed,
     HeadMoved,
     JournalCommit,
     JournalHead,
     JournalRow,
+    JournalStage,
     OutboxEvent,
     RunKey,
 )
+from pilotage.agent.ports.repositories import RunPage
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.testing import (
@@ -163,6 +167,60 @@ class KeepsTheWritersTime(MemoryJournal):
         return outcomes
 
 
+class KeepsNoTime(MemoryJournal):
+    """Leaves a row without a time where the writer sent none."""
+
+    async def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:
+        async for row in super().read(run, after):
+            yield replace(row, created_at=None)
+
+
+class ReadersHoldWritersUp(MemoryJournal):
+    """Cannot write while somebody reads."""
+
+    _readers = 0
+
+    async def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:
+        self._readers += 1
+        async for row in super().read(run, after):
+            yield row
+        self._readers -= 1
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        if self._readers:
+            raise BlockingIOError("somebody is reading")
+        return await super().commit(commits)
+
+
+class KeepsOnlyActions(MemoryJournal):
+    """Does not give back what subscribers were told."""
+
+    async def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:
+        async for row in super().read(run, after):
+            if row.stage is not JournalStage.TOLD:
+                yield row
+
+
+class TakesTellingForAnAction(MemoryJournal):
+    """Refuses a second row that tells something under the same name."""
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        for commit in commits:
+            told = [row.action_id for row in commit.rows if row.stage is JournalStage.TOLD]
+            if len(set(told)) < len(told):
+                return [CommitRefused("told already") for _ in commits]
+        return await super().commit(commits)
+
+
+class ClaimsByTelling(MemoryJournal):
+    """Takes any row without a kind for a claim."""
+
+    async def head(self, run: RunKey) -> JournalHead | None:
+        head, rows = await super().head(run), [row async for row in self.read(run)]
+        epochs = [row.epoch for row in rows if row.kind is None]
+        return head and replace(head, epoch=epochs[-1] if epochs else head.epoch)
+
+
 class SharesItsRows(MemoryJournal):
     """Hands out the objects it keeps."""
 
@@ -195,6 +253,11 @@ JOURNAL_BUGS = [
     ReadsOneTooFew,
     TakesActionsTwice,
     KeepsTheWritersTime,
+    KeepsNoTime,
+    ReadersHoldWritersUp,
+    KeepsOnlyActions,
+    TakesTellingForAnAction,
+    ClaimsByTelling,
     SharesItsRows,
 ]
 
@@ -249,6 +312,76 @@ class RepeatsEvents(MemoryJournal):
         return outcomes
 
 
+class StartsAnybodysChildren(MemoryJournal):
+    """Does not look at the parent."""
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        return await super().commit([replace(commit, parent=None) for commit in commits])
+
+
+class StartsUnlessTheParent(MemoryJournal):
+    """Refuses a child only where its parent is in one of some statuses."""
+
+    closed: frozenset[AgentStatus]
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        return [self._commit(commit) for commit in commits]
+
+    def _commit(self, commit: JournalCommit) -> CommitOutcome:
+        outcome = self._tables.commit(commit)
+        if commit.parent is None or not isinstance(outcome, CommitRefused):
+            return outcome
+        parent = self._tables.states.find(commit.parent.tenant_id, commit.parent.run_id)
+        is_closed = parent is None or parent.bare.status in self.closed
+        return outcome if is_closed else self._tables.commit(replace(commit, parent=None))
+
+
+class StartsWhileCancelling(StartsUnlessTheParent):
+    """Looks only whether the parent has ended."""
+
+    closed = frozenset(status for status in AgentStatus if status.is_terminal)
+
+
+class StartsAfterTheEnd(StartsUnlessTheParent):
+    """Looks only whether the parent is cancelling."""
+
+    closed = frozenset({AgentStatus.CANCELLING})
+
+
+class NeedsAnActiveParent(MemoryJournal):
+    """Refuses a child of a parent that waits."""
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        for commit in commits:
+            parent = commit.parent and self._tables.states.find(None, commit.parent.run_id)
+            if parent and parent.bare.status is not AgentStatus.ACTIVE:
+                return [CommitRefused("closed", CommitRefusal.PARENT_CLOSED) for _ in commits]
+        return await super().commit(commits)
+
+
+class AsksTheParentAgain(MemoryJournal):
+    """Looks at the parent before it recognises a child's start that it has taken already."""
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        outcomes = list(await super().commit(commits))
+        for index, commit in enumerate(commits):
+            parent = commit.parent and self._tables.states.find(None, commit.parent.run_id)
+            if parent and parent.bare.status is AgentStatus.CANCELLING:
+                outcomes[index] = CommitRefused("closed", CommitRefusal.PARENT_CLOSED)
+        return outcomes
+
+
+class LooksParentsUpById(MemoryJournal):
+    """Takes a namesake of another tenant for the parent."""
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        outcomes = list(await super().commit(commits))
+        for index, commit in enumerate(commits):
+            if commit.parent and self._tables.states.home(commit.parent.run_id) == "elsewhere":
+                outcomes[index] = self._tables.commit(replace(commit, parent=None))
+        return outcomes
+
+
 def store_fixtures(journal: type[MemoryJournal]) -> Mapping[str, object]:
     store = MemoryStore()
 
@@ -268,7 +401,21 @@ async def test_the_transaction_kit_finds_nothing_in_a_store_without_a_bug() -> N
     assert await failing_tests(TransactionConformance, lambda: store_fixtures(MemoryJournal)) == []
 
 
-@pytest.mark.parametrize("bug", [StateApart, LosesTheOutbox, LeavesSignals, RepeatsEvents])
+TRANSACTION_BUGS = [
+    StateApart,
+    LosesTheOutbox,
+    LeavesSignals,
+    RepeatsEvents,
+    StartsAnybodysChildren,
+    StartsWhileCancelling,
+    StartsAfterTheEnd,
+    NeedsAnActiveParent,
+    AsksTheParentAgain,
+    LooksParentsUpById,
+]
+
+
+@pytest.mark.parametrize("bug", TRANSACTION_BUGS)
 async def test_the_transaction_kit_notices_a_bug(bug: type[MemoryJournal]) -> None:
     assert await failing_tests(TransactionConformance, lambda: store_fixtures(bug)) != []
 
@@ -281,6 +428,99 @@ class ListsNewestFirst(MemoryStateRepository):
 class ForgetsCancelling(MemoryStateRepository):
     async def list_resume_candidates(self) -> Sequence[AgentState]:
         return [s for s in await super().list_resume_candidates() if s.status is not AgentStatus.CANCELLING]
+
+
+class PagesWithAQuirk(MemoryStateRepository):
+    """Lists runs, and lets its bug change what is asked for and what is found."""
+
+    async def list_runs(
+        self,
+        tenant_id: str,
+        *,
+        statuses: Collection[AgentStatus] = (),
+        agent_type: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> RunPage:
+        asked = self.asked({"statuses": statuses, "agent_type": agent_type, "after": after, "limit": limit})
+        return self.found(await super().list_runs(tenant_id, **asked))
+
+    def asked(self, what: dict[str, Any]) -> dict[str, Any]:
+        return what
+
+    def found(self, page: RunPage) -> RunPage:
+        return page
+
+
+class ListsOldestRunsFirst(PagesWithAQuirk):
+    def found(self, page: RunPage) -> RunPage:
+        return replace(page, runs=page.runs[::-1])
+
+
+class ListsRunsByTime(PagesWithAQuirk):
+    def found(self, page: RunPage) -> RunPage:
+        return replace(page, runs=tuple(sorted(page.runs, key=lambda run: str(run.created_at), reverse=True)))
+
+
+class ListsTheLastChangedFirst(PagesWithAQuirk):
+    async def save(self, state: AgentState) -> AgentState:
+        key = (state.tenant_id, state.id)
+        self._tables.states._entries.pop(key, None)
+        return await super().save(state)
+
+
+class ForgetsTheStatuses(PagesWithAQuirk):
+    def asked(self, what: dict[str, Any]) -> dict[str, Any]:
+        return {**what, "statuses": ()}
+
+
+class ForgetsTheAgent(PagesWithAQuirk):
+    def asked(self, what: dict[str, Any]) -> dict[str, Any]:
+        return {**what, "agent_type": None}
+
+
+class ForgetsTheLimit(PagesWithAQuirk):
+    def asked(self, what: dict[str, Any]) -> dict[str, Any]:
+        return {**what, "limit": what["limit"] and 50}
+
+
+class TakesAnyCursor(PagesWithAQuirk):
+    def asked(self, what: dict[str, Any]) -> dict[str, Any]:
+        return {**what, "after": what["after"] if (what["after"] or "").isdecimal() else None}
+
+
+class AlwaysPromisesMore(PagesWithAQuirk):
+    def found(self, page: RunPage) -> RunPage:
+        return replace(page, cursor=page.cursor or ("1" if page.runs else None))
+
+
+class CountsFromTheTop(MemoryStateRepository):
+    """Has a position for a cursor, which newcomers shift."""
+
+    async def list_runs(
+        self,
+        tenant_id: str,
+        *,
+        statuses: Collection[AgentStatus] = (),
+        agent_type: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> RunPage:
+        skipped = int(after or 0)
+        page = await super().list_runs(
+            tenant_id, statuses=statuses, agent_type=agent_type, limit=skipped + limit
+        )
+        return RunPage(page.runs[skipped:], page.cursor and str(skipped + limit))
+
+
+class ControlFirst(MemorySignalRepository):
+    async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
+        return sorted(await super().list_pending(state_id), key=lambda signal: signal.kind.lane.value)
+
+
+class SortsSignalsById(MemorySignalRepository):
+    async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
+        return sorted(await super().list_pending(state_id), key=lambda signal: signal.id)
 
 
 class QueuesTwice(MemorySignalRepository):
@@ -308,6 +548,17 @@ class SortsById(MemoryEvidenceRepository):
 REPOSITORY_BUGS = [
     (StateRepositoryConformance, "states", ListsNewestFirst),
     (StateRepositoryConformance, "states", ForgetsCancelling),
+    (StateRepositoryConformance, "states", ListsOldestRunsFirst),
+    (StateRepositoryConformance, "states", ListsRunsByTime),
+    (StateRepositoryConformance, "states", ListsTheLastChangedFirst),
+    (StateRepositoryConformance, "states", ForgetsTheStatuses),
+    (StateRepositoryConformance, "states", ForgetsTheAgent),
+    (StateRepositoryConformance, "states", ForgetsTheLimit),
+    (StateRepositoryConformance, "states", TakesAnyCursor),
+    (StateRepositoryConformance, "states", AlwaysPromisesMore),
+    (StateRepositoryConformance, "states", CountsFromTheTop),
+    (SignalRepositoryConformance, "signals", ControlFirst),
+    (SignalRepositoryConformance, "signals", SortsSignalsById),
     (SignalRepositoryConformance, "signals", QueuesTwice),
     (SignalRepositoryConformance, "signals", SortsByTime),
     (EvidenceRepositoryConformance, "evidence", ForgetsDescriptors),

@@ -218,11 +218,15 @@ class DistantJournal(IAgentJournal):
 
 
 class Town:
-    """Processes come and go; the store, the world, the clock and the ids stay."""
+    """Processes come and go; the store, the world, the clock and the ids stay.
 
-    def __init__(self) -> None:
+    Without leases everybody may try to drive every run, and the journal alone decides.
+    """
+
+    def __init__(self, *, has_leases: bool = False) -> None:
         self.clock = VirtualClock()
         self.store = MemoryStore(self.clock)
+        self.coordination = (self.store.leases, self.store.wake_ups) if has_leases else ()
         self.world = World()
         self.ids = SeededIds(1)
 
@@ -232,7 +236,8 @@ class Town:
         journal = FaultyJournal(DistantJournal(self.store.journal), fault)
         model = ScriptedModel([says("Well.")] * 3)
         app = Application("town").add(Strict, Patient, Till, self.world, model, journal, self.store.states)
-        app.add(self.store.signals, self.store.evidence, self.ids, self.clock)
+        app.add(self.store.signals, self.store.evidence, self.store.sealer, *self.coordination)
+        app.add(self.ids, self.clock)
         initialize(app)
         async with app:
             yield app.get(AgentRuns)

@@ -1,62 +1,126 @@
 """Bugs that a durable runtime could have, each planted into ours by replacing one function of it.
 
 Everywhere else our own code is never patched; here it is the point. A bug wraps what it breaks wherever it can, so
-that it stays the same bug when the code around it changes.
+that it stays the same bug when the code around it changes. One that does not fit there any more says so: it must not
+pass for a bug that was caught.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
 
 from pilotage import Idempotency
-from pilotage.agent import ApprovalDecision, RunFinishedEvent
+from pilotage.agent import ApprovalDecision
 from pilotage.agent.ports.journal import CommitOutcome, Committed, HeadMoved, JournalCommit, JournalStage
 from pilotage.errors import ToolError
+from pilotage.runtime import call as calls
 from pilotage.runtime import effects, waits
 from pilotage.runtime.attempt import RunAttempt
 from pilotage.runtime.cancellation import begin_cancellation
 from pilotage.runtime.effects import Effects
+from pilotage.runtime.folds import Folds
+from pilotage.runtime.interruptions import Paused
 from pilotage.runtime.ledger import Ledger
 from pilotage.runtime.liveness import Liveness
-from pilotage.runtime.projection import events_of
+from pilotage.runtime.outcomes import Outcomes
 from pilotage.runtime.recording import Recording
 from pilotage.runtime.recovery import AskHuman, Repeat
+from pilotage.runtime.scope import inside
+from pilotage.runtime.scoped_runtime import ScopedRuntime
 from pilotage.runtime.steps import step
+from pilotage.runtime.telling import KeptTelling
 from pilotage.runtime.tool_calls import ToolCalls
 from pilotage.runtime.waits import Waits
 from pilotage.runtime.writer import JournalWriter
 
-Patch = pytest.MonkeyPatch
+_STALE = (AttributeError, NameError, TypeError)
 
 
-def no_barrier_before_an_action(patch: Patch) -> None:
+class Planting:
+    """Puts bugs in place for as long as a patch lasts. `stumbles` are errors of the bugs themselves."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._patch = patch
+        self.stumbles: list[Exception] = []
+
+    def put(self, owner: object, name: str, bug: Any) -> None:
+        """Put a bug in the place of a function.
+
+        Raises:
+            TypeError: the function takes something else than the bug.
+        """
+        original = getattr(owner, name)
+        if callable(bug) and _parameters(bug) not in (["*"], _parameters(original)):
+            raise TypeError(f"{name} takes {_parameters(original)}, and the bug {_parameters(bug)}")
+        self._patch.setattr(owner, name, self._watched(bug) if callable(bug) else bug)
+
+    def _watched(self, bug: Any) -> Any:
+        if inspect.iscoroutinefunction(bug):
+
+            async def watched(*args: Any, **kwargs: Any) -> object:
+                try:
+                    return await bug(*args, **kwargs)
+                except _STALE as error:
+                    self._note(error)
+                    raise
+        else:
+
+            def watched(*args: Any, **kwargs: Any) -> object:
+                try:
+                    return bug(*args, **kwargs)
+                except _STALE as error:
+                    self._note(error)
+                    raise
+
+        return watched
+
+    def _note(self, error: Exception) -> None:
+        """What a bug itself raises is in this file; what the runtime raises because of it is not."""
+        raised_in = inspect.getinnerframes(cast(Any, error.__traceback__))[-1].filename
+        if raised_in == __file__:
+            self.stumbles.append(error)
+
+
+def _parameters(function: Any) -> list[str]:
+    """How a function is called: one sign for each positional parameter, the names of the others."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(each.kind is each.VAR_POSITIONAL for each in parameters):
+        return ["*"]
+    return [each.name if each.kind is each.KEYWORD_ONLY else "," for each in parameters]
+
+
+def no_barrier_before_an_action(planting: Planting) -> None:
     async def dispatch(self: Any, call: Any, attempt: Any) -> object:
+        self.outcomes.begin(call, attempt.number)
+        await self.be_sure()
         return await self._act(call, attempt)
 
-    patch.setattr(Effects, "_dispatch", dispatch)
+    planting.put(Effects, "_dispatch", dispatch)
 
 
-def after_is_written_before_the_effect(patch: Patch) -> None:
+def after_is_written_before_the_effect(planting: Planting) -> None:
     act: Any = Effects._act
 
     async def hasty(self: Any, call: Any, attempt: Any) -> object:
         if call.action.is_read_only:
             return await act(self, call, attempt)
-        self._done(call, attempt.number, f"{call.action.name}-1")
+        self.outcomes.done(call, attempt.number, f"{call.action.name}-1")
         await self.ledger.barrier()
         return await call.act(attempt)
 
-    patch.setattr(Effects, "_act", hasty)
+    planting.put(Effects, "_act", hasty)
 
 
-def a_moved_head_is_ignored(patch: Patch) -> None:
+def a_moved_head_is_ignored(planting: Planting) -> None:
     commit: Any = JournalWriter.commit
 
     async def deaf(self: Any, asked: JournalCommit) -> CommitOutcome:
@@ -65,58 +129,59 @@ def a_moved_head_is_ignored(patch: Patch) -> None:
             return Committed(asked.expected_head + len(asked.rows))
         return outcome
 
-    patch.setattr(JournalWriter, "commit", deaf)
+    planting.put(JournalWriter, "commit", deaf)
 
 
-def one_token_for_all_commits(patch: Patch) -> None:
+def one_token_for_all_commits(planting: Planting) -> None:
     commit: Any = JournalWriter.commit
 
     async def repeating(self: Any, asked: JournalCommit) -> CommitOutcome:
         return await commit(self, replace(asked, token=asked.token.partition(":")[0]))
 
-    patch.setattr(JournalWriter, "commit", repeating)
+    planting.put(JournalWriter, "commit", repeating)
 
 
-def attempts_share_their_tokens(patch: Patch) -> None:
+def attempts_share_their_tokens(planting: Planting) -> None:
     init: Any = Ledger.__init__
 
-    def nameless(self: Any, run: Any, state: Any, head: Any, writer: Any, writer_id: str) -> None:
-        init(self, run, state, head, writer, f"epoch {head.epoch + 1}")
+    def nameless(*given: Any) -> None:
+        ledger, run, state, head, writer, _, *rest = given
+        init(ledger, run, state, head, writer, f"epoch {head.epoch + 1}", *rest)
 
-    patch.setattr(Ledger, "__init__", nameless)
+    planting.put(Ledger, "__init__", nameless)
 
 
-def no_claim_on_resume(patch: Patch) -> None:
+def no_claim_on_resume(planting: Planting) -> None:
     claim: Any = Ledger.claim
 
     def only_the_first(self: Any, record: Any, view: Any) -> None:
         if self.epoch == 1:
             claim(self, record, view)
 
-    patch.setattr(Ledger, "claim", only_the_first)
+    planting.put(Ledger, "claim", only_the_first)
 
 
-def an_approval_serves_a_second_call(patch: Patch) -> None:
+def an_approval_serves_a_second_call(planting: Planting) -> None:
     ask: Any = Waits.approved_arguments
     approved: set[str] = set()
 
-    def lenient(self: Any, call: Any, attempt: int) -> object:
+    def lenient(self: Any, call: Any, attempt: int, verdict: object = None) -> object:
         if call.action.name in approved:
             return None
-        arguments = ask(self, call, attempt)
+        arguments = ask(self, call, attempt, verdict)
         approved.add(call.action.name)
         return arguments
 
-    patch.setattr(Waits, "approved_arguments", lenient)
+    planting.put(Waits, "approved_arguments", lenient)
 
 
-def a_retry_serves_every_later_attempt(patch: Patch) -> None:
-    wait_for: Any = waits._wait_for
+def a_retry_serves_every_later_attempt(planting: Planting) -> None:
+    wait_for: Any = waits.wait_for
 
     def same(action: Any, what: str) -> object:
         return wait_for(action, what.rstrip("0123456789"))
 
-    patch.setattr(waits, "_wait_for", same)
+    planting.put(waits, "wait_for", same)
 
 
 class Late:
@@ -129,13 +194,13 @@ class Late:
         return self._call().__await__()
 
 
-def ordinals_are_taken_when_awaited(patch: Patch) -> None:
+def ordinals_are_taken_when_awaited(planting: Planting) -> None:
     call: Any = ToolCalls.call
 
-    patch.setattr(ToolCalls, "call", lambda *given: Late(partial(call, *given)))
+    planting.put(ToolCalls, "call", lambda *given: Late(partial(call, *given)))
 
 
-def fingerprints_are_ignored(patch: Patch) -> None:
+def fingerprints_are_ignored(planting: Planting) -> None:
     take: Any = Recording.take
 
     def blind(self: Any, action: Any) -> object:
@@ -143,56 +208,56 @@ def fingerprints_are_ignored(patch: Patch) -> None:
         fingerprint = recorded.row.fingerprint if recorded else action.fingerprint
         return take(self, replace(action, fingerprint=fingerprint))
 
-    patch.setattr(Recording, "take", blind)
+    planting.put(Recording, "take", blind)
 
 
-def left_out_actions_are_ignored(patch: Patch) -> None:
-    patch.setattr(Recording, "check_used_up", lambda _: None)
+def left_out_actions_are_ignored(planting: Planting) -> None:
+    planting.put(Recording, "check_used_up", lambda _: None)
 
 
-def a_tool_error_is_not_recorded(patch: Patch) -> None:
-    patch.setattr(Effects, "_failed", lambda _self, _call, _attempt, error: error)
+def a_tool_error_is_not_recorded(planting: Planting) -> None:
+    planting.put(Outcomes, "failed", lambda _self, _call, _attempt, error: error)
 
 
-def an_unknown_outcome_is_a_failure(patch: Patch) -> None:
+def an_unknown_outcome_is_a_failure(planting: Planting) -> None:
     async def give_up(self: Any, call: Any, attempt: Any) -> object:
-        raise self._failed(call, attempt.number, ToolError("it failed"))
+        raise self.outcomes.failed(call, attempt.number, ToolError("it failed"))
 
-    patch.setattr(Effects, "_find_out", give_up)
+    planting.put(Effects, "_find_out", give_up)
 
 
-def what_needs_a_person_is_repeated(patch: Patch) -> None:
+def what_needs_a_person_is_repeated(planting: Planting) -> None:
     recovery_for: Any = effects.recovery_for
 
     def bold(action: Any, recorded: Any, *, can_reconcile: bool) -> object:
         recovery = recovery_for(action, recorded, can_reconcile=can_reconcile)
         return Repeat(recovery.attempt) if isinstance(recovery, AskHuman) else recovery
 
-    patch.setattr(effects, "recovery_for", bold)
+    planting.put(effects, "recovery_for", bold)
 
 
-def reconcile_is_ignored(patch: Patch) -> None:
+def reconcile_is_ignored(planting: Planting) -> None:
     recovery_for: Any = effects.recovery_for
 
     def incurious(action: Any, recorded: Any, *, can_reconcile: bool) -> object:
         return recovery_for(action, recorded, can_reconcile=False)
 
-    patch.setattr(effects, "recovery_for", incurious)
+    planting.put(effects, "recovery_for", incurious)
 
 
-def every_attempt_has_a_key_of_its_own(patch: Patch) -> None:
-    patch.setattr(effects, "idempotency_key", lambda _run, _action_id: uuid4().hex)
+def every_attempt_has_a_key_of_its_own(planting: Planting) -> None:
+    planting.put(calls, "idempotency_key", lambda _run, _action_id: uuid4().hex)
 
 
-def signals_are_not_consumed(patch: Patch) -> None:
-    patch.setattr(Ledger, "consume", lambda _self, _signal_id: None)
+def signals_are_not_consumed(planting: Planting) -> None:
+    planting.put(Ledger, "consume", lambda _self, _signal_id: None)
 
 
-def a_message_is_taken_in_while_replaying(patch: Patch) -> None:
-    patch.setattr(Recording, "is_used_up", True)
+def a_message_is_taken_in_while_replaying(planting: Planting) -> None:
+    planting.put(Recording, "is_used_up", True)
 
 
-def a_decision_is_used_up_before_the_action_begins(patch: Patch) -> None:
+def a_decision_is_used_up_before_the_action_begins(planting: Planting) -> None:
     allowed: Any = Effects._allowed
 
     async def in_two_commits(self: Any, call: Any) -> object:
@@ -200,94 +265,143 @@ def a_decision_is_used_up_before_the_action_begins(patch: Patch) -> None:
         await self.ledger.barrier()
         return arguments
 
-    patch.setattr(Effects, "_allowed", in_two_commits)
+    planting.put(Effects, "_allowed", in_two_commits)
 
 
-def the_end_is_told_before_it_is_committed(patch: Patch) -> None:
-    complete: Any = RunAttempt._complete
+def the_end_is_told_before_it_is_committed(planting: Planting) -> None:
+    prepare: Any = KeptTelling.prepare
 
-    async def boasting(self: Any, output: object) -> object:
-        self.feed.publish(RunFinishedEvent(self._by, None, {"output": output}))
-        return await complete(self, output)
+    def boasting(self: Any, event: Any) -> None:
+        prepare(self, event)
+        self.release()
 
-    patch.setattr(RunAttempt, "_complete", boasting)
+    planting.put(KeptTelling, "prepare", boasting)
 
 
-def the_work_is_stopped_before_the_cancellation_is_recorded(patch: Patch) -> None:
-    async def cancel(self: Any, signal: Any) -> None:
+def the_work_is_stopped_before_the_cancellation_is_recorded(planting: Planting) -> None:
+    async def cancel(self: Any, signal: Any, *, is_stored: bool = True) -> bool:
         self._is_cancelled = True
         self._task.cancel()
         await asyncio.sleep(0)
-        await begin_cancellation(self._ledger, signal)
+        await begin_cancellation(self._ledger, signal, is_stored=is_stored)
+        return True
 
-    patch.setattr(RunAttempt, "cancel", cancel)
-
-
-def a_pause_does_not_wait_for_siblings(patch: Patch) -> None:
-    patch.setattr(Liveness, "siblings", lambda _: [])
+    planting.put(RunAttempt, "cancel", cancel)
 
 
-def an_end_does_not_wait_for_what_is_under_way(patch: Patch) -> None:
+def a_pause_does_not_wait_for_siblings(planting: Planting) -> None:
+    planting.put(Liveness, "siblings", lambda _: [])
+
+
+def an_end_does_not_wait_for_what_is_under_way(planting: Planting) -> None:
     async def at_once(self: Any, end: Any) -> None:
         self.end(end)
 
-    patch.setattr(Liveness, "quiesce", at_once)
+    planting.put(Liveness, "quiesce", at_once)
 
 
-def a_waiting_branch_goes_on(patch: Patch) -> None:
-    patch.setattr(Liveness, "pause", lambda _self, _scope, _pause: None)
+def a_waiting_branch_goes_on(planting: Planting) -> None:
+    planting.put(Liveness, "pause", lambda _self, _scope, _pause: None)
 
 
-def a_replay_tells_everything_again(patch: Patch) -> None:
-    def publish(self: Any, item: Any) -> None:
-        for event in events_of(item, self._by):
-            self.feed.publish(event)
-
-    patch.setattr(RunAttempt, "_publish", publish)
+def a_replay_tells_everything_again(planting: Planting) -> None:
+    planting.put(KeptTelling, "_pass_on", lambda self, event: self._publish(event))
 
 
-def a_veto_is_not_recorded(patch: Patch) -> None:
-    failed: Any = Effects._failed
+def a_veto_is_not_recorded(planting: Planting) -> None:
+    failed: Any = Outcomes.failed
 
     def forgetful(self: Any, call: Any, attempt: int, error: Exception) -> object:
         return error if "is not allowed" in str(error) else failed(self, call, attempt, error)
 
-    patch.setattr(Effects, "_failed", forgetful)
+    planting.put(Outcomes, "failed", forgetful)
 
 
-def a_rejection_is_not_recorded(patch: Patch) -> None:
+def a_rejection_is_not_recorded(planting: Planting) -> None:
     answered: Any = Waits._answered
 
-    def forgetful(self: Any, wait: Any, outcome: Any, request: Any) -> object:
+    def forgetful(self: Any, wait: Any, outcome: Any) -> object:
         if outcome.decision is ApprovalDecision.REJECT:
             raise ToolError("a person rejected this call")
-        return answered(self, wait, outcome, request)
+        return answered(self, wait, outcome)
 
-    patch.setattr(Waits, "_answered", forgetful)
+    planting.put(Waits, "_answered", forgetful)
 
 
-def secrets_are_recorded(patch: Patch) -> None:
+def secrets_are_recorded(planting: Planting) -> None:
     resolved: Any = ToolCalls._resolved
 
     async def remembered(self: Any, descriptor: Any) -> object:
         return await step("secrets", partial(resolved, self, descriptor), idempotency=Idempotency.IDEMPOTENT)
 
-    patch.setattr(ToolCalls, "_resolved", remembered)
+    planting.put(ToolCalls, "_resolved", remembered)
 
 
-def a_tool_does_not_wait_for_the_open_reply(patch: Patch) -> None:
-    patch.setattr(Effects, "open_streams_at", lambda _self, _path: [])
+def a_tool_does_not_wait_for_the_open_reply(planting: Planting) -> None:
+    planting.put(Effects, "open_streams_at", lambda _self, _path: [])
 
 
-def a_model_reply_is_not_recorded(patch: Patch) -> None:
+def a_model_reply_is_not_recorded(planting: Planting) -> None:
     append: Any = Ledger.append
 
     def without_replies(self: Any, action: Any, stage: JournalStage, *rest: Any) -> None:
         if action.name != "model":
             append(self, action, stage, *rest)
 
-    patch.setattr(Ledger, "append", without_replies)
+    planting.put(Ledger, "append", without_replies)
 
 
-def a_resumed_run_starts_from_nothing(patch: Patch) -> None:
-    patch.setattr(Recording, "_fold", lambda _self, _row: None)
+def a_resumed_run_starts_from_nothing(planting: Planting) -> None:
+    planting.put(Recording, "_fold", lambda _self, _row: None)
+
+
+def a_lease_is_not_looked_at_before_an_effect(planting: Planting) -> None:
+    async def careless(self: Any) -> None:
+        return
+
+    planting.put(Effects, "be_sure", careless)
+
+
+def a_lease_that_ran_out_is_taken_again_and_nothing_is_proven(planting: Planting) -> None:
+    async def once_is_enough(self: Any) -> None:
+        if self._hold is not None and not self._hold.is_safe:
+            await self._hold.renew()
+
+    planting.put(Effects, "be_sure", once_is_enough)
+
+
+def an_answer_is_taken_in_where_only_a_question_is_put(planting: Planting) -> None:
+    def eager(self: Any, call: Any) -> None:
+        with suppress(Paused):
+            self.approved_arguments(call, 1)
+
+    planting.put(Waits, "ask_only", eager)
+
+
+def a_branch_is_folded_before_it_has_ended(planting: Planting) -> None:
+    take: Any = Folds.take
+    add: Any = Folds.add
+    folded: set[str] = set()
+
+    def early(self: Any, path: str, label: str) -> object:
+        found = take(self, path, label)
+        if found is None and path.rpartition("/")[2].isdigit():
+            add(self, path, label, {"result": None})
+            folded.add(path)
+        return found
+
+    def late(self: Any, path: str, label: str, record: Any) -> None:
+        if path not in folded:
+            add(self, path, label, record)
+
+    planting.put(Folds, "take", early)
+    planting.put(Folds, "add", late)
+
+
+def a_turn_is_folded_before_it_has_ended(planting: Planting) -> None:
+    async def early(self: Any, path: str, label: str, state: Any, turn: Any) -> object:
+        self._folds.add(path, label, {"result": state})
+        with inside(path):
+            return await turn(state)
+
+    planting.put(ScopedRuntime, "_turn", early)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncGenerator
 from decimal import Decimal
+from typing import Annotated
 
 import pytest
 
 from pilotage import (
+    PII,
     Agent,
     AgentExecutionSpec,
     AgentStatus,
@@ -21,9 +23,11 @@ from pilotage import (
     ModelRequest,
     Pod,
     RecoveryStrategy,
+    SensitiveField,
     ToolEffects,
     agent_tool,
 )
+from pilotage.agent import ToolApprovalRequirement
 from pilotage.testing import ScriptedModel, always, crash_matrix, says
 
 DURABLE = AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)
@@ -85,6 +89,43 @@ async def test_the_refund_is_paid_once_whatever_happens() -> None:
     assert report.points > 20
     assert report.reference.status is AgentStatus.COMPLETED
     assert bank.payments_per_key() == {report.key("payments.pay"): 1}
+    report.assert_same_result()
+    report.assert_no_repeated_effects()
+
+
+@Pod
+class Vault:
+    """Its answers are for the run alone: everybody else sees a mask."""
+
+    def __init__(self, bank: Ledger) -> None:
+        self.bank = bank
+
+    @agent_tool(
+        effects=ToolEffects.external_side_effect(),
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        approval=ToolApprovalRequirement.NOT_REQUIRED,
+    )
+    async def open(
+        self, owner: str, runtime_context: AgentToolRuntimeContext
+    ) -> Annotated[str, SensitiveField(PII.ACCOUNT_ID)]:
+        """Open an account."""
+        self.bank.payments[runtime_context.idempotency_key] += 1
+        return f"account {self.bank.payments.total()} of {owner}"
+
+
+@Agent(spec=DURABLE)
+class Accounts:
+    def __init__(self, vault: Vault) -> None:
+        self.vault = vault
+
+    async def execute(self, owner: str) -> bool:
+        return await self.vault.open(owner) == f"account 1 of {owner}"
+
+
+async def test_what_is_sealed_is_told_truthfully_too() -> None:
+    bank = Ledger()
+    report = await crash_matrix(Accounts, "Ada", add=[bank, Vault])
+    assert report.reference.output is True
     report.assert_same_result()
     report.assert_no_repeated_effects()
 

@@ -7,9 +7,10 @@ passes on the runtime as it is, and fails by an assertion as soon as its bug is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from decimal import Decimal
+from functools import partial
 from typing import Annotated
 
 import pytest
@@ -33,24 +34,42 @@ from pilotage import (
     agent_tool,
 )
 from pilotage.agent import (
+    AgentEvent,
+    AgentEventKind,
+    AgentRef,
+    AgentSession,
+    CommitOutcome,
+    Dependencies,
     HookVerdict,
     IAgentHooks,
+    IAgentJournal,
     ISecrets,
+    JournalCommit,
     JournalStage,
     ModelToolCall,
     Proceed,
     RecoveryDecision,
-    RunFinishedEvent,
     SecretRef,
     StepStartedEvent,
     Veto,
 )
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import ToolError
+from pilotage.jsonvalue import JsonValue
 from pilotage.runtime import AgentRuns
+from pilotage.runtime.leasing import LEASE_SECONDS
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.steps import step
-from pilotage.testing import ProcessStopped, ScriptedModel, StopAfter, StopBefore, says
+from pilotage.testing import (
+    ProcessStopped,
+    ScriptedModel,
+    StopAfter,
+    StopBefore,
+    VirtualClock,
+    calls,
+    says,
+    turn,
+)
 from tests.behaviour.office import (
     OUTSIDE,
     UNGATED,
@@ -65,12 +84,13 @@ from tests.behaviour.office import (
     start,
 )
 from tests.crash import planted
+from tests.crash.machine import DistantJournal
 from tests.crash.process import Processes, assert_done_right
 
 APPROVE, REJECT = ApprovalDecision.APPROVE, ApprovalDecision.REJECT
 QUESTION = ModelRequest([ModelMessage.user("How much?")])
 
-Bug = Callable[[pytest.MonkeyPatch], None]
+Bug = Callable[[planted.Planting], None]
 Probe = Callable[[], Awaitable[None]]
 
 
@@ -275,12 +295,16 @@ async def an_answer_and_what_it_allows_are_one_commit() -> None:
 
 async def nobody_hears_of_an_end_that_is_not_committed() -> None:
     office = Office()
+    told: list[AgentEvent] = []
+
+    async def listen(events: AsyncIterator[AgentEvent]) -> None:
+        told.extend([event async for event in events])
+
     async with office.process(pay, fault=StopBefore(3)) as runs:
         handle = await runs.start(Clerk, "A-17")
-        await ended(handle.result())
-        told = [event async for event in handle.events()]
+        await asyncio.gather(handle.result(), listen(handle.events()), return_exceptions=True)
     assert office.world.done == ["pay 1"]
-    assert not [event for event in told if isinstance(event, RunFinishedEvent)]
+    assert [event.kind for event in told] == [AgentEventKind.RUN_STARTED]
 
 
 async def work_is_stopped_when_the_cancellation_is_recorded() -> None:
@@ -420,10 +444,13 @@ async def process_with(
     program: Callable[[Worker], Awaitable[object]],
     *pods: object,
     model: ScriptedModel | None = None,
+    journal: IAgentJournal | None = None,
+    clock: VirtualClock | None = None,
 ) -> AsyncGenerator[AgentRuns, None]:
-    """A process of the office that has more in it."""
+    """A process of the office that has more in it, leases too."""
     app = Application("office").add(Clerk, Listener, Desk, Program(program), office.world, *pods)
-    app.add(model or ScriptedModel([]), *office.store.ports, office.ids, office.clock)
+    own, *shared = office.store.ports
+    app.add(model or ScriptedModel([]), journal or own, *shared, office.ids, clock or office.clock)
     initialize(app)
     async with app:
         yield app.get(AgentRuns)
@@ -501,6 +528,141 @@ async def a_model_is_not_asked_again_about_what_a_tool_acted_on() -> None:
     assert list(model.requests) == []
 
 
+class Freezing(DistantJournal):
+    """A journal whose process freezes once: between the word that a call is written down and the call."""
+
+    def __init__(self, journal: IAgentJournal, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(journal)
+        self._meanwhile = meanwhile
+        self._was_frozen = False
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        outcomes = await super().commit(commits)
+        begins = any(row.stage is JournalStage.BEFORE for commit in commits for row in commit.rows)
+        if begins and not self._was_frozen:
+            self._was_frozen = True
+            await self._meanwhile()
+        return outcomes
+
+
+async def an_owner_that_was_frozen_for_long_does_not_act() -> None:
+    office = Office()
+    own_clock = VirtualClock()
+
+    async def meanwhile() -> None:
+        """Another process takes the run over and does what the frozen one was about to do."""
+        office.clock.advance(2 * LEASE_SECONDS)
+        async with process_with(office, pay) as taker:
+            (state,) = await office.store.states.list_resume_candidates()
+            await resume(taker, state.id)
+            await answer(taker, state.id, RecoveryDecision.RETRY)
+        own_clock.advance(2 * LEASE_SECONDS)
+
+    journal = Freezing(office.store.journal, meanwhile)
+    async with process_with(office, pay, journal=journal, clock=own_clock) as owner:
+        handle = await owner.start(Clerk, "A-17")
+        await ended(handle.result())
+    assert office.world.done == ["pay 1"]
+
+
+class Gathers:
+    """Pays twice, side by side."""
+
+    name, version = "gathers", 1
+
+    async def run(
+        self, session: AgentSession, deps: Dependencies, prompt: str
+    ) -> AsyncGenerator[AgentEvent, None]:
+        branches = [partial(self.pay, deps, amount) for amount in ("1", "2")]
+        session.output = list(await deps.runtime.gather("pay", branches, limit=1))
+        yield deps.progress("paid")
+
+    async def pay(self, deps: Dependencies, amount: str) -> JsonValue:
+        """Pay; the receipt says how much."""
+        return (await deps.tools.call(ModelToolCall("pay", {"amount": amount}))).result
+
+    def declared_workers(self) -> Mapping[str, AgentRef]:
+        return {}
+
+
+class Loops(Gathers):
+    """Pays twice, one after the other."""
+
+    name = "loops"
+
+    async def run(
+        self, session: AgentSession, deps: Dependencies, prompt: str
+    ) -> AsyncGenerator[AgentEvent, None]:
+        async def turn(receipts: list[JsonValue]) -> list[JsonValue] | None:
+            if len(receipts) == 2:
+                return None
+            return [*receipts, await self.pay(deps, str(len(receipts) + 1))]
+
+        session.output = await deps.runtime.loop("pay", list[JsonValue](), turn)
+        yield deps.progress("paid")
+
+
+class Payer:
+    """Has a desk to pay at."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+
+@Agent(
+    spec=AgentExecutionSpec(name="gathers", architecture=Gathers(), recovery=RecoveryStrategy.ACTION_BOUNDARY)
+)
+class GatheringPayer(Payer):
+    """Pays as told."""
+
+
+@Agent(spec=AgentExecutionSpec(name="loops", architecture=Loops(), recovery=RecoveryStrategy.ACTION_BOUNDARY))
+class LoopingPayer(Payer):
+    """Pays as told."""
+
+
+async def assert_both_are_paid(agent: type[Payer]) -> None:
+    """A process dies while paying: a person is asked, then both payments are made, and known."""
+    office = Office()
+    office.world.failures["pay 1"] = ProcessStopped("while paying")
+    async with process_with(office, pay, agent) as runs:
+        handle = await runs.start(agent, "Pay.")
+        await ended(handle.result())
+    async with process_with(office, pay, agent) as runs:
+        assert (await resume(runs, handle.id)).status is AgentStatus.INTERRUPTED
+        for question in await runs.approvals(handle.id):
+            await runs.decide(handle.id, question.id, RecoveryDecision.RETRY)
+        result = await resume(runs, handle.id)
+    assert office.world.done == ["pay 1", "pay 2"]
+    assert result.output == [{"number": 1, "amount": "1"}, {"number": 2, "amount": "2"}]
+
+
+async def a_branch_that_has_not_ended_is_entered_again() -> None:
+    await assert_both_are_paid(GatheringPayer)
+
+
+async def a_turn_that_has_not_ended_is_made_again() -> None:
+    await assert_both_are_paid(LoopingPayer)
+
+
+@Agent(spec=AgentExecutionSpec(name="cashier", recovery=RecoveryStrategy.ACTION_BOUNDARY))
+class Cashier(Payer):
+    """Give money back."""
+
+
+async def an_answer_waits_until_what_it_allows_begins() -> None:
+    office = Office()
+    asked = calls("refund", {"amount": "5"}), calls("refund", {"amount": "1"})
+    async with process_with(office, pay, Cashier, model=ScriptedModel([turn(*asked)])) as runs:
+        run_id = (await (await runs.start(Cashier, "Give back 5, then 1.")).result()).state.id
+        _, second = await runs.approvals(run_id)
+        await runs.approve(second.id)
+        await resume(runs, run_id)
+        waiting = [signal.payload["request_id"] for signal in await office.store.signals.list_pending(run_id)]
+        assert waiting == [second.id]
+        assert len(await runs.approvals(run_id)) == 2
+
+
 CAUGHT: list[tuple[Bug, Probe]] = [
     (planted.no_barrier_before_an_action, a_death_around_any_effect_repeats_nothing),
     (planted.after_is_written_before_the_effect, a_death_around_any_effect_repeats_nothing),
@@ -536,6 +698,14 @@ CAUGHT: list[tuple[Bug, Probe]] = [
     (planted.secrets_are_recorded, a_secret_is_in_no_row),
     (planted.a_tool_does_not_wait_for_the_open_reply, a_model_is_not_asked_again_about_what_a_tool_acted_on),
     (planted.a_model_reply_is_not_recorded, a_model_is_not_asked_again_about_what_a_tool_acted_on),
+    (planted.a_lease_is_not_looked_at_before_an_effect, an_owner_that_was_frozen_for_long_does_not_act),
+    (
+        planted.a_lease_that_ran_out_is_taken_again_and_nothing_is_proven,
+        an_owner_that_was_frozen_for_long_does_not_act,
+    ),
+    (planted.an_answer_is_taken_in_where_only_a_question_is_put, an_answer_waits_until_what_it_allows_begins),
+    (planted.a_branch_is_folded_before_it_has_ended, a_branch_that_has_not_ended_is_entered_again),
+    (planted.a_turn_is_folded_before_it_has_ended, a_turn_that_has_not_ended_is_made_again),
 ]
 PROBES = list(dict.fromkeys(probe for _, probe in CAUGHT))
 
@@ -552,6 +722,8 @@ async def test_a_probe_passes_on_the_runtime_as_it_is(probe: Probe) -> None:
 @pytest.mark.parametrize(("bug", "probe"), CAUGHT, ids=named)
 async def test_a_planted_bug_is_caught(bug: Bug, probe: Probe) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        bug(patch)
+        planting = planted.Planting(patch)
+        bug(planting)
         with pytest.raises(AssertionError):
             await probe()
+        assert planting.stumbles == []

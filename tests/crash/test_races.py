@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -19,9 +20,10 @@ from pilotage import (
 )
 from pilotage.agent import ToolApprovalRequirement
 from pilotage.runtime import AgentRuns
-from pilotage.runtime.attempt import RESULT
+from pilotage.runtime.action import RESULT
+from pilotage.runtime.leasing import LEASE_SECONDS
 from pilotage.runtime.plugin import initialize
-from pilotage.testing import MemoryStore, ProcessStopped, StopBefore
+from pilotage.testing import MemoryStore, ProcessStopped, StopBefore, VirtualClock
 from tests.crash.machine import Strict, Town
 
 
@@ -79,6 +81,8 @@ async def test_a_run_that_ends_while_somebody_else_reaches_for_it_stays_ended(ac
         if act == "resume" and not isinstance(reached, BaseException):
             await asyncio.gather(reached.result(), return_exceptions=True)
         state = await owner.get(run_id)
+        if isinstance(reached, bool):
+            assert reached == (state.status is AgentStatus.CANCELLED)
         # Whoever takes a run over in the middle of a payment cannot know what became of it, and asks.
         assert state.is_terminal or await owner.approvals(run_id), ends
         rows = await town.rows(run_id)
@@ -157,11 +161,25 @@ class Shipper:
         return await self.carrier.ship(order)
 
 
-async def test_an_owner_that_was_replaced_while_it_inquired_does_not_act_on_the_old_answer() -> None:
-    store, harbour = MemoryStore(), Harbour()
+def unleased(store: MemoryStore) -> tuple[object, ...]:
+    """A store without leases: everybody may try, and the journal decides."""
+    return (store.journal, store.states, store.signals, store.evidence, store.sealer)
+
+
+def leased(store: MemoryStore) -> tuple[object, ...]:
+    """A store with leases: whoever was silent for long enough is replaced."""
+    return store.ports
+
+
+@pytest.mark.parametrize("ports", [unleased, leased])
+async def test_an_owner_that_was_replaced_while_it_inquired_does_not_act_on_the_old_answer(
+    ports: Callable[[MemoryStore], tuple[object, ...]],
+) -> None:
+    clock, harbour = VirtualClock(), Harbour()
+    store = MemoryStore(clock)
 
     def process() -> Application:
-        app = Application("harbour").add(Shipper, Carrier, harbour, *store.ports)
+        app = Application("harbour").add(Shipper, Carrier, harbour, clock, *ports(store))
         initialize(app)
         return app
 
@@ -172,6 +190,7 @@ async def test_an_owner_that_was_replaced_while_it_inquired_does_not_act_on_the_
     async with process() as slow, process() as quick:
         late = await slow.get(AgentRuns).resume(run.id)
         await harbour.asked.wait()
+        clock.advance(2 * LEASE_SECONDS)
         won = await (await quick.get(AgentRuns).resume(run.id)).result()
         assert won.status is AgentStatus.COMPLETED
         harbour.answers.set()

@@ -17,9 +17,10 @@ from pilotage.agent import AgentApprovalRequest, AgentRecoveryRequest, RecoveryD
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import CallerError
-from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.attempt import RESULT
+from pilotage.jsonvalue import JsonObject, canonical_json
+from pilotage.runtime.action import RESULT
 from pilotage.runtime.interruptions import RunInterruption, RunOwnershipLost
+from pilotage.runtime.leasing import LEASE_SECONDS
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import Fault, LoseReply, ProcessStopped, StopAfter, StopBefore
 from tests.crash.machine import ASKED, Cashier, Patient, Strict, Town, Trouble, receipt
@@ -32,6 +33,7 @@ PICKS = st.integers(0, 99)
 TURNS = st.integers(0, 40)
 GIVING_UP = st.sampled_from([None, None, None, RecoveryDecision.FAIL, RecoveryDecision.CANCEL])
 ALLOWED = {"approve", "modify"}
+WITH_RESULT = {AgentStatus.COMPLETED, AgentStatus.FAILED}
 
 
 class Runs(RuleBasedStateMachine):
@@ -39,7 +41,7 @@ class Runs(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.town = Town()
+        self.town = self.make_town()
         self.runner = asyncio.Runner()
         self.messages: dict[str, str] = {}
         self.decisions: dict[str, list[str]] = {}
@@ -48,6 +50,10 @@ class Runs(RuleBasedStateMachine):
         self.written: dict[str, list[str]] = {}
         self.approvals: list[AgentApprovalRequest] = []
         self.recoveries: list[AgentRecoveryRequest] = []
+
+    def make_town(self) -> Town:
+        """Where the story happens."""
+        return Town()
 
     def do(self, work: Coroutine[Any, Any, None]) -> None:
         """One step of the story, in the loop of the story."""
@@ -89,7 +95,7 @@ class Runs(RuleBasedStateMachine):
         async def work() -> None:
             run_id = self.pick(number)
             async with self.town.process(faults[0]) as owner, self.town.process(faults[1]) as thief:
-                await asyncio.gather(carry_on(owner, run_id), after(turns, carry_on(thief, run_id)))
+                await asyncio.gather(carry_on(owner, run_id), after(turns, self.stolen(thief, run_id)))
 
         self.do(work())
 
@@ -159,6 +165,11 @@ class Runs(RuleBasedStateMachine):
         async with self.town.process(fault) as runs:
             await carry_on(runs, run_id)
 
+    async def stolen(self, thief: AgentRuns, run_id: str) -> None:
+        """Take a run over from an owner that was silent for too long."""
+        self.town.clock.advance(2 * LEASE_SECONDS)
+        await carry_on(thief, run_id)
+
     async def decide(
         self, runs: AgentRuns, request: AgentApprovalRequest, decision: ApprovalDecision, amount: int
     ) -> None:
@@ -217,8 +228,13 @@ class Runs(RuleBasedStateMachine):
         digests, before = [row.digest for row in rows], self.written.get(state.id, [])
         assert digests[: len(before)] == before
         self.written[state.id] = digests
-        has_result = any(row.action_id == RESULT for row in rows)
-        assert has_result == (state.status is AgentStatus.COMPLETED)
+        results = sum(row.action_id == RESULT for row in rows)
+        assert results == (state.status in WITH_RESULT)
+        told = [row.record for row in rows if row.stage is JournalStage.TOLD]
+        assert (
+            sum('"run_finished"' in canonical_json(cast(JsonObject, each)) for each in told)
+            == state.is_terminal
+        )
         if state.is_terminal:
             known = self.ended.setdefault(state.id, state)
             assert (state.status, state.reason, state.updated_at) == (
@@ -329,5 +345,14 @@ async def after(turns: int, work: Coroutine[Any, Any, None] | None) -> None:
         await work
 
 
+class LeasedRuns(Runs):
+    """The same where leases say who tries."""
+
+    def make_town(self) -> Town:
+        return Town(has_leases=True)
+
+
 TestRuns = Runs.TestCase
 TestRuns.settings = settings(max_examples=120, stateful_step_count=25, deadline=None, print_blob=True)
+TestLeasedRuns = LeasedRuns.TestCase
+TestLeasedRuns.settings = settings(max_examples=60, stateful_step_count=25, deadline=None, print_blob=True)

@@ -34,6 +34,10 @@ class Thing:
             lambda: checks.reject_blank("call", x=""),
             "call.x is blank. Give it at least one visible character.",
         ),
+        (
+            lambda: checks.reject_blank("Lease", owner=" "),
+            "Lease.owner is blank. Give it at least one visible character.",
+        ),
         (lambda: checks.reject_not_positive(Thing(), title=0), "Thing.title is 0. Use a positive number."),
         (
             lambda: checks.reject_not_positive(Thing(), note=float("inf")),

@@ -1,7 +1,5 @@
 """The agent contract: values, ports and tools. Import from here."""
 
-from __future__ import annotations
-
 from pilotage.agent.approval import (
     DEFAULT_APPROVAL_DECISIONS,
     AgentApprovalBoundaryKind,
@@ -94,7 +92,7 @@ from pilotage.agent.events import (
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.evidence_capture import STRUCTURED_RESULT_LIMIT
 from pilotage.agent.execution import ExecuteContract, ExecuteShape
-from pilotage.agent.limits import AgentExecutionLimits
+from pilotage.agent.limits import AgentExecutionLimits, LimitCode
 from pilotage.agent.messages import (
     ContentPart,
     MediaPart,
@@ -103,6 +101,7 @@ from pilotage.agent.messages import (
     ModelToolCall,
     TextPart,
 )
+from pilotage.agent.model_events import ModelEventProjector
 from pilotage.agent.model_reply import (
     ModelError,
     ModelFinishReason,
@@ -116,11 +115,13 @@ from pilotage.agent.ports.architecture import (
     AgentRef,
     AgentSession,
     Architecture,
+    BranchFailure,
     Dependencies,
     FailurePolicy,
     IScopedModel,
     IScopedRuntime,
     IScopedTools,
+    ToolCallOutcome,
 )
 from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
 from pilotage.agent.ports.budget import (
@@ -132,7 +133,8 @@ from pilotage.agent.ports.budget import (
     IAgentBudget,
     NoBudget,
 )
-from pilotage.agent.ports.conversations import ConversationTurn, ITaskStore
+from pilotage.agent.ports.cleanup import IAgentCancellationCleanup
+from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns, ITaskStore
 from pilotage.agent.ports.delegate import IAgentDelegate
 from pilotage.agent.ports.handlers import (
     ApprovalSubject,
@@ -145,6 +147,7 @@ from pilotage.agent.ports.handlers import (
 from pilotage.agent.ports.hooks import HookVerdict, IAgentHooks, Proceed, Veto
 from pilotage.agent.ports.journal import (
     CommitOutcome,
+    CommitRefusal,
     CommitRefused,
     Committed,
     HeadMoved,
@@ -157,6 +160,7 @@ from pilotage.agent.ports.journal import (
     RunKey,
     SealedRecord,
 )
+from pilotage.agent.ports.leases import IAgentLeases, Lease
 from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
 from pilotage.agent.ports.permissions import (
@@ -173,11 +177,14 @@ from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentSignalRepository,
     IAgentStateRepository,
+    RunPage,
 )
 from pilotage.agent.ports.runner import IAgentRunner, IAgentRunnerFactory
+from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.agent.ports.secret_store import ISecrets
 from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry, TelemetryValue
 from pilotage.agent.ports.tools import IAgentToolProvider
+from pilotage.agent.ports.wakeups import IAgentWakeUps, IWakeUpSubscription
 from pilotage.agent.principal import Principal, RunContext, get_run_context, run_context
 from pilotage.agent.recovery import (
     AgentActionBoundaryCheckpoint,
@@ -199,6 +206,7 @@ from pilotage.agent.recovery_request import (
 )
 from pilotage.agent.resume import AgentResumeAction, AgentResumePlan, plan_agent_resume
 from pilotage.agent.run_input import AgentContext, RunAgentInput
+from pilotage.agent.run_result import RunResult
 from pilotage.agent.signal_consumption import consume_pending_agent_signals
 from pilotage.agent.signals import (
     AgentSignal,
@@ -388,6 +396,7 @@ __all__ = [
     "Architecture",
     "ArtifactEvent",
     "AuditEntry",
+    "BranchFailure",
     "BudgetAmount",
     "BudgetExhausted",
     "BudgetGranted",
@@ -396,6 +405,7 @@ __all__ = [
     "Cancel",
     "CancellationToken",
     "CommitOutcome",
+    "CommitRefusal",
     "CommitRefused",
     "Committed",
     "Confidentiality",
@@ -415,6 +425,7 @@ __all__ = [
     "ContextSensitivity",
     "ContextTokenBudget",
     "ConversationTurn",
+    "ConversationTurns",
     "CredentialRef",
     "DataAccess",
     "DataSensitivity",
@@ -446,11 +457,13 @@ __all__ = [
     "IAgentApprovalHandler",
     "IAgentAuditLog",
     "IAgentBudget",
+    "IAgentCancellationCleanup",
     "IAgentContextHandler",
     "IAgentDelegate",
     "IAgentEvidenceRepository",
     "IAgentHooks",
     "IAgentJournal",
+    "IAgentLeases",
     "IAgentMemory",
     "IAgentModel",
     "IAgentOutputGuard",
@@ -464,12 +477,15 @@ __all__ = [
     "IAgentTelemetry",
     "IAgentToolHandler",
     "IAgentToolProvider",
+    "IAgentWakeUps",
+    "IRecordSealer",
     "IScopedModel",
     "IScopedRuntime",
     "IScopedTools",
     "ISecrets",
     "ITaskStore",
     "IToolCalls",
+    "IWakeUpSubscription",
     "Idempotency",
     "Integrity",
     "JournalCommit",
@@ -480,6 +496,8 @@ __all__ = [
     "JsonPrimitive",
     "JsonSchemaConstraint",
     "JsonValue",
+    "Lease",
+    "LimitCode",
     "MaskingKey",
     "MaskingPolicy",
     "MediaPart",
@@ -491,6 +509,7 @@ __all__ = [
     "ModelCapability",
     "ModelCost",
     "ModelError",
+    "ModelEventProjector",
     "ModelFinishReason",
     "ModelMessage",
     "ModelMessageRole",
@@ -514,6 +533,7 @@ __all__ = [
     "Proceed",
     "Progress",
     "ReasoningDeltaEvent",
+    "RecordSealError",
     "RecoveryAnswer",
     "RecoveryCancelled",
     "RecoveryDecision",
@@ -529,9 +549,12 @@ __all__ = [
     "RunContext",
     "RunFinishedEvent",
     "RunKey",
+    "RunPage",
     "RunPausedEvent",
+    "RunResult",
     "RunStartedEvent",
     "SamplingOptions",
+    "SealContext",
     "SealedRecord",
     "SecretField",
     "SecretRef",
@@ -562,6 +585,7 @@ __all__ = [
     "ToolApprovalRequirement",
     "ToolCallArgsDeltaEvent",
     "ToolCallEndEvent",
+    "ToolCallOutcome",
     "ToolCallResultEvent",
     "ToolCallStartEvent",
     "ToolCallingSpec",
@@ -575,7 +599,6 @@ __all__ = [
     "Veto",
     "accepts_signal",
     "agent_tool",
-    "annotations",
     "begin_agent_cancellation",
     "bind_agent_tool_invocation",
     "can_move",

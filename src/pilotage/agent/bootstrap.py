@@ -1,7 +1,8 @@
 """The validation of agents at start-up, together with the dependency graph and before anything is made.
 
-A durable agent without persistence, an agent without a model, a tool whose schema cannot be built: each is a
-problem with its way out, and all of them are reported at once. There is no silent fallback.
+A durable agent without persistence or without a key for what others must not read, an agent without a model or a
+price list it needs, a tool whose schema cannot be built, tools that together betray data: each is a problem with its
+way out, and all of them are reported at once. There is no silent fallback.
 """
 
 from __future__ import annotations
@@ -10,8 +11,13 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from pilotage.agent.definition import AgentDefinition, attach_runner
+from pilotage.agent.ports.architecture import AgentRef, workers_of
 from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.ports.runner import IAgentRunnerFactory
+from pilotage.agent.ports.sealing import IRecordSealer
+from pilotage.agent.rule_of_two import AgentReach, rule_of_two
+from pilotage.agent.sealing_check import unsealable
 from pilotage.agent.spec import RecoveryStrategy
 from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, discover_agent_tools
 from pilotage.container.graph import Graph
@@ -40,11 +46,14 @@ class AgentBootstrapValidationPostProcessor(IPostProcessor, IContainerAware):
         """All that is wrong with the application's agents."""
         agents = [(node, node.pod) for node in graph.nodes if isinstance(node.pod, AgentDefinition)]
         yield from _shared_ids([definition for _, definition in agents])
-        for _, definition in agents:
+        for node, definition in agents:
             yield from _wrong_definition(definition)
             yield from _missing_persistence(definition, graph)
+            yield from _missing_sealer(node, definition, graph)
             yield from _missing_runner(definition, graph)
+            yield from _missing_prices(definition, graph)
         yield from _wrong_tools(agents, graph)
+        yield from rule_of_two([_reach(node, definition, graph) for node, definition in agents])
 
     def post_process(self, pod: object) -> object:
         """The pod itself.
@@ -80,7 +89,7 @@ class AgentBootstrapValidationPostProcessor(IPostProcessor, IContainerAware):
 def agent_tools(node: Node, graph: Graph) -> tuple[AgentToolDescriptor, ...]:
     """The tools an agent offers to its model: its own, and those of the pods it injects."""
     owners = [node, *graph.dependencies(node)]
-    classes = [owner.target for owner in owners if isinstance(owner.target, type)]
+    classes = [owner.pod.type_ for owner in owners if isinstance(owner.pod.type_, type)]
     return tuple(tool for owner in classes for tool in discover_agent_tools(owner).descriptors)
 
 
@@ -102,6 +111,56 @@ def _missing_persistence(definition: AgentDefinition, graph: Graph) -> Iterator[
             family=AgentPersistenceConfigurationError,
             detail=tuple(missing),
         )
+
+
+def _missing_sealer(node: Node, definition: AgentDefinition, graph: Graph) -> Iterator[Problem]:
+    if not graph.contains(IRecordSealer):
+        yield from unsealable(definition, _readable_tools(node, graph))
+
+
+def _missing_prices(definition: AgentDefinition, graph: Graph) -> Iterator[Problem]:
+    bound = definition.spec.limits.max_cost
+    if bound is not None and not graph.contains(IAgentPricing):
+        yield Problem(
+            code="agent_pricing_missing",
+            summary=f"max_cost={bound} cannot be kept: nothing provides IAgentPricing, which knows what tokens cost.",
+            remedy="Bind one: app.bind(IAgentPricing, ...), or leave max_cost out of the limits.",
+            path=(definition.target.__name__,),
+            family=AgentModelConfigurationError,
+        )
+
+
+def _reach(node: Node, definition: AgentDefinition, graph: Graph) -> AgentReach:
+    """What an agent may use and whom it may hand work to: its teammates, its loop's workers, agents it injects."""
+    injected = [
+        each.pod.agent_id for each in graph.dependencies(node) if isinstance(each.pod, AgentDefinition)
+    ]
+    return AgentReach(
+        definition.agent_id, _readable_tools(node, graph), (*injected, *map(_id_of, _declared(definition)))
+    )
+
+
+def _declared(definition: AgentDefinition) -> Iterator[AgentRef]:
+    """An architecture that is only named is made without arguments, so it has no workers of its own."""
+    yield from (mate.pod for mate in definition.spec.teammates if mate.pod is not None)
+    architecture = definition.spec.architecture
+    if architecture is not None and not isinstance(architecture, str):
+        yield from workers_of(architecture).values()
+
+
+def _id_of(agent: AgentRef) -> str:
+    if isinstance(agent, str):
+        return agent
+    definition = AgentDefinition.get_or_none(agent)
+    return agent.__name__ if definition is None else definition.agent_id
+
+
+def _readable_tools(node: Node, graph: Graph) -> tuple[AgentToolDescriptor, ...]:
+    """The tools of an agent; none where one of them cannot be read, which is a problem of its own."""
+    try:
+        return agent_tools(node, graph)
+    except AgentDefinitionError:
+        return ()
 
 
 def _durable(definition: AgentDefinition) -> str:

@@ -50,7 +50,9 @@ class AgentDefinition(Pod):
             raise AgentDefinitionError(str(error)) from error
 
     def define(self) -> None:
-        self.execution = read_execute(self.target)
+        # A class made from a declarative agent inherits the `execute()` that was bound there, not one of its own.
+        is_bound = inspect.getattr_static(self.target, "execute", None) is runner_backed_execute
+        self.execution = None if is_bound else read_execute(self.target)
         self.tool_catalog = discover_agent_tools(self.target)
         if self.execution is None:
             self.target.execute = runner_backed_execute

@@ -69,6 +69,11 @@ class AgentRecoveryRequest:
         reject_not_positive(self, attempt=self.attempt)
         reject_empty(self, allowed_decisions=self.allowed_decisions)
 
+    @property
+    def prompt(self) -> str:
+        """What a person is asked, as an approval request has it."""
+        return self.reason
+
     def to_metadata(self) -> JsonObject:
         """The request as JSON, every key present."""
         return {

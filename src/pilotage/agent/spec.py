@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 
+from pilotage.agent.compaction.plan import CompactionStrategy
+from pilotage.agent.context import ContextTokenBudget
 from pilotage.agent.delegation import AgentTeammate
 from pilotage.agent.limits import AgentExecutionLimits
 from pilotage.agent.ports.architecture import Architecture
@@ -66,12 +68,15 @@ class AgentExecutionSpec:
     redaction: StreamingRedactionPolicy | None = None
     on_rejection: RejectionPolicy = RejectionPolicy.FAIL
     human_time_counts: bool = False
+    context_budget: ContextTokenBudget | None = None
+    compaction: Sequence[CompactionStrategy] = ()
     prompt_snapshots: bool = False
     version: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "accepted_signals", tuple(self.accepted_signals))
         object.__setattr__(self, "teammates", tuple(self.teammates))
+        object.__setattr__(self, "compaction", tuple(self.compaction))
         architecture = self.architecture if isinstance(self.architecture, str) else None
         reject_blank(
             self,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 from inspect import isawaitable, ismethod, signature
-from typing import cast
+from typing import TypeAlias, cast
 
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.structured_output import JsonSchemaConstraint
@@ -17,10 +17,12 @@ from pilotage.agent.tools.schema import tool_interface
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError, AgentToolDispatchError
 from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.schema.records import NoDefault
 from pilotage.values import value
 
 ToolFunction = Callable[..., object]
+HiddenArguments: TypeAlias = Mapping[str, Sequence[SensitiveFieldDescriptor]]
 
 
 class ModelToolChoice(StrEnum):
@@ -103,13 +105,27 @@ class ToolCallingSpec:
             offered = ", ".join(map(repr, self.functions)) or "none"
             raise AgentToolDispatchError(f"there is no tool {call.name!r} on offer ({offered}).")
         bound = bind_agent_tool_invocation(function, call.arguments)
+        calls = active_tool_calls.get()
+        if calls is not None:
+            return await calls.invoke(function, bound.arguments, call.call_id)
         _require_fillable(call.name, bound)
         result = function(**bound.arguments)
         return await result if isawaitable(result) else result
 
 
+def hidden_arguments(calling: ToolCallingSpec | None) -> HiddenArguments:
+    """By tool, which of its arguments only the tool itself may see; tools without any are left out."""
+    functions = calling.functions if calling is not None else _no_functions()
+    found = {name: tool_interface(_plain(each)) for name, each in functions.items()}
+    return {name: tool.input_sensitive_fields for name, tool in found.items() if tool.input_sensitive_fields}
+
+
+def _plain(tool: ToolFunction) -> ToolFunction:
+    return cast(ToolFunction, getattr(tool, "__func__", tool))
+
+
 def _spec_of(tool: ToolFunction, strict: bool) -> ModelToolSpec:
-    function = cast(ToolFunction, getattr(tool, "__func__", tool))
+    function = _plain(tool)
     definition = get_agent_tool_definition(function)
     if definition is None:
         raise AgentDefinitionError(f"{tool_label(tool)} is no tool. Mark it with @agent_tool.")
@@ -124,8 +140,6 @@ def _spec_of(tool: ToolFunction, strict: bool) -> ModelToolSpec:
 
 def _require_fillable(name: str, bound: AgentToolBoundInvocation) -> None:
     """Secrets and the runtime context are filled by a run; outside one, only a default can take their place."""
-    if active_tool_calls.get() is not None:
-        return
     missing = [parameter.name for parameter in bound.injected if isinstance(parameter.default, NoDefault)]
     if missing:
         raise AgentToolDispatchError(

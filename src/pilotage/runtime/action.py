@@ -30,6 +30,9 @@ class Action:
         return self.is_read_only or self.idempotency in MAY_BE_REPEATED
 
 
+RESULT = "run/result#1"
+"""The action in which a run keeps its answer; what belongs to it is asked for by the end of the run."""
+
 MAY_BE_REPEATED = frozenset({Idempotency.IDEMPOTENT, Idempotency.CONDITIONALLY_IDEMPOTENT})
 
 

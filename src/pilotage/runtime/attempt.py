@@ -1,37 +1,30 @@
-"""One attempt at a run: the agent's code from the top, replayed as far as it is recorded, then live.
+"""One attempt at a run: the program from the top, replayed as far as it is recorded, then live.
 
-Every way in which an attempt can end is decided here, once.
+What an attempt came to is decided here, once; `ending` carries it out.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator
 from contextlib import aclosing
-from typing import Any, cast
+from dataclasses import replace
+from typing import cast
 
-from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.events import (
-    AgentEventAttribution,
-    RunFinishedEvent,
-    RunPausedEvent,
-    RunStartedEvent,
-)
-from pilotage.agent.ports.journal import JournalStage
-from pilotage.agent.ports.secret_store import ISecrets
+from pilotage.agent.events import AgentEventAttribution, RunStartedEvent
 from pilotage.agent.principal import RunContext, run_context
-from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.signals import AgentSignal
-from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
+from pilotage.agent.run_result import RunResult
+from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.active import tool_calls_go_to
-from pilotage.agent.tools.metadata import Idempotency
-from pilotage.agent.yields import AgentYield, Final
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.action import Action, fingerprint_of
-from pilotage.runtime.cancellation import begin_cancellation, finish_cancellation
+from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.cancellation import begin_cancellation
+from pilotage.runtime.deadline import remaining, timed_out
 from pilotage.runtime.effects import Effects, active_effects
-from pilotage.runtime.feed import Feed
+from pilotage.runtime.ending import Ending, error_of
 from pilotage.runtime.interruptions import (
+    CancelledMeanwhile,
+    LimitReached,
     Paused,
     RunDiverged,
     RunEnded,
@@ -39,53 +32,37 @@ from pilotage.runtime.interruptions import (
     RunOwnershipLost,
     StoreUnavailable,
 )
-from pilotage.runtime.projection import events_of
+from pilotage.runtime.program import Program
 from pilotage.runtime.scope import Scope, enter
-from pilotage.runtime.stream import items_of
+from pilotage.runtime.telling import Telling
 from pilotage.runtime.tool_calls import ToolCalls
-from pilotage.values import value
 
-RESULT = "run/result#1"
-
-_FIRST_TO_COUNT = (RunOwnershipLost, StoreUnavailable, RunDiverged, RunEnded, Paused)
-
-
-@value
-class RunResult:
-    """How a run stands after an attempt: its state, and the output once it is completed."""
-
-    state: AgentState
-    output: Any = None
-
-    @property
-    def status(self) -> str:
-        """The status of the run."""
-        return self.state.status
+_FIRST_TO_COUNT = (RunOwnershipLost, StoreUnavailable, RunDiverged, LimitReached, RunEnded, Paused)
 
 
 class RunAttempt:
-    """Drives an agent's `execute()` for one run."""
+    """Drives a program for one run."""
 
     def __init__(
         self,
-        definition: AgentDefinition,
-        instance: Any,
-        arguments: Mapping[str, object],
+        program: Program,
         effects: Effects,
+        telling: Telling,
+        ending: Ending,
+        tools: ToolCalls,
         context: RunContext,
-        secrets: ISecrets | None = None,
+        by: AgentEventAttribution,
     ) -> None:
-        self.feed = Feed()
-        self._definition = definition
-        self._instance = instance
-        self._arguments = arguments
-        self._effects = effects
+        self.effects = effects
+        self.telling = telling
+        self._program = program
         self._ledger = effects.ledger
+        self._ending = ending
+        self._tools = tools
         self._context = context
-        self._secrets = secrets
-        run_id = self._ledger.run.run_id
-        self._by = AgentEventAttribution(definition.agent_id, run_id, context.session_id or run_id)
+        self.by = by
         self._task: asyncio.Task[object] | None = None
+        self._late: LimitReached | None = None
         self._is_cancelled = self._is_ending = self._is_executing = False
 
     async def run(self) -> RunResult:
@@ -96,177 +73,181 @@ class RunAttempt:
             StoreUnavailable: the journal cannot be written.
         """
         self._task = asyncio.current_task()
+        watch = asyncio.create_task(self._watch_the_time()) if self.effects.deadline is not None else None
         try:
-            return await self._run()
+            return await self._observed()
+        except BaseException as death:
+            # An attempt that ends without an outcome writes nothing any more, not even what it had begun to.
+            self._ledger.kill(death)
+            raise
         finally:
-            self.feed.close()
+            if watch is not None:
+                watch.cancel()
+            self.telling.close()
 
-    async def cancel(self, signal: AgentSignal) -> bool:
+    async def _observed(self) -> RunResult:
+        effects = self.effects
+        with effects.observer.span("agent.run", agent=self.by.agent_id, run_id=self.by.run_id):
+            result = await self._run()
+        effects.observer.count("agent.run.ended", status=result.status, agent=self.by.agent_id)
+        await effects.gate.after_run(result.state)
+        return result
+
+    async def cancel(self, signal: AgentSignal, *, is_stored: bool = True) -> bool:
         """Write the cancellation down, then stop the work; False for an attempt that is coming to its own end."""
-        if self._is_ending or self._is_cancelled:
+        if (self._is_ending and not self._ending.is_waiting) or self._is_cancelled:
             return self._is_cancelled
         self._is_cancelled = True
-        await begin_cancellation(self._ledger, signal)
-        if self._is_executing and self._task is not None:
-            self._task.cancel()
+        try:
+            await begin_cancellation(self._ledger, signal, is_stored=is_stored)
+        except BaseException:
+            self._is_cancelled = False
+            raise
+        if self._is_ending:
+            self._ending.hurry()
+        else:
+            self._interrupt_work()
         return True
 
+    def hear(self, signal: AgentSignal) -> None:
+        """Something was sent to the run: a message for the next boundary, or the wish that it pauses there."""
+        inbox, liveness = self.effects.inbox, self.effects.liveness
+        if not inbox.receive(signal) or self._is_ending or self._is_cancelled:
+            return
+        if signal.kind is AgentSignalKind.PAUSE:
+            liveness.end(Paused())
+        elif signal.kind is AgentSignalKind.RESUME and liveness.take_back_pause():
+            inbox.take_back_pauses(signal)
+
     async def _run(self) -> RunResult:
-        self.feed.publish(RunStartedEvent(self._by))
+        self._report_start()
         if self._ledger.state.status is AgentStatus.CANCELLING:
-            self._effects.under_way = {each[0].id: each for each in self._effects.recording.under_way()}
-            return await self._finish_cancellation()
+            return await self._finish_cancelling()
         try:
+            await self._check_allowed()
             self._is_executing = True
-            output = await self._execute()
+            await self._execute()
             self._is_executing = False
             if self._is_cancelled:
-                return await self._finish_cancellation()
-            self._is_ending = True
-            if self._effects.liveness.is_paused:
-                return await self._pause()
-            self._effects.recording.check_used_up()
-            return await self._complete(output)
-        except asyncio.CancelledError:
-            if not self._is_cancelled:
+                return await self._finish_cancelling()
+            ending = self._came_through() if self._late is None else self._stop(self._late)
+            return await self._unless_cancelled(ending)
+        except asyncio.CancelledError as end:
+            if self._is_cancelled:
+                return await self._finish_cancelling()
+            if self._late is not None:
+                return await self._stop_for_time(self._late)
+            if self._task is None or self._task.cancelling():
                 raise
-            return await self._finish_cancellation()
-        except (Paused, RunDiverged, RunEnded, Exception, BaseExceptionGroup) as end:  # noqa: BLE001 - the top of a run
+            # Nobody stops this attempt: a tool, a model or a guard has let a cancellation of its own escape.
+            self._is_executing = False
+            return await self._stop(end)
+        except (RunInterruption, Exception, BaseExceptionGroup) as end:  # noqa: BLE001 - the top of a run
             self._is_executing = False
             if self._is_cancelled:
-                return await self._finish_cancellation()
+                return await self._finish_cancelling()
             self._is_ending = True
-            return await self._stop(_what_counts(end))
+            return await self._unless_cancelled(self._stop(self._late or _what_counts(end)))
+
+    async def _unless_cancelled(self, ending: Awaitable[RunResult]) -> RunResult:
+        try:
+            return await ending
+        except CancelledMeanwhile:
+            return await self._finish_cancelling()
+
+    async def _came_through(self) -> RunResult:
+        """The program has ended by itself."""
+        self._is_ending = True
+        if self.effects.liveness.is_paused:
+            return await self._ending.pause()
+        self.effects.recording.check_used_up()
+        if self.telling.is_repeating:
+            self.telling.go_live()
+        answer = self._program.answer
+        if answer.interruption is not None:
+            error: JsonObject = {
+                "code": answer.interruption,
+                "message": f"the agent stopped short: {answer.interruption}",
+                "retryable": False,
+            }
+            return await self._ending.stop_short(answer, AgentSituation.FAILED, error)
+        return await self._ending.complete(answer)
 
     async def _stop(self, end: BaseException) -> RunResult:
-        """Whatever the agent's code ended with, short of an answer."""
+        """Whatever the program ended with, short of an answer."""
+        self._is_ending = True
+        answer = self._program.answer
         match end:
             case Paused():
-                return await self._pause()
+                return await self._ending.pause()
             case RunDiverged():
-                return await self._interrupt(end)
-            case RunEnded(situation=situation, reason=reason):
-                return await self._end(situation, reason)
+                return await self._ending.interrupt(end)
+            case RunEnded(situation=AgentSituation.CANCELLING, reason=reason):
+                await self._ending.begin_cancelling(reason)
+                return await self._finish_cancelling()
+            case RunEnded() | LimitReached():
+                return await self._ending.stop_short(answer, end.situation, error_of(end))
             case RunInterruption():
                 raise end
-            case _ if self._effects.liveness.is_paused:
-                return await self._pause()
+            case _ if self.effects.liveness.is_paused:
+                return await self._ending.pause()
             case _:
-                return await self._end(AgentSituation.FAILED, f"{type(end).__name__}: {end}")
+                result = await self._ending.stop_short(answer, AgentSituation.FAILED, error_of(end))
+                return replace(result, cause=end)
 
-    async def _finish_cancellation(self) -> RunResult:
+    async def _stop_for_time(self, late: LimitReached) -> RunResult:
+        if self._task is not None:
+            self._task.uncancel()
+        self._is_executing = False
+        return await self._stop(late)
+
+    async def _finish_cancelling(self) -> RunResult:
         self._is_executing = False
         if self._task is not None:
             self._task.uncancel()
-        siblings = self._effects.liveness.siblings()
-        for task in siblings:
-            task.cancel()
-        if siblings:
-            await asyncio.wait(siblings)
-        state = await finish_cancellation(self._ledger, self._effects.under_way.values())
-        error: JsonObject = {"code": "cancelled", "message": "the run was cancelled", "retryable": False}
-        self.feed.publish(RunFinishedEvent(self._by, error))
-        return RunResult(state)
+        under_way = self.effects.recording.under_way() if not self.effects.outcomes.under_way else []
+        self.effects.outcomes.under_way |= {action.id: (action, number) for action, number in under_way}
+        return await self._ending.finish_cancelling()
 
-    async def _execute(self) -> object:
+    async def _execute(self) -> None:
         enter(Scope("run", asyncio.current_task()))
-        active_effects.set(self._effects)
-        output: object = None
-        tools = ToolCalls(self._effects, self._context, self._secrets)
-        with run_context(self._context), tool_calls_go_to(tools):
-            async with aclosing(items_of(self._instance.execute(**self._arguments))) as items:
-                async for item in items:
-                    if isinstance(item.payload, Final):
-                        output = item.payload.output
-                        break
-                    self._publish(item)
-        return output
+        active_effects.set(self.effects)
+        telling = self.telling
+        with run_context(self._context), tool_calls_go_to(self._tools):
+            async with aclosing(self._program.events()) as events:
+                async for event in events:
+                    if self.effects.unrecalled:
+                        await self._tools.recall_secrets()
+                    telling.say(event)
+                    if telling.is_full:
+                        await telling.room()
 
-    def _publish(self, item: AgentYield[Any]) -> None:
-        """Tell subscribers, unless it was told by the attempt that is being replayed."""
-        if self._effects.recording.is_used_up:
-            for event in events_of(item, self._by):
-                self.feed.publish(event)
-
-    async def _complete(self, output: object) -> RunResult:
-        await self._effects.liveness.quiesce(RunEnded(AgentSituation.COMPLETED, "the run is completed"))
-        record: JsonObject = {"result": to_json_value(output)}
-        self._ledger.append(self._result_action(), JournalStage.AFTER, 1, record, record)
-        self._ledger.move(self._running().moved_to(AgentSituation.COMPLETED))
-        await self._ledger.barrier()
-        self.feed.publish(RunFinishedEvent(self._by, None, {"output": record["result"]}))
-        return RunResult(self._ledger.state, output)
-
-    async def _pause(self) -> RunResult:
-        """The waiting branch has unwound; its siblings go on to their own end or wait, then the run pauses."""
-        if siblings := self._effects.liveness.siblings():
-            await asyncio.wait(siblings)
-        waits = self._effects.waits.open
-        state = self._ledger.state
-        if state.reason is not AgentStateReason.APPROVAL_DEFERRED:
-            prompt = next((str(wait.get("prompt") or wait["reason"]) for wait in waits.values()), "waiting")
-            is_recovery = all("action_kind" in wait for wait in waits.values())
-            situation = (
-                AgentSituation.RECOVERY_REQUIRED if is_recovery else AgentSituation.WAITING_FOR_APPROVAL
+    async def _check_allowed(self) -> None:
+        denied = await self.effects.gate.before_run(self._ledger.state)
+        if denied is not None:
+            raise RunEnded(
+                AgentSituation.FAILED, f"the run is not allowed: {denied.reason}", code="run_vetoed"
             )
-            if state.reason is not situation.reason:
-                state = self._running().moved_to(situation, activity=prompt)
-                self._ledger.move(state)
-        await self._ledger.barrier()
-        self._ledger.kill(Paused(*waits))
-        for wait_id, wait in waits.items():
-            self._tell_pause(state, wait_id, wait)
-        return RunResult(state)
 
-    async def _interrupt(self, divergence: RunDiverged) -> RunResult:
-        facts: JsonObject = {
-            "divergence": {"action": divergence.action_id, "difference": divergence.difference}
-        }
-        words = f"the program diverged from its record at {divergence}"
-        self._ledger.move(
-            self._running().moved_to(AgentSituation.RECOVERY_REQUIRED, activity=words, metadata=facts)
-        )
-        await self._ledger.barrier()
-        self._ledger.kill(divergence)
-        self._tell_pause(self._ledger.state, None, {"prompt": words})
-        return RunResult(self._ledger.state)
+    def _report_start(self) -> None:
+        facts = self.telling.start_facts()
+        if (alias := self._context.metadata.get("alias")) is not None:
+            facts = {**facts, "alias": alias}
+        self.telling.report(RunStartedEvent(self.by, facts))
 
-    async def _end(self, situation: AgentSituation, reason: str) -> RunResult:
-        await self._effects.liveness.quiesce(RunEnded(situation, reason))
-        state = self._running().moved_to(situation, activity=reason)
-        self._ledger.move(state)
-        await self._ledger.barrier()
-        if situation is AgentSituation.CANCELLING:
-            return await self._finish_cancellation()
-        error: JsonObject = {"code": str(state.reason or state.status), "message": reason, "retryable": False}
-        self.feed.publish(RunFinishedEvent(self._by, error))
-        return RunResult(state)
+    async def _watch_the_time(self) -> None:
+        """Stop the work when the time of the run is up."""
+        effects = self.effects
+        while (left := remaining(effects.deadline, effects.clock.now())) is not None and left > 0:
+            await effects.clock.sleep(left)
+        self._late = timed_out(effects.deadline, effects.clock.now())
+        if self._late is not None and not self._is_ending and not self._is_cancelled:
+            effects.liveness.end(self._late)
+            self._interrupt_work()
 
-    def _tell_pause(self, state: AgentState, wait_id: str | None, wait: Mapping[str, JsonValue]) -> None:
-        decisions = wait.get("allowed_decisions")
-        self.feed.publish(
-            RunPausedEvent(
-                self._by,
-                state.reason or AgentStateReason.USER_INTERRUPTED,
-                str(wait.get("prompt") or wait["reason"]),
-                state.id,
-                approval_id=wait_id,
-                allowed_decisions=tuple(map(str, decisions)) if isinstance(decisions, list) else (),
-                metadata=wait,
-            )
-        )
-
-    def _running(self) -> AgentState:
-        """The state as the table wants it before a step: a run that waited has gone on."""
-        state = self._ledger.state
-        if state.status in (AgentStatus.ACTIVE, AgentStatus.CANCELLING):
-            return state
-        return state.moved_to(AgentSituation.RUNNING)
-
-    def _result_action(self) -> Action:
-        kind, run_id = AgentActionKind.VALUE, self._ledger.run.run_id
-        fingerprint = fingerprint_of(run_id, RESULT, kind, "result", None)
-        return Action(RESULT, kind, "result", None, None, Idempotency.IDEMPOTENT, True, fingerprint)
+    def _interrupt_work(self) -> None:
+        if self._is_executing and self._task is not None:
+            self._task.cancel()
 
 
 def _what_counts(end: BaseException) -> BaseException:

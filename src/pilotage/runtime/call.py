@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.tools.catalog import AgentToolDescriptor
-from pilotage.jsonvalue import JsonObject, text_digest, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.action import Action
 from pilotage.runtime.codec import Decode
 from pilotage.runtime.scope import Scope
+from pilotage.safety.exposure import ContextExposurePolicy
+from pilotage.safety.guard import guard_json_value
 from pilotage.values import value
 
 
@@ -20,9 +22,15 @@ class Attempt:
 
     number: int
     epoch: int
-    idempotency_key: str
+    run: RunKey
+    action_id: str
     arguments: JsonObject | None = None
     """Other arguments than those asked for, where a person changed them."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """The key of the action."""
+        return idempotency_key(self.run, self.action_id)
 
 
 def idempotency_key(run: RunKey, action_id: str) -> str:
@@ -38,8 +46,8 @@ def _whole(result: object) -> JsonObject:
 class Call:
     """What to do, how to do it, how to read its result, how to find out whether it was done.
 
-    `ask` makes the approval request, given its id and the attempt; `needs_approval` says that the action itself
-    demands one. `view_of` is what others may see of the result.
+    `boundary` is what a person is asked about, and `needs_approval` says that the action itself demands it.
+    `view_of` is what others may see of the result.
     """
 
     scope: Scope
@@ -47,7 +55,18 @@ class Call:
     act: Callable[[Attempt], Awaitable[object]]
     decode: Decode
     reconcile: Callable[[str], Awaitable[object]] | None = None
-    ask: Callable[[str, int], AgentApprovalRequest] | None = None
+    boundary: AgentApprovalBoundaryKind = AgentApprovalBoundaryKind.EXTERNAL_SIDE_EFFECT
     needs_approval: bool = False
     view_of: Callable[[object], JsonObject] = _whole
     descriptor: AgentToolDescriptor | None = None
+    call_id: str | None = None
+    """What the model calls it, where a model asked for it."""
+    is_reserved: bool = False
+    """Whether it was counted against the run's limits before, together with the calls beside it."""
+
+    def shown(self, arguments: JsonObject) -> JsonValue:
+        """What others may see of arguments."""
+        if self.descriptor is None:
+            return arguments
+        sensitive = self.descriptor.schema.input_sensitive_fields
+        return guard_json_value(arguments, sensitive, ContextExposurePolicy())

@@ -7,45 +7,41 @@ came of it. Barriers only where the rules of durability want them.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Protocol, cast
+from datetime import datetime
 
-from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.ports.journal import JournalRow, JournalStage
-from pilotage.agent.recovery_request import RecoveryDone
+from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.recovery_request import RecoveryDone, RecoveryRetried
 from pilotage.agent.state import AgentStatus
-from pilotage.errors import ModelCallError, ToolError
+from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.errors import ToolError
 from pilotage.ids import IClock, IIds
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.action import Action
-from pilotage.runtime.call import Attempt, Call, idempotency_key
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.action import fingerprint_of
+from pilotage.runtime.call import Attempt, Call
+from pilotage.runtime.counting import count_rows
+from pilotage.runtime.deadline import timed_out
 from pilotage.runtime.gate import Ask, Deny, Gate
 from pilotage.runtime.inbox import Inbox
 from pilotage.runtime.interruptions import Paused, RunInterruption
+from pilotage.runtime.leasing import Hold
 from pilotage.runtime.ledger import Ledger
 from pilotage.runtime.liveness import Liveness
-from pilotage.runtime.recording import RecordedAction, Recording
-from pilotage.runtime.recovery import AskHuman, Begin, Reconcile, Repeat, Reuse, recovery_for
+from pilotage.runtime.observing import Observer
+from pilotage.runtime.outcomes import Outcomes, executed_arguments, recorded_result
+from pilotage.runtime.questions import fits
+from pilotage.runtime.recording import Recording
+from pilotage.runtime.recovery import AskHuman, Begin, FetchAgain, Reconcile, Repeat, Reuse, recovery_for
+from pilotage.runtime.redactor import Redactor
+from pilotage.runtime.run_parts import IChildren, IContext, IOpenStream
 from pilotage.runtime.scope import inside
+from pilotage.runtime.sealing import without_key_for
+from pilotage.runtime.spending import NOTHING, ONE_TOOL_CALL, Spending
+from pilotage.runtime.telling import Telling
+from pilotage.runtime.trust_stage import RUN_INPUT, label_after_tool
 from pilotage.runtime.waits import Waits
-
-
-class IOpenStream(Protocol):
-    """A model's stream that is still being read."""
-
-    @property
-    def path(self) -> str:
-        """The scope it was opened in."""
-        ...
-
-    @property
-    def is_over(self) -> bool:
-        """Whether its reply is recorded."""
-        ...
-
-    async def drain(self) -> None:
-        """Read it to its end and record the reply; whoever reads it gets the rest from memory."""
-        ...
 
 
 class Effects:
@@ -58,19 +54,38 @@ class Effects:
         gate: Gate,
         waits: Waits,
         inbox: Inbox,
+        telling: Telling,
+        spending: Spending,
         clock: IClock,
         ids: IIds,
+        redactor: Redactor,
+        deadline: datetime | None = None,
+        hold: Hold | None = None,
+        salt: str = "",
     ) -> None:
+        self.salt = salt or ledger.run.run_id
         self.ledger = ledger
         self.recording = recording
+        self.gate = gate
         self.waits = waits
         self.inbox = inbox
+        self.telling = telling
+        self.spending = spending
         self.clock = clock
         self.ids = ids
+        self.redactor = redactor
+        self.deadline = deadline
         self.liveness = Liveness(ledger)
+        self.outcomes = Outcomes(ledger, redactor)
         self.open_streams: list[IOpenStream] = []
-        self.under_way: dict[str, tuple[Action, int]] = {}
-        self._gate = gate
+        self.unrecalled: list[AgentToolDescriptor] = []
+        self.children: IChildren | None = None
+        self.context: IContext | None = None
+        self.observer = Observer(None)
+        self.may_delegate = False
+        self.trust = RUN_INPUT
+        self.message_id = f"{ledger.run.run_id}:message"
+        self._hold = hold
 
     async def perform(self, call: Call) -> object:
         """The result of an action: the recorded one, or that of doing it now.
@@ -84,85 +99,156 @@ class Effects:
                 await stream.drain()
             return await self._perform(call)
 
-    async def check_model(self, request: ModelRequest) -> None:
-        """Let the gate look at a request before it goes to the model.
-
-        Raises:
-            ModelCallError: it must not go.
-        """
-        denied = await self._gate.before_model(request)
-        if denied is not None:
-            raise ModelCallError(f"the model call is not allowed: {denied.reason}")
+    def ask_ahead(self, calls: Sequence[Call]) -> None:
+        """Ask people about calls that must wait for another one, so that all can be answered at once."""
+        for call in calls:
+            if not self.recording.knows(call.action.id) and call.needs_approval:
+                self.waits.ask_only(call)
 
     def open_streams_at(self, path: str) -> list[IOpenStream]:
         """The streams whose reply must be recorded before another action begins in their scope."""
         return [stream for stream in self.open_streams if stream.path == path and not stream.is_over]
 
+    def fingerprint(self, action_id: str, kind: AgentActionKind, name: str, asked: JsonValue = None) -> str:
+        """The fingerprint of an action of this run; a run that nobody keeps needs none."""
+        if not self.ledger.is_kept:
+            return ""
+        return fingerprint_of(self.salt, action_id, kind, name, asked)
+
+    def begin_anew(self) -> None:
+        """Something is done that is not recorded: the time must allow it, and the program says new things from here.
+
+        Raises:
+            LimitReached: the time of the run is up.
+        """
+        self._check_time()
+        if self.telling.is_repeating and self.recording.is_used_up:
+            self.telling.go_live()
+
+    def _check_time(self) -> None:
+        if self.deadline is not None and (late := timed_out(self.deadline, self.clock.now())) is not None:
+            raise late
+
     async def _perform(self, call: Call) -> object:
         recorded = self.recording.take(call.action)
-        match recovery_for(call.action, recorded, can_reconcile=call.reconcile is not None):
+        recovery = recovery_for(call.action, recorded, can_reconcile=call.reconcile is not None)
+        if not isinstance(recovery, Begin) and call.action.kind is AgentActionKind.TOOL_CALL:
+            self.spending.absorb(ONE_TOOL_CALL)
+        match recovery:
             case Reuse(row):
-                return _recorded_result(call, row)
+                self._know(call)
+                count_rows(self.recording.inside(call.action.id), self.spending)
+                if call.descriptor is not None and call.descriptor.secrets:
+                    self.unrecalled.append(call.descriptor)
+                return recorded_result(call, row)
+            case FetchAgain():
+                self._know(call)
+                return await call.act(self._attempt(call, 1, None))
             case Begin():
-                arguments = await self._allowed(call)
-                return await self._begin(call, self._attempt(call, 1, arguments))
+                self.begin_anew()
+                return await self._begun(call)
             case Repeat(attempt):
-                return await self._again(call, self._attempt(call, attempt, _executed(recorded)))
+                self._check_time()
+                return await self._again(call, self._attempt(call, attempt, executed_arguments(recorded)))
             case Reconcile(attempt):
-                return await self._reconcile(call, self._attempt(call, attempt, _executed(recorded)))
+                self._check_time()
+                return await self._reconcile(call, self._attempt(call, attempt, executed_arguments(recorded)))
             case AskHuman(attempt):
-                return await self._ask_human(call, self._attempt(call, attempt, _executed(recorded)))
+                self._check_time()
+                return await self._ask_human(call, self._attempt(call, attempt, executed_arguments(recorded)))
+
+    async def _begun(self, call: Call) -> object:
+        is_tool = call.action.kind is AgentActionKind.TOOL_CALL
+        reserved = await self.gate.reserve(ONE_TOOL_CALL) if is_tool else None
+        used = NOTHING
+        try:
+            arguments = await self._allowed(call)
+            used = ONE_TOOL_CALL
+            return await self._begin(call, self._attempt(call, 1, arguments))
+        finally:
+            await self.gate.settle(reserved, used)
 
     async def _allowed(self, call: Call) -> JsonObject | None:
         """Return when the gate and, where one is needed, a person allow the call: with other arguments, if any."""
-        verdict = await self._gate.before_call(call)
+        if call.action.kind is AgentActionKind.TOOL_CALL and not call.is_reserved:
+            self.spending.reserve_tool_calls()
+        was_asked = self.waits.was_asked(call.action)
+        verdict = await self.gate.before_call(call, self.trust, was_asked=was_asked)
         if isinstance(verdict, Deny):
-            raise self._failed(call, 1, ToolError(f"{call.action.name!r} is not allowed: {verdict.reason}"))
-        if call.needs_approval or isinstance(verdict, Ask):
-            return self.waits.approved_arguments(call, 1)
+            raise self.outcomes.failed(
+                call, 1, ToolError(f"{call.action.name!r} is not allowed: {verdict.reason}")
+            )
+        if call.needs_approval or isinstance(verdict, Ask) or was_asked:
+            return self.waits.approved_arguments(call, 1, verdict)
         return None
 
     async def _begin(self, call: Call, attempt: Attempt) -> object:
         if call.action.is_read_only:
             return await self._act(call, attempt)
-        executed: JsonObject = {"asked": call.action.asked, "executed": attempt.arguments}
-        view: JsonObject = {"asked": call.action.view}
-        self.ledger.append(call.action, JournalStage.BEFORE, attempt.number, executed, view)
+        record, view = {"asked": call.action.asked}, {"asked": call.action.view}
+        if attempt.arguments is not None:
+            record["executed"], view["executed"] = attempt.arguments, call.shown(attempt.arguments)
+        without_key = without_key_for(call.action, call.descriptor)
+        self.ledger.append(call.action, JournalStage.BEFORE, attempt.number, record, view, without_key)
         return await self._dispatch(call, attempt)
 
     async def _dispatch(self, call: Call, attempt: Attempt) -> object:
-        self.under_way[call.action.id] = (call.action, attempt.number)
+        self.outcomes.begin(call, attempt.number)
         await self.ledger.barrier()
+        await self.be_sure()
         return await self._act(call, attempt)
+
+    async def be_sure(self) -> None:
+        """Return when nobody else can be driving this run: an effect may begin now, and only now.
+
+        Raises:
+            RunOwnershipLost: somebody else has the run.
+        """
+        while self._hold is not None and not self._hold.is_safe:
+            # Frozen for so long that somebody may have taken over: only a commit behind a new lease can tell.
+            await self._hold.renew()
+            await self.ledger.prove()
 
     async def _again(self, call: Call, attempt: Attempt) -> object:
         """The same attempt once more. Its BEFORE row is an old one, so ownership is proven anew."""
-        self.under_way[call.action.id] = (call.action, attempt.number)
+        self.outcomes.begin(call, attempt.number)
         await self.ledger.prove()
+        await self.be_sure()
         return await self._act(call, attempt)
 
     async def _act(self, call: Call, attempt: Attempt) -> object:
         try:
-            with inside(call.action.id):
+            with (
+                self.observer.span(f"agent.{call.action.kind}", name=call.action.name),
+                inside(call.action.id),
+            ):
                 result = await call.act(attempt)
         except RunInterruption:
             raise
         except ToolError as error:
-            raise self._failed(call, attempt.number, error) from error.__cause__
+            self._know(call)
+            raise self.outcomes.failed(call, attempt.number, error) from error.__cause__
         except asyncio.CancelledError:
             self._leave_to_a_person(call, attempt)
             raise
         except Exception as error:
             if call.action.may_be_repeated:
-                raise self._failed(call, attempt.number, error) from error
+                raise self.outcomes.failed(call, attempt.number, error) from error
             return await self._find_out(call, attempt)
-        self._done(call, attempt.number, result)
-        await self._gate.after_call(call, call.view_of(result))
-        return result
+        view = self.outcomes.done(call, attempt.number, result)
+        self._know(call)
+        await self.gate.after_call(call, view)
+        return self.outcomes.as_recorded(call, result)
+
+    def _know(self, call: Call) -> None:
+        """The program knows what came of a call from here on: whatever it decides, it decides knowing it."""
+        if call.descriptor is not None:
+            self.trust = label_after_tool(self.trust, call.descriptor)
 
     def _leave_to_a_person(self, call: Call, attempt: Attempt) -> None:
         """A call that was cut short may have taken effect: whoever cut it short must not go on as if it had not."""
-        if call.action.may_be_repeated or self.ledger.state.status is AgentStatus.CANCELLING:
+        is_ending = self.ledger.state.status is AgentStatus.CANCELLING or self.liveness.is_ending
+        if call.action.may_be_repeated or is_ending:
             return
         try:
             self.waits.recovered(call, attempt.number)
@@ -179,7 +265,8 @@ class Effects:
             case None:
                 return await self._again(call, attempt)
             case _:
-                self._done(call, attempt.number, found)
+                self._know(call)
+                self.outcomes.done(call, attempt.number, found)
                 return found
 
     async def _find_out(self, call: Call, attempt: Attempt) -> object:
@@ -189,11 +276,12 @@ class Effects:
             case _Unknown():
                 return await self._ask_human(call, attempt)
             case None:
-                raise self._failed(
+                raise self.outcomes.failed(
                     call, attempt.number, ToolError(f"{call.action.name!r} did not take effect")
                 )
             case _:
-                self._done(call, attempt.number, found)
+                self._know(call)
+                self.outcomes.done(call, attempt.number, found)
                 return found
 
     async def _asked(self, call: Call, attempt: Attempt) -> object:
@@ -205,36 +293,28 @@ class Effects:
             return _Unknown()
 
     async def _ask_human(self, call: Call, attempt: Attempt) -> object:
-        answer = self.waits.recovered(call, attempt.number)
+        answer = await self._handlers_answer(call, attempt.number) or self.waits.recovered(
+            call, attempt.number
+        )
         if isinstance(answer, RecoveryDone):
             result = call.decode(answer.result)
-            self._done(call, attempt.number, result)
+            self._know(call)
+            self.outcomes.done(call, attempt.number, result)
             return result
         return await self._begin(call, self._attempt(call, answer.attempt, attempt.arguments))
 
-    def _done(self, call: Call, attempt: int, result: object) -> None:
-        """Write down what came of an action."""
-        try:
-            record: JsonObject = {"result": to_json_value(result)}
-            self._close(call, attempt, record, call.view_of(result))
-        except (TypeError, ValueError) as error:
-            words = f"{call.action.name!r} was done, but its result cannot be recorded: {error}"
-            raise self._failed(call, attempt, ToolError(words)) from error
-
-    def _failed(self, call: Call, attempt: int, error: Exception) -> ToolError:
-        """Write down that an action failed for certain, and give the error the program gets, now and in replay."""
-        failure = error if isinstance(error, ToolError) else ToolError(f"{type(error).__name__}: {error}")
-        record: JsonObject = {"error": str(failure)}
-        self._close(call, attempt, record, record)
-        return failure
-
-    def _close(self, call: Call, attempt: int, record: JsonObject, view: JsonObject) -> None:
-        self.ledger.append(call.action, JournalStage.AFTER, attempt, record, view)
-        self.under_way.pop(call.action.id, None)
+    async def _handlers_answer(self, call: Call, attempt: int) -> RecoveryRetried | RecoveryDone | None:
+        """What the application's handler says, where nobody was asked yet and it makes sense."""
+        if not self.waits.is_new(call, attempt):
+            return None
+        answer = await self.gate.recovery_answer(call, attempt)
+        if answer is None or (isinstance(answer, RecoveryDone) and not fits(call, answer)):
+            return None
+        self.waits.answered_by_handler(call, attempt, answer)
+        return answer
 
     def _attempt(self, call: Call, number: int, arguments: JsonObject | None) -> Attempt:
-        key = idempotency_key(self.ledger.run, call.action.id)
-        return Attempt(number, self.ledger.epoch, key, arguments)
+        return Attempt(number, self.ledger.epoch, self.ledger.run, call.action.id, arguments)
 
 
 active_effects: ContextVar[Effects | None] = ContextVar("pilotage_effects", default=None)
@@ -242,18 +322,3 @@ active_effects: ContextVar[Effects | None] = ContextVar("pilotage_effects", defa
 
 class _Unknown:
     """Nobody can say whether it happened."""
-
-
-def _recorded_result(call: Call, row: JournalRow) -> object:
-    """What a finished action gave, as the program got it then."""
-    record = cast("dict[str, JsonValue]", row.record)
-    if "error" in record:
-        raise ToolError(record["error"])
-    return call.decode(record["result"])
-
-
-def _executed(recorded: RecordedAction | None) -> JsonObject | None:
-    """The arguments that the last attempt ran with, where a person had changed them."""
-    if recorded is None or recorded.before is None:
-        return None
-    return cast("JsonObject | None", cast(JsonObject, recorded.before.record)["executed"])

@@ -1,44 +1,141 @@
-"""What a live run tells its subscribers. Leaving a subscription never touches the run."""
+"""What a live run tells whoever listens. Leaving never touches the run, and being slow only costs the slow."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import TypeAlias
+from weakref import ref
 
 from pilotage.agent.events import AgentEvent
 
+QUEUE_LIMIT = 256
+
+Told: TypeAlias = tuple[int, int, int, AgentEvent]
+"""Where a reader stands who has read an event (epoch, number, offset), and the event."""
+
 
 class Feed:
-    """The events of one attempt in order; every subscriber reads from its own cursor."""
+    """The live end of a run's events. It holds nothing itself: each listener has a bounded queue of its own."""
 
     def __init__(self) -> None:
-        self._events: list[AgentEvent] = []
-        self._is_over = False
-        self._news = asyncio.Event()
+        # Weak references in a tuple: a listener that is dropped is forgotten, and telling costs one call each.
+        self._listeners: tuple[ref[Listener], ...] = ()
+        self.is_over = False
 
-    def publish(self, event: AgentEvent) -> None:
-        """Tell everybody; costs one append and at most one wake-up."""
-        self._events.append(event)
-        self._wake()
+    def publish(self, told: Told) -> None:
+        """Tell everybody who listens."""
+        for heard in self._listeners:
+            listener = heard()
+            if listener is not None:
+                listener.put(told)
 
     def close(self) -> None:
         """There will be no more."""
+        self.is_over = True
+        for heard in self._listeners:
+            if (listener := heard()) is not None:
+                listener.wake()
+
+    def listen(self, listener: Listener) -> None:
+        """From now on the listener is told; one that is dropped is forgotten."""
+        self._listeners = (*(heard for heard in self._listeners if heard() is not None), ref(listener))
+
+
+class Listener:
+    """One bounded queue. Where it runs over it is emptied: the reader has fallen behind and must catch up."""
+
+    __slots__ = ("__weakref__", "_queue", "_waiter", "has_fallen_behind")
+
+    def __init__(self) -> None:
+        self._queue: deque[Told] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self.has_fallen_behind = False
+
+    def put(self, told: Told) -> None:
+        """Queue an event; costs one append and at most one wake-up."""
+        if self.has_fallen_behind:
+            return
+        if len(self._queue) >= QUEUE_LIMIT:
+            self._queue.clear()
+            self.has_fallen_behind = True
+        else:
+            self._queue.append(told)
+        if self._waiter is not None:
+            _release(self._waiter)
+
+    def take(self) -> Told | None:
+        """The next event, or None where there is none at the moment."""
+        return self._queue.popleft() if self._queue else None
+
+    def start_over(self) -> None:
+        """Queue from here on; what was told so far is read elsewhere."""
+        self._queue.clear()
+        self.has_fallen_behind = False
+
+    async def wait(self) -> None:
+        """Return when something has happened."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        _release(self._waiter)
+
+
+class Pipe(AsyncIterator[AgentEvent]):
+    """The one reader of a run that nobody keeps: a slow reader slows the run, for there is no log to catch up from.
+
+    `is_full` says that the run should wait for its reader.
+    """
+
+    __slots__ = ("_is_over", "_queue", "_reader", "_writer", "is_full")
+
+    def __init__(self) -> None:
+        self._queue: deque[AgentEvent] = deque()
+        self._is_over = False
+        self._reader: asyncio.Future[None] | None = None
+        self._writer: asyncio.Future[None] | None = None
+        self.is_full = False
+
+    def put(self, event: AgentEvent) -> None:
+        """Hand an event over."""
+        self._queue.append(event)
+        if self._reader is not None:
+            reader, self._reader = self._reader, None
+            _release(reader)
+        elif len(self._queue) >= QUEUE_LIMIT:
+            self.is_full = True
+
+    def close(self) -> None:
+        """There will be no more, and nobody waits any longer."""
         self._is_over = True
-        self._wake()
+        _release(self._reader)
+        _release(self._writer)
 
-    async def events(self, after: int = 0) -> AsyncGenerator[AgentEvent, None]:
-        """The events from a cursor on, until the attempt is over."""
-        cursor = after
-        while True:
-            news = self._news
-            while cursor < len(self._events):
-                yield self._events[cursor]
-                cursor += 1
+    async def room(self) -> None:
+        """Return when the reader has caught up, or has left."""
+        while self.is_full and not self._is_over:
+            self._writer = asyncio.get_running_loop().create_future()
+            await self._writer
+
+    async def __anext__(self) -> AgentEvent:
+        while not self._queue:
             if self._is_over:
-                return
-            if cursor >= len(self._events) and news is self._news:
-                await news.wait()
+                raise StopAsyncIteration
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        event = self._queue.popleft()
+        if self.is_full and len(self._queue) < QUEUE_LIMIT // 2:
+            self.is_full = False
+            _release(self._writer)
+        return event
 
-    def _wake(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+
+def _release(waiting: asyncio.Future[None] | None) -> None:
+    if waiting is not None and not waiting.done():
+        waiting.set_result(None)

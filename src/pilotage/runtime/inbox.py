@@ -27,19 +27,43 @@ SPOKEN = frozenset({AgentSignalKind.USER_MESSAGE, AgentSignalKind.STEERING_INSTR
 class Inbox:
     """The messages of one attempt: those that wait, and those that are part of the transcript by now."""
 
-    def __init__(self, ledger: Ledger, recording: Recording, pending: Sequence[AgentSignal]) -> None:
+    def __init__(
+        self, ledger: Ledger, recording: Recording, pending: Sequence[AgentSignal], salt: str = ""
+    ) -> None:
+        self._salt = salt or ledger.run.run_id
         self._ledger = ledger
         self._recording = recording
         self._waiting = [signal for signal in pending if signal.kind in SPOKEN]
+        self._pauses: list[str] = []
+        self._known = {signal.id for signal in pending}
         self._taken: list[tuple[int, ModelMessage]] = []
 
-    def receive(self, signal: AgentSignal) -> None:
-        """A message arrives; it is taken in at the next boundary. The same one arrives once."""
-        if signal.kind in SPOKEN and signal.id not in {waiting.id for waiting in self._waiting}:
+    def receive(self, signal: AgentSignal) -> bool:
+        """A message arrives; it is taken in at the next boundary. False for one that is known."""
+        if signal.id in self._known:
+            return False
+        self._known.add(signal.id)
+        if signal.kind in SPOKEN:
             self._waiting.append(signal)
+        elif signal.kind is AgentSignalKind.PAUSE:
+            self._pauses.append(signal.id)
+        return True
+
+    def take_back_pauses(self, signal: AgentSignal) -> None:
+        """Somebody wants the run to go on after all: both wishes are used up."""
+        self._pauses.append(signal.id)
+        self.settle_pauses()
+
+    def settle_pauses(self) -> None:
+        """The run pauses: whoever asked for that has what they wanted."""
+        for signal_id in self._pauses:
+            self._ledger.consume(signal_id)
+        self._pauses.clear()
 
     def addressed(self, boundary: str, request: ModelRequest) -> ModelRequest:
         """The request with everything said so far, each message where the transcript stood when it came."""
+        if not self._ledger.is_kept:
+            return request
         self._take_in(boundary, len(request.messages))
         if not self._taken:
             return request
@@ -72,5 +96,5 @@ class Inbox:
 
     def _action(self, boundary: str) -> Action:
         kind = AgentActionKind.SIGNAL
-        fingerprint = fingerprint_of(self._ledger.run.run_id, boundary, kind, "signals", None)
+        fingerprint = fingerprint_of(self._salt, boundary, kind, "signals", None)
         return Action(boundary, kind, "signals", None, None, Idempotency.IDEMPOTENT, True, fingerprint)

@@ -6,6 +6,7 @@ them the attempt is dead: every further effect of it raises the same again, in `
 
 from __future__ import annotations
 
+from pilotage.agent.limits import LimitCode
 from pilotage.agent.state import AgentSituation
 
 
@@ -22,12 +23,34 @@ class Paused(RunInterruption):
 
 
 class RunEnded(RunInterruption):
-    """A person's answer ends the run: `situation` is what it ends in, or what its end begins with."""
+    """Something ends the run, such as a person's answer: `situation` is what it ends in, or its end begins with."""
 
-    def __init__(self, situation: AgentSituation, reason: str) -> None:
+    def __init__(
+        self, situation: AgentSituation, reason: str, *, code: str | None = None, retryable: bool = False
+    ) -> None:
         super().__init__(situation, reason)
         self.situation = situation
         self.reason = reason
+        self.code = code
+        self.retryable = retryable
+
+
+class LimitReached(RunInterruption):
+    """A bound of the run is reached or cannot be kept: the run ends, with what it has so far.
+
+    `code` is for programs, `limit` names the bound, `reason` is a sentence with its value and the way out.
+    """
+
+    def __init__(self, code: LimitCode, limit: str, reason: str) -> None:
+        super().__init__(code, limit, reason)
+        self.code = code
+        self.limit = limit
+        self.reason = reason
+
+    @property
+    def situation(self) -> AgentSituation:
+        """What the run ends in."""
+        return AgentSituation.TIMED_OUT if self.code is LimitCode.TIMEOUT else AgentSituation.FAILED
 
 
 class RunOwnershipLost(RunInterruption):
@@ -45,3 +68,11 @@ class RunDiverged(RunInterruption):
 
 class StoreUnavailable(RunInterruption):
     """The journal cannot be written, and whether the last rows are in it is unknown: nothing more may happen."""
+
+
+class CancelledMeanwhile(RunInterruption):
+    """Somebody cancelled the run while it waited for the last of its tasks: it does not end as it was about to."""
+
+
+class StartRefused(RunInterruption):
+    """The run cannot begin: its conversation is held by another run, or the run it belongs to is ending."""

@@ -7,9 +7,13 @@ means that somebody else has the run, and kills the attempt.
 from __future__ import annotations
 
 import asyncio
-from typing import assert_never
+from typing import Any, assert_never
 
+from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.facts import fact_of
+from pilotage.agent.ports.conversations import ConversationTurns
 from pilotage.agent.ports.journal import (
+    CommitRefusal,
     CommitRefused,
     Committed,
     HeadMoved,
@@ -17,27 +21,57 @@ from pilotage.agent.ports.journal import (
     JournalHead,
     JournalRow,
     JournalStage,
+    OutboxEvent,
     RunKey,
+    SealedRecord,
 )
+from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.action import Action
-from pilotage.runtime.chain import chained
-from pilotage.runtime.interruptions import RunOwnershipLost, StoreUnavailable
+from pilotage.runtime.chain import digest_after, said_of_record
+from pilotage.runtime.interruptions import RunOwnershipLost, StartRefused, StoreUnavailable
+from pilotage.runtime.sealing import Seals, WithoutKey, without_key_for
+from pilotage.runtime.told_log import ToldLog
 from pilotage.runtime.writer import JournalWriter
+from pilotage.values import value
+
+
+@value
+class Opening:
+    """What the first commit of a run says of others: the run it belongs to, the conversation it holds from now on."""
+
+    parent: RunKey | None = None
+    conversation: str | None = None
 
 
 class Ledger:
     """Appends rows, moves the state, consumes signals; `barrier` makes all of it durable, in one commit."""
 
+    is_kept = True
+
     def __init__(
-        self, run: RunKey, state: AgentState, head: JournalHead, writer: JournalWriter, writer_id: str
+        self,
+        run: RunKey,
+        state: AgentState,
+        head: JournalHead,
+        writer: JournalWriter,
+        writer_id: str,
+        seals: Seals | None = None,
+        log: ToldLog | None = None,
+        opening: Opening | None = None,
     ) -> None:
+        self._seals = seals or Seals(None, run)
+        self._opening = opening
+        self._turns: ConversationTurns | None = None
+        self._evidence: list[AgentEvidence] = []
+        self._facts: list[OutboxEvent] = []
         self.run = run
         self.state = state
         self.epoch = head.epoch + 1
+        self.log = log or ToldLog()
         self._writer = writer
         # Nobody else has this id: two attempts that write the same rows must not take each other's for their own.
         self._writer_id = writer_id
@@ -50,10 +84,13 @@ class Ledger:
         self._moved: AgentState | None = None
         self._death: BaseException | None = None
         self._committing = asyncio.Lock()
+        self._soon: asyncio.Future[None] | None = None
 
     def claim(self, record: JsonValue, view: JsonValue) -> None:
         """Take the run over: the first row of an attempt."""
-        self._append("run", None, JournalStage.CLAIMED, 1, "", Idempotency.IDEMPOTENT, record, view)
+        stage = JournalStage.CLAIMED
+        kept = self._sealed("run", stage, 1, record, view, WithoutKey.REFUSE)
+        self._append("run", None, stage, 1, "", Idempotency.IDEMPOTENT, kept, view)
 
     async def prove(self) -> None:
         """Return when it is certain that this attempt still has the run: by writing, for reading proves nothing.
@@ -65,16 +102,36 @@ class Ledger:
         await self.barrier()
 
     def append(
-        self, action: Action, stage: JournalStage, attempt: int, record: JsonValue, view: JsonValue
+        self,
+        action: Action,
+        stage: JournalStage,
+        attempt: int,
+        record: JsonValue,
+        view: JsonValue,
+        without_key: WithoutKey | None = None,
     ) -> None:
-        """Add a row of an action; it is durable after the next barrier."""
+        """Add a row of an action; it is durable after the next barrier. What the view withholds is sealed."""
         self.check_alive()
-        rest = (action.fingerprint, action.idempotency, record, view)
+        kept = self._sealed(action.id, stage, attempt, record, view, without_key or without_key_for(action))
+        rest = (action.fingerprint, action.idempotency, kept, view)
         self._append(action.id, action.kind, stage, attempt, *rest)
+        if stage is not JournalStage.BEFORE:
+            self._commit_soon()
+
+    def say(self, turns: ConversationTurns | None) -> None:
+        """Add turns to the run's conversation together with the next commit."""
+        self._turns = turns
+
+    def prove_by(self, evidence: AgentEvidence) -> None:
+        """Add evidence together with the next commit."""
+        self._evidence.append(evidence)
 
     def move(self, state: AgentState) -> None:
         """Change the state of the run together with the next commit."""
         self.check_alive()
+        fact = fact_of(self.state, state)
+        if fact is not None:
+            self._facts.append(fact)
         self.state = self._moved = state
         self._changes += 1
 
@@ -103,16 +160,29 @@ class Ledger:
         if self._death is not None:
             raise self._death
 
+    async def settle(self) -> None:
+        """Return when no commit is under way any more."""
+        if self._soon is not None and not self._soon.done():
+            await asyncio.wait([self._soon])
+
+    def _commit_soon(self) -> None:
+        """What was paid for, such as a model's reply, should not be lost with the process; nobody waits for it."""
+        if self._soon is None or self._soon.done():
+            self._soon = asyncio.ensure_future(self._flush(self._changes))
+            self._soon.add_done_callback(_heard)
+
     async def _flush(self, changes: int) -> None:
         """Commit everything there is, unless somebody else has committed as far as asked for."""
         async with self._committing:
             self.check_alive()
-            if self._changes_committed >= changes:
+            if self._changes_committed >= changes and not self.log.is_promised:
                 return
-            if not self._rows:
+            if not self._rows and not self.log.is_waiting:
                 # A change without a row would leave the head where it was, and somebody who read the run
                 # before it could still take it over as it had been.
                 self.claim({"state": self.state.status.value}, {"state": self.state.status.value})
+            if self.log.is_waiting:
+                self._write_log()
             self._commits += 1
             including = self._changes
             commit = JournalCommit(
@@ -122,8 +192,13 @@ class Ledger:
                 rows=tuple(self._rows),
                 state=self._moved,
                 consumed_signals=tuple(self._consumed),
+                evidence=tuple(self._evidence),
+                outbox=tuple(self._facts),
+                turns=self._turns,
+                **self._opened(),
             )
             self._rows, self._consumed, self._moved = [], [], None
+            self._evidence, self._turns, self._facts = [], None, []
             await self._commit(commit)
             self._changes_committed = including
 
@@ -136,12 +211,15 @@ class Ledger:
         match outcome:
             case Committed(head) if head == commit.expected_head + len(commit.rows):
                 self._committed = head
+                self.log.committed(head)
             case Committed(head):
                 words = f"the store reports row {head} for a commit behind row {commit.expected_head}"
                 self.kill(StoreUnavailable(f"run {self.run.run_id!r}: {words}"))
             case HeadMoved(head, epoch):
                 words = f"epoch {epoch} wrote up to row {head}, this attempt is epoch {self.epoch}"
                 self.kill(RunOwnershipLost(f"run {self.run.run_id!r}: {words}"))
+            case CommitRefused(reason, CommitRefusal.CONVERSATION_HELD | CommitRefusal.PARENT_CLOSED):
+                self.kill(StartRefused(reason))
             case CommitRefused(reason):
                 self.kill(
                     StoreUnavailable(f"run {self.run.run_id!r}: the store refused the commit: {reason}")
@@ -149,6 +227,35 @@ class Ledger:
             case _:
                 assert_never(outcome)
         self.check_alive()
+
+    def _opened(self) -> dict[str, Any]:
+        if self._committed or self._opening is None:
+            return {}
+        return {"parent": self._opening.parent, "conversation": self._opening.conversation}
+
+    def _sealed(
+        self,
+        action_id: str,
+        stage: JournalStage,
+        attempt: int,
+        record: JsonValue,
+        view: JsonValue,
+        without_key: WithoutKey,
+    ) -> JsonValue | SealedRecord:
+        if record is view:
+            return record
+        try:
+            return self._seals.closed(action_id, stage, attempt, record, view, without_key)
+        except RecordSealError as error:
+            # An agent's `except Exception` must not take this for a failed tool.
+            self.kill(death := StoreUnavailable(str(error)))
+            raise death from error
+
+    def _write_log(self) -> None:
+        """What was told goes along with what is committed next."""
+        seq = self._seq + 1
+        told = self.log.write(seq)
+        self._append(f"told#{seq}", None, JournalStage.TOLD, 1, "", Idempotency.IDEMPOTENT, told, told)
 
     def _append(
         self,
@@ -158,11 +265,14 @@ class Ledger:
         attempt: int,
         fingerprint: str,
         idempotency: Idempotency,
-        record: JsonValue,
+        record: JsonValue | SealedRecord,
         view: JsonValue,
     ) -> None:
-        draft = JournalRow(
-            seq=self._seq + 1,
+        seq = self._seq + 1
+        place: list[JsonValue] = [seq, action_id, kind, stage, attempt, self.epoch, fingerprint, idempotency]
+        digest = digest_after(self._digest, [*place, *said_of_record(record), view])
+        row = JournalRow(
+            seq=seq,
             action_id=action_id,
             kind=kind,
             stage=stage,
@@ -172,9 +282,14 @@ class Ledger:
             idempotency=idempotency,
             record=record,
             view=view,
-            digest="unchained",
+            digest=digest,
         )
-        row = chained(draft, self._digest)
-        self._seq, self._digest = row.seq, row.digest
+        self._seq, self._digest = seq, digest
         self._rows.append(row)
         self._changes += 1
+
+
+def _heard(flush: asyncio.Future[None]) -> None:
+    """A commit that failed has killed the attempt; whoever acts next is told."""
+    if not flush.cancelled():
+        flush.exception()

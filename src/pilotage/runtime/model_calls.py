@@ -1,79 +1,55 @@
-"""Model calls made inside a run: recorded when the stream ends, replayed without asking the model again."""
+"""One model call inside a run: recorded when its stream ends, replayed without asking the model again."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 from weakref import ref
 
-from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
+from pilotage.agent.approval import AgentApprovalBoundaryKind
+from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind
 from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
 from pilotage.agent.ports.journal import JournalStage
-from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
+from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.tool_calling import hidden_arguments
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.errors import AgentStructuredOutputError, ModelCallError
+from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.action import Action, fingerprint_of
-from pilotage.runtime.effects import Effects, active_effects
+from pilotage.runtime.action import Action
+from pilotage.runtime.call import Attempt, Call
+from pilotage.runtime.effects import Effects
 from pilotage.runtime.model_record import decode_response, encode_response, replayed_events
 from pilotage.runtime.scope import Scope, scope_for
+from pilotage.runtime.sealing import is_kept
+from pilotage.runtime.spending import NOTHING, ONE_STEP
+from pilotage.safety.guard import guard_json_value
 
 
-class RunAwareModel(IAgentModel):
-    """A model that is part of the run it is called in; outside a run it is the model behind it."""
-
-    def __init__(self, model: IAgentModel) -> None:
-        self._model = model
-
-    async def complete(self, request: ModelRequest) -> ModelResponse:
-        effects = active_effects.get()
-        if effects is None:
-            return await self._model.complete(request)
-        async with aclosing(_ModelCall(effects, self._model, request).stream()) as events:
-            async for event in events:
-                if event.response is not None:
-                    return event.response
-        raise ModelCallError("the model's stream ended without a reply", retryable=True)
-
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
-        effects = active_effects.get()
-        if effects is None:
-            return self._model.stream(request)
-        return _ModelCall(effects, self._model, request).stream()
-
-    @property
-    def capability(self) -> ModelCapability:
-        return self._model.capability
-
-    def capability_for(self, selection: ModelSelection | None) -> ModelCapability:
-        return self._model.capability_for(selection)
-
-    def validate_request(self, request: ModelRequest) -> None:
-        self._model.validate_request(request)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-
-class _ModelCall:
+class ModelCall:
     """One call. Its id is taken when it is made, not when its first event is awaited."""
 
-    def __init__(self, effects: Effects, model: IAgentModel, request: ModelRequest) -> None:
+    def __init__(self, effects: Effects, model: IAgentModel, name: str, request: ModelRequest) -> None:
         self._effects = effects
         self._model = model
+        self._name = name
         self._request = request
         self._inner: AsyncIterator[ModelStreamEvent] | None = None
         self._read_ahead: deque[ModelStreamEvent] = deque()
-        self._text = self._reasoning = ""
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._held = NOTHING
+        self._manifest: JsonObject | None = None
+        self._budgeted: BudgetReservation | None = None
         self.is_over = False
         self._reader: ref[AsyncGenerator[ModelStreamEvent, None]] | None = None
         self._scope: Scope = scope_for("model")
         self._boundary = self._scope.next_id("signals")
-        self._action = _action(self._scope.next_id("model"), effects.ledger.run.run_id)
+        self._action = _action(self._scope.next_id("model"), effects)
 
     @property
     def path(self) -> str:
@@ -94,27 +70,66 @@ class _ModelCall:
             self._read_ahead.append(event)
 
     async def _events(self) -> AsyncGenerator[ModelStreamEvent, None]:
-        self._effects.liveness.check(self._scope)
-        request = self._effects.inbox.addressed(self._boundary, self._request)
-        recorded = self._effects.recording.take(self._action)
-        if recorded is not None and recorded.after is not None:
+        effects = self._effects
+        effects.liveness.check(self._scope)
+        request = await self._shown(effects.inbox.addressed(self._boundary, self._request))
+        recorded = effects.recording.take(self._action)
+        if recorded is not None and recorded.after is not None and is_kept(recorded.after):
+            effects.message_id = message_id_of(
+                effects.ledger.run.run_id, self._action.id, recorded.after.epoch
+            )
             for replayed in self._replayed(cast("dict[str, JsonValue]", recorded.after.record)):
                 yield replayed
             return
-        await self._open(request)
+        with effects.liveness.acting(self._scope):
+            await self._open(request)
         try:
             while (event := await self._next()) is not None:
                 yield event
         finally:
             await self._close()
 
+    async def _shown(self, request: ModelRequest) -> ModelRequest:
+        if self._effects.context is None:
+            return request
+        with self._effects.liveness.acting(self._scope):
+            shown = await self._effects.context.shown(self._scope, self._action.id, request, self._summary)
+        self._manifest = shown.manifest
+        return shown.request
+
+    async def _summary(self, request: ModelRequest) -> str:
+        """What the model says of earlier turns; a call like any other, as far as the run's limits go."""
+        spending, model = self._effects.spending, self._name
+        held = spending.reserve_model_call(model)
+        response = await self._model.complete(request)
+        spending.settle_model_call(model, response.usage, held)
+        return response.content
+
     async def _open(self, request: ModelRequest) -> None:
-        try:
-            await self._effects.check_model(request)
-        except ModelCallError as error:
-            raise self._failed(error) from error
+        effects = self._effects
+        effects.begin_anew()
+        effects.message_id = message_id_of(effects.ledger.run.run_id, self._action.id, effects.ledger.epoch)
+        effects.telling.supersede(effects.message_id)
+        self._held = effects.spending.reserve_model_call(self._name)
+        self._budgeted = await effects.gate.reserve(ONE_STEP)
+        await self._ask_whoever_must_be_asked()
+        denied = await effects.gate.before_model(request)
+        if denied is not None:
+            raise self._failed(ModelCallError(f"the model call is not allowed: {denied.reason}"))
         self._inner = self._model.stream(request)
-        self._effects.open_streams.append(self)
+        effects.open_streams.append(self)
+
+    async def _ask_whoever_must_be_asked(self) -> None:
+        boundary, effects = AgentApprovalBoundaryKind.MODEL_CALL, self._effects
+        was_asked = effects.waits.was_asked(self._action)
+        asks = None if was_asked else await effects.gate.question(boundary, self._action)
+        if asks is None and not was_asked:
+            return
+        call = Call(self._scope, self._action, _never, _as_it_is, boundary=boundary)
+        try:
+            effects.waits.approved_arguments(call, 1, asks)
+        except ToolError as rejected:
+            raise self._failed(ModelCallError(str(rejected))) from rejected
 
     async def _next(self) -> ModelStreamEvent | None:
         return self._read_ahead.popleft() if self._read_ahead else await self._read()
@@ -127,30 +142,65 @@ class _ModelCall:
             event = await anext(self._inner, None)
         except Exception as error:
             raise self._failed(error) from error
+        if self._effects.liveness.must_look:
+            self._effects.liveness.check(self._scope)
         if event is None:
             raise self._failed(ModelCallError("the model's stream ended without a reply", retryable=True))
-        self._text += event.text if event.is_text_delta else ""
-        self._reasoning += event.reasoning_delta or ""
+        if event.is_text_delta:
+            self._text.append(event.text)
+        elif event.reasoning_delta is not None:
+            self._reasoning.append(event.reasoning_delta)
         if event.response is not None:
-            self._record({"result": encode_response(event.response), "reasoning": self._reasoning})
+            await self._replied(event.response)
         if event.is_tool_call and event.tools is None:
             return replace(event, tools=self._request.tool_calling)
         return event
 
+    async def _replied(self, response: ModelResponse) -> None:
+        effects = self._effects
+        if effects.ledger.is_kept:
+            record: dict[str, JsonValue] = {"result": encode_response(response)}
+            if self._reasoning:
+                record["reasoning"] = "".join(self._reasoning)
+            record["model"] = self._name
+            self._record(record)
+        self.is_over = True
+        effects.observer.count("agent.model.tokens", response.usage.total_tokens or 0)
+        used = effects.spending.settle_model_call(self._name, response.usage, self._held)
+        await self._settle(ONE_STEP + used)
+        await effects.gate.after_model(response)
+
+    async def _settle(self, used: BudgetAmount) -> None:
+        """Tell the application's budget what the call took, once."""
+        reserved, self._budgeted = self._budgeted, None
+        await self._effects.gate.settle(reserved, used)
+
     async def _close(self) -> None:
         """Whoever leaves early is given, now and in replay, what was read."""
-        if self in self._effects.open_streams:
-            self._effects.open_streams.remove(self)
+        effects = self._effects
+        if self in effects.open_streams:
+            effects.open_streams.remove(self)
         if not self.is_over:
-            self._record({"result": encode_response(ModelResponse(self._text))})
+            effects.spending.let_go(self._held)
+            self._leave()
+        await self._settle(ONE_STEP)
         inner, self._inner = self._inner, None
         if isinstance(inner, AsyncGenerator):
             await cast("AsyncGenerator[ModelStreamEvent, None]", inner).aclose()
 
+    def _leave(self) -> None:
+        """Record what was read; an attempt that is being stopped has not left, and makes the call again."""
+        self.is_over = True
+        task = asyncio.current_task()
+        if not self._effects.liveness.is_ending and not (task and task.cancelling()):
+            self._record({"result": encode_response(ModelResponse("".join(self._text)))})
+
     def _failed(self, error: Exception) -> ModelCallError | AgentStructuredOutputError:
         """Write down how the call failed, and give the error the program gets, now and in replay."""
+        self._effects.spending.let_go(self._held)
         if isinstance(error, AgentStructuredOutputError):
-            self._record({"error": str(error), "problems": list(error.problems)})
+            said = "".join(self._text)
+            self._record({"error": str(error), "problems": list(error.problems), "text": said})
             return error
         failure = (
             error if isinstance(error, ModelCallError) else ModelCallError(f"{type(error).__name__}: {error}")
@@ -160,20 +210,55 @@ class _ModelCall:
 
     def _record(self, record: JsonObject) -> None:
         self.is_over = True
-        self._effects.ledger.append(self._action, JournalStage.AFTER, 1, record, record)
+        view = self._effects.redactor.json(self._guarded(record))
+        if self._manifest is not None:
+            view = {**cast(JsonObject, view), "manifest": self._manifest}
+        self._effects.ledger.append(self._action, JournalStage.AFTER, 1, record, view)
 
-    def _replayed(self, record: dict[str, JsonValue]) -> list[ModelStreamEvent]:
+    def _guarded(self, record: JsonObject) -> JsonObject:
+        """The record as others may read it: without what only a tool may see of its arguments."""
+        hidden = hidden_arguments(self._request.tool_calling)
+        reply = record.get("result")
+        if not hidden or not isinstance(reply, dict):
+            return record
+        calls = [
+            {
+                **call,
+                "arguments": guard_json_value(call["arguments"], hidden.get(cast(str, call["name"]), ())),
+            }
+            for call in cast("list[JsonObject]", reply["tool_calls"])
+        ]
+        return {**record, "result": {**reply, "tool_calls": calls}}
+
+    def _replayed(self, record: dict[str, JsonValue]) -> Iterator[ModelStreamEvent]:
+        self._effects.spending.absorb(ONE_STEP)
         if "problems" in record:
+            said = cast(str, record.get("text", ""))
+            yield ModelStreamEvent(ModelStreamEventKind.TOKEN_DELTA, token_delta=said)
             problems = cast("list[str]", record["problems"])
             raise AgentStructuredOutputError(record["error"], problems=problems)
         if "error" in record:
             raise ModelCallError(record["error"], retryable=bool(record["retryable"]))
         response = decode_response(cast(JsonObject, record["result"]), self._request)
-        reasoning = cast(str, record.get("reasoning", ""))
-        return list(replayed_events(response, self._request, reasoning))
+        if "model" in record:
+            self._effects.spending.settle_model_call(cast(str, record["model"]), response.usage)
+        yield from replayed_events(response, self._request, cast(str, record.get("reasoning", "")))
 
 
-def _action(action_id: str, run_id: str) -> Action:
+def message_id_of(run_id: str, action_id: str, epoch: int) -> str:
+    """The id of what a model says in one call; a call that is made again in another epoch says something else."""
+    return f"{run_id}:{action_id.removeprefix('run/')}@{epoch}"
+
+
+def next_message_id(effects: Effects) -> str:
+    """The id of what the model will say in the next call of this scope: in replay the one it had."""
+    action_id = scope_for("model").coming_id("model")
+    recorded = effects.recording.outcome_of(action_id)
+    epoch = recorded.epoch if recorded is not None else effects.ledger.epoch
+    return message_id_of(effects.ledger.run.run_id, action_id, epoch)
+
+
+def _action(action_id: str, effects: Effects) -> Action:
     """A changed prompt is drift, not divergence: the messages are not part of the fingerprint."""
     kind = AgentActionKind.MODEL_CALL
     return Action(
@@ -184,5 +269,13 @@ def _action(action_id: str, run_id: str) -> Action:
         view=None,
         idempotency=Idempotency.IDEMPOTENT,
         is_read_only=True,
-        fingerprint=fingerprint_of(run_id, action_id, kind, "model", None),
+        fingerprint=effects.fingerprint(action_id, kind, "model"),
     )
+
+
+async def _never(_: Attempt) -> object:
+    raise AssertionError("a model call is carried out by its stream")
+
+
+def _as_it_is(value: JsonValue) -> object:
+    return value

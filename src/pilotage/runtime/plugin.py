@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any, cast
 
-from pilotage.agent.ports.journal import IAgentJournal
+from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.model import IAgentModel
-from pilotage.agent.ports.repositories import IAgentSignalRepository, IAgentStateRepository
 from pilotage.container.application import Application
 from pilotage.container.pod import Pod
 from pilotage.container.processing import IPostProcessor
-from pilotage.errors import AgentPersistenceConfigurationError
-from pilotage.ids import IClock, IIds, SystemClock, SystemIds
-from pilotage.runtime.model_calls import RunAwareModel
+from pilotage.runtime.calling import open_runs_by_calling
+from pilotage.runtime.delegate import LocalDelegate
+from pilotage.runtime.run_aware_model import RunAwareModel
+from pilotage.runtime.runner import AgentRunner, RunnerFactory, attach_agent_runner
 from pilotage.runtime.runs import AgentRuns
 
 
@@ -26,36 +25,31 @@ class RunAwareModels(IPostProcessor):
         return pod
 
 
-class _Nowhere:
-    """Stands where nothing provides persistence: whoever wants to keep a run is told what to install."""
+class RunningAgents(IPostProcessor):
+    """Lets every agent know the way to its runs; calling one opens a run."""
 
-    def __getattr__(self, name: str) -> Any:
-        raise AgentPersistenceConfigurationError
+    def __init__(self, runs: AgentRuns) -> None:
+        self._runs = runs
 
-
-@Pod
-async def agent_runs(
-    app: Application,
-    journal: IAgentJournal | None,
-    states: IAgentStateRepository | None,
-    signals: IAgentSignalRepository | None,
-    clock: IClock | None,
-    ids: IIds | None,
-) -> AsyncIterator[AgentRuns]:
-    """The run service; when the application stops, its runs stop where they are and can be resumed."""
-    nowhere = cast(Any, _Nowhere())
-    runs = AgentRuns(
-        app,
-        journal or nowhere,
-        states or nowhere,
-        signals or nowhere,
-        clock or SystemClock(),
-        ids or SystemIds(),
-    )
-    yield runs
-    await runs.stop()
+    def post_process(self, pod: object) -> object:
+        definition = AgentDefinition.get_or_none(type(pod))
+        if definition is not None:
+            runner = AgentRunner(definition, pod, self._runs.opened)
+            attach_agent_runner(pod, runner)
+            open_runs_by_calling(pod, runner)
+        return pod
 
 
 def initialize(app: Application) -> None:
-    """Register the run service and the wrapper of models."""
-    app.add(RunAwareModels, agent_runs)
+    """Register the run service, and what makes models and agents know of it."""
+    if app.contains(AgentRuns):
+        return
+    runs = AgentRuns(app)
+
+    @Pod()
+    async def agent_runs() -> AsyncIterator[AgentRuns]:
+        """The run service; when the application stops, its runs stop where they are and can be resumed."""
+        yield runs
+        await runs.stop()
+
+    app.add(RunAwareModels, RunningAgents(runs), agent_runs, RunnerFactory, LocalDelegate)

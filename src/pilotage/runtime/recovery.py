@@ -7,6 +7,7 @@ from typing import TypeAlias
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.runtime.action import Action
 from pilotage.runtime.recording import RecordedAction
+from pilotage.runtime.sealing import is_kept
 from pilotage.values import value
 
 
@@ -20,6 +21,11 @@ class Reuse:
     """It is done: return what was recorded, and do nothing."""
 
     row: JournalRow
+
+
+@value
+class FetchAgain:
+    """It was only read, and what was read could not be kept: it is read once more, and nothing is written."""
 
 
 @value
@@ -43,7 +49,7 @@ class AskHuman:
     attempt: int
 
 
-Recovery: TypeAlias = Begin | Reuse | Repeat | Reconcile | AskHuman
+Recovery: TypeAlias = Begin | Reuse | FetchAgain | Repeat | Reconcile | AskHuman
 
 
 def recovery_for(action: Action, recorded: RecordedAction | None, *, can_reconcile: bool) -> Recovery:
@@ -51,7 +57,7 @@ def recovery_for(action: Action, recorded: RecordedAction | None, *, can_reconci
     if recorded is None:
         return Begin()
     if recorded.after is not None:
-        return Reuse(recorded.after)
+        return Reuse(recorded.after) if is_kept(recorded.after) else FetchAgain()
     if can_reconcile and not action.is_read_only:
         return Reconcile(recorded.attempt)
     if action.may_be_repeated:

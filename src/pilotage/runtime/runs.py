@@ -2,97 +2,87 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import cast
+import asyncio
+from collections.abc import Sequence
 
-from pilotage.agent.approval import AgentApprovalRequest
-from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.ports.journal import IAgentJournal, JournalHead, JournalRow, JournalStage, RunKey
-from pilotage.agent.ports.repositories import IAgentSignalRepository, IAgentStateRepository
+from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.architecture import AgentRef
+from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.repositories import RunPage
 from pilotage.agent.principal import Principal
-from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
+from pilotage.agent.recovery_request import RecoveryDecision
+from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision, accepts_signal
-from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
+from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
-from pilotage.errors import AgentDefinitionError, CallerError, RunConflictError, RunNotFoundError
-from pilotage.ids import IClock, IIds
+from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.attempt import RESULT, RunResult
-from pilotage.runtime.cancellation import begin_cancellation, finish_cancellation
-from pilotage.runtime.chain import NO_HEAD, first_broken
-from pilotage.runtime.input_record import encode_input
-from pilotage.runtime.interruptions import RunOwnershipLost
+from pilotage.runtime.answers import Answers, Question, run_of
+from pilotage.runtime.cursor import START, EventCursor
+from pilotage.runtime.forking import fork_rows
 from pilotage.runtime.launch import Launcher, RunHandle
-from pilotage.runtime.ledger import Ledger
-from pilotage.runtime.recording import Recording
-from pilotage.runtime.wait_record import decode_approval, decode_recovery
-from pilotage.runtime.writer import JournalWriter
+from pilotage.runtime.live import LiveRun
+from pilotage.runtime.opened_runs import OpenedRuns
+from pilotage.runtime.services import Services
+from pilotage.runtime.starting import Starts
+from pilotage.runtime.subscription import Subscription
+from pilotage.runtime.watch import Watch
 
 LOCAL = Principal("local")
+_TRIES = 5
 
 
 class AgentRuns:
-    """Starts and resumes runs, takes signals and answers, tells how runs stand. A foreign run is not found."""
+    """Starts and resumes runs, takes signals and answers, tells how runs stand.
 
-    def __init__(
-        self,
-        app: Application,
-        journal: IAgentJournal,
-        states: IAgentStateRepository,
-        signals: IAgentSignalRepository,
-        clock: IClock,
-        ids: IIds,
-    ) -> None:
-        self._app = app
-        self._journal = journal
-        self._states = states
-        self._signals = signals
-        self._ids = ids
-        self._writer = JournalWriter(journal)
-        self._launcher = Launcher(app, clock, ids)
+    Whoever asks for somebody passes that `principal`: a run of another tenant is not found. Without one it is the
+    application itself that asks, in the tenant the run belongs to.
+    """
+
+    def __init__(self, app: Application) -> None:
+        self.services = Services(app)
+        self.launcher = Launcher(self.services)
+        self._records = self.launcher.records
+        self._starts = Starts(self.services, self.launcher)
+        self._answers = Answers(self.services, self._records)
+        self._watch = Watch(self.services, self.launcher)
+        self.opened = OpenedRuns(self.services, self.launcher, self._starts, self._watch.begin)
 
     async def start(
-        self, agent: type[object], given: object = None, *, principal: Principal = LOCAL
+        self,
+        agent: AgentRef,
+        given: object = None,
+        *,
+        principal: Principal | None = None,
+        id: str | None = None,  # noqa: A002 - the word of the contract
+        conversation_id: str | None = None,
+        metadata: JsonObject | None = None,
     ) -> RunHandle:
         """Start a run; when this returns, the run is durable.
 
+        `id` is the caller's own name for the run: starting with it again attaches to the run it started.
+
         Raises:
             AgentDefinitionError: the class is no agent of this application, or the input does not fit.
+            RunConflictError: the id stands for a run with another input, or the conversation is held by another run.
         """
-        definition = self._definition_of(AgentDefinition.get(agent).agent_id)
-        arguments = encode_input(definition, given)
-        run = RunKey(principal.tenant, self._ids.uid())
-        status = AgentSituation.CREATED.status
-        state = AgentState(run.run_id, definition.agent_id, status, tenant_id=run.tenant_id)
-        ledger = Ledger(run, state, NO_HEAD, self._writer, self._ids.uid())
-        record: JsonObject = {"input": arguments, "principal": principal.id, "agent": definition.agent_id}
-        ledger.claim(record, {"agent": definition.agent_id, "principal": principal.id})
-        ledger.move(state.moved_to(AgentSituation.RUNNING))
-        await ledger.barrier()
-        return self._launcher.launch(definition, ledger, (), arguments, (), principal)
+        handle = await self._starts.start(
+            agent, given, principal or LOCAL, id, conversation_id, metadata or {}
+        )
+        self._watch.begin()
+        return handle
 
-    async def resume(self, run_id: str, *, principal: Principal = LOCAL) -> RunHandle:
+    async def resume(self, run_id: str, *, principal: Principal | None = None) -> RunHandle:
         """Bring a run back, on whatever machine; what it did is replayed, not repeated.
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
-            RunConflictError: somebody else took the run in the same moment.
-            CallerError: the run has ended.
+            RunConflictError: somebody else drives the run, or took it in the same moment.
+            CallerError: the run has ended, or belongs to another one.
         """
-        state, rows = await self._standing(run_id, principal)
-        if state.is_terminal:
-            raise CallerError(f"run {run_id!r} is {state.status}: it has ended. Read its result.")
-        definition = self._definition_of(state.agent_type)
-        first = cast(JsonObject, rows[0].record)
-        ledger = await self._claim(state, rows, principal)
-        pending = await self._signals.list_pending(run_id)
-        cancel = next((signal for signal in pending if signal.kind is AgentSignalKind.CANCEL), None)
-        if cancel is not None and state.status is not AgentStatus.CANCELLING:
-            await begin_cancellation(ledger, cancel)
-        return self._launcher.launch(
-            definition, ledger, rows, cast(JsonObject, first["input"]), pending, principal
-        )
+        live = await self._resumed(run_id, await self._by(run_id, principal))
+        self._watch.begin()
+        return self.launcher.handle(live)
 
     async def signal(
         self,
@@ -101,7 +91,7 @@ class AgentRuns:
         payload: JsonObject | None = None,
         *,
         id: str | None = None,  # noqa: A002 - the word of the contract
-        principal: Principal = LOCAL,
+        principal: Principal | None = None,
     ) -> AgentSignal:
         """Send something to a run. The id is a dedupe key: the same id is taken in once.
 
@@ -111,77 +101,102 @@ class AgentRuns:
         state = await self.get(run_id, principal=principal)
         if state.is_terminal:
             raise CallerError(f"run {run_id!r} is {state.status} and takes no signals any more.")
-        accepted = self._definition_of(state.agent_type).spec.accepted_signals
+        accepted = self.services.definition_of(state.agent_type).spec.accepted_signals
         if not accepts_signal(kind, accepted):
             names = ", ".join(accepted) or "none but control signals"
             raise CallerError(
                 f"agent {state.agent_type!r} does not accept {kind.value!r} signals. It accepts: {names}."
             )
-        stored = await self._signals.append(AgentSignal(id or self._ids.uid(), run_id, kind, payload or {}))
-        self._launcher.deliver(stored)
+        signal = AgentSignal(id or self.services.ids.uid(), run_id, kind, payload or {})
+        stored = await self.services.signals.append(signal)
+        await self._watch.deliver(stored)
+        if kind is AgentSignalKind.RESUME:
+            live = self.launcher.live(run_id)
+            if live is not None and live.attempt.effects.liveness.is_pausing:
+                await asyncio.wait([live.task])
+            if self.launcher.live(run_id) is None:
+                await self.resume(run_id, principal=principal)
         return stored
 
-    async def cancel(self, run_id: str, *, reason: str | None = None, principal: Principal = LOCAL) -> bool:
+    async def cancel(
+        self, run_id: str, *, reason: str | None = None, principal: Principal | None = None
+    ) -> bool:
         """End a run, wherever it stands; False where it had ended already, which changes nothing.
 
         Raises:
-            RunConflictError: somebody else took the run in the same moment; the cancellation waits for it there.
+            RunConflictError: another process has the run; the cancellation is on its way there.
         """
         if (await self.get(run_id, principal=principal)).is_terminal:
             return False
-        payload: JsonObject = {"requested_by": principal.id, **({"reason": reason} if reason else {})}
+        by = await self._by(run_id, principal)
+        payload: JsonObject = {"requested_by": by.id, **({"reason": reason} if reason else {})}
         signal = await self.signal(run_id, AgentSignalKind.CANCEL, payload, principal=principal)
-        if await self._launcher.cancel(signal):
+        if await self.launcher.cancel(signal):
             return True
-        state, rows = await self._standing(run_id, principal)
+        state = await self.get(run_id, principal=principal)
         if state.is_terminal:
-            return False
-        ledger = await self._claim(state, rows, principal)
-        if state.status is not AgentStatus.CANCELLING:
-            await begin_cancellation(ledger, signal)
-        await finish_cancellation(ledger, Recording(rows).under_way())
-        return True
+            return state.status is AgentStatus.CANCELLED
+        await self.launcher.end(state, signal, by)
+        return (await self.get(run_id, principal=by)).status is not AgentStatus.COMPLETED
 
-    async def get(self, run_id: str, *, principal: Principal = LOCAL) -> AgentState:
+    async def get(self, run_id: str, *, principal: Principal | None = None) -> AgentState:
         """How a run stands.
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
         """
-        state = await self._states.get_or_none(run_id)
-        if state is None or state.tenant_id != principal.tenant:
-            raise RunNotFoundError(f"there is no run {run_id!r}.")
-        return state
+        return await self._records.state(run_id, await self._by(run_id, principal))
 
-    async def result(self, run_id: str, *, principal: Principal = LOCAL) -> RunResult:
-        """How a run stands, with its output as JSON once it is completed."""
+    async def list(
+        self,
+        *,
+        statuses: Sequence[AgentStatus] = (),
+        agent: AgentRef | None = None,
+        after: str | None = None,
+        limit: int = 50,
+        principal: Principal | None = None,
+    ) -> RunPage:
+        """The runs of the principal's tenant, newest first, page by page."""
+        agent_type = self.services.definition_of(agent).agent_id if agent is not None else None
+        return await self.services.states.list_runs(
+            (principal or LOCAL).tenant, statuses=statuses, agent_type=agent_type, after=after, limit=limit
+        )
+
+    def events(
+        self, run_id: str, *, after: str | None = None, principal: Principal | None = None
+    ) -> Subscription:
+        """The events of a run behind a cursor, from its log and then live, until it pauses or ends.
+
+        Raises:
+            CallerError: `after` is no cursor.
+            RunNotFoundError: there is no such run in the principal's tenant; raised by the first event.
+        """
+        seen = EventCursor.parse(after) if after else START
+        return self.launcher.events(run_id, seen, principal)
+
+    async def result(self, run_id: str, *, principal: Principal | None = None) -> RunResult:
+        """How a run stands, with its output as JSON once there is one."""
+        return await self._records.result(await self.get(run_id, principal=principal))
+
+    async def evidence(self, run_id: str, *, principal: Principal | None = None) -> tuple[AgentEvidence, ...]:
+        """What a run did, as everybody may read it: its actions in order, then what it proved besides."""
         state = await self.get(run_id, principal=principal)
-        for row in reversed(await self._rows(RunKey(principal.tenant, run_id))):
-            if row.action_id == RESULT:
-                return RunResult(state, cast(JsonObject, row.record)["result"])
-        return RunResult(state)
+        return await self._records.evidence(state)
 
-    async def approvals(
-        self, run_id: str, *, principal: Principal = LOCAL
-    ) -> tuple[AgentApprovalRequest | AgentRecoveryRequest, ...]:
-        """The questions a run waits for, in the order they were asked."""
-        if (await self.get(run_id, principal=principal)).is_terminal:
-            return ()
-        rows = await self._rows(RunKey(principal.tenant, run_id))
-        closed = {row.action_id for row in rows if row.stage is JournalStage.AFTER}
-        asked = [row for row in rows if row.kind is AgentActionKind.APPROVAL_WAIT]
-        return tuple(_decode_wait(row) for row in asked if row.action_id not in closed)
+    async def approvals(self, run_id: str, *, principal: Principal | None = None) -> tuple[Question, ...]:
+        """The questions a run and its children wait for, in the order they were asked."""
+        return await self._answers.questions(await self.get(run_id, principal=principal))
 
     async def approve(
-        self, request_id: str, *, comment: str | None = None, principal: Principal = LOCAL
+        self, request_id: str, *, comment: str | None = None, principal: Principal | None = None
     ) -> None:
-        """Allow exactly what the request shows."""
+        """Allow what a request asks for."""
         await self._answer(request_id, ApprovalDecision.APPROVE, comment, principal)
 
     async def reject(
-        self, request_id: str, *, comment: str | None = None, principal: Principal = LOCAL
+        self, request_id: str, *, comment: str | None = None, principal: Principal | None = None
     ) -> None:
-        """Refuse what the request shows."""
+        """Refuse what a request asks for."""
         await self._answer(request_id, ApprovalDecision.REJECT, comment, principal)
 
     async def modify(
@@ -190,7 +205,7 @@ class AgentRuns:
         arguments: JsonObject,
         *,
         comment: str | None = None,
-        principal: Principal = LOCAL,
+        principal: Principal | None = None,
     ) -> None:
         """Allow it with other arguments."""
         await self._answer(
@@ -198,7 +213,7 @@ class AgentRuns:
         )
 
     async def defer(
-        self, request_id: str, *, comment: str | None = None, principal: Principal = LOCAL
+        self, request_id: str, *, comment: str | None = None, principal: Principal | None = None
     ) -> None:
         """Decide later: the run goes on waiting."""
         await self._answer(request_id, ApprovalDecision.DEFER, comment, principal)
@@ -209,90 +224,73 @@ class AgentRuns:
         request_id: str,
         decision: ApprovalDecision | RecoveryDecision,
         *,
-        principal: Principal = LOCAL,
+        principal: Principal | None = None,
         **details: JsonValue,
     ) -> None:
         """Answer a question: `modified_payload=` for modify, `result=` for done, `comment=` for all.
 
         Raises:
-            CallerError: the run does not wait for an answer to this request.
+            CallerError: the run does not wait for this answer; the request stays open.
         """
-        open_requests = await self.approvals(run_id, principal=principal)
-        if request_id not in {request.id for request in open_requests}:
-            raise CallerError(f"run {run_id!r} waits for no answer to request {request_id!r}.")
-        payload: JsonObject = {"request_id": request_id, "decision": decision.value, **details}
-        await self.signal(run_id, AgentSignalKind.APPROVAL_DECISION, payload, principal=principal)
+        state = await self.get(run_id, principal=principal)
+        asked_by, payload = await self._answers.checked(state, request_id, decision, details)
+        await self.signal(asked_by, AgentSignalKind.APPROVAL_DECISION, payload, principal=principal)
 
-    async def verify(self, run_id: str, *, principal: Principal = LOCAL) -> int:
-        """Check the hash chain of a run's journal; how many rows it has.
+    async def verify(self, run_id: str, *, principal: Principal | None = None) -> int:
+        """Check the journal of a run against itself and its state; how many rows it has.
 
         Raises:
-            CallerError: a row does not follow from the one before it; the message names the first.
+            CallerError: a row does not follow from the one before it, or the state is not what the rows say.
         """
-        await self.get(run_id, principal=principal)
-        rows = await self._rows(RunKey(principal.tenant, run_id))
-        broken = first_broken(rows)
-        if broken is not None:
-            words = f"row {broken.seq} ({broken.action_id}) does not follow from the one before"
-            raise CallerError(f"run {run_id!r}: {words}.")
-        return len(rows)
+        return await self._records.verify(run_id, await self._by(run_id, principal))
+
+    async def fork(
+        self, run_id: str, *, at: int | None = None, principal: Principal | None = None
+    ) -> AgentState:
+        """A new run with the beginning of another one's record; resume it to let it go its own way.
+
+        `at` is the row up to which it is taken over, all of them by default.
+
+        Raises:
+            CallerError: an action is open there: nobody knows whether it happened.
+        """
+        by = await self._by(run_id, principal)
+        _, rows = await self._records.standing(run_id, by)
+        return await self._starts.fork(run_id, fork_rows(run_id, rows, at), by)
 
     async def stop(self) -> None:
         """Stop driving runs; each stays where it is, and whoever resumes it goes on from there."""
-        await self._launcher.stop()
+        await self._watch.stop()
+        await self.launcher.stop()
+
+    async def _by(self, run_id: str, principal: Principal | None) -> Principal:
+        """Who acts: the principal, or the application itself in the run's own tenant."""
+        if principal is not None:
+            return principal
+        return Principal(LOCAL.id, await self._records.tenant_of(run_id))
+
+    async def _resumed(self, run_id: str, principal: Principal, tries: int = _TRIES) -> LiveRun:
+        state, rows = await self._records.standing(run_id, principal)
+        if state.is_terminal:
+            raise CallerError(f"run {run_id!r} is {state.status}: it has ended. Read its result.")
+        if (parent := state.metadata.get("parent")) is not None:
+            raise CallerError(f"run {run_id!r} belongs to run {parent!r}. Resume that one: {parent!r}.")
+        try:
+            return await self.launcher.revive(state, rows, principal)
+        except RunConflictError:
+            head = await self.services.journal.head(RunKey(principal.tenant, run_id))
+            if tries == 1 or head is None or head.epoch != rows[-1].epoch:
+                raise
+            # Its owner wrote while we read, and nobody else claimed it: what is read now is the run as it is.
+            return await self._resumed(run_id, principal, tries - 1)
 
     async def _answer(
         self,
         request_id: str,
         decision: ApprovalDecision,
         comment: str | None,
-        principal: Principal,
+        principal: Principal | None,
         **details: JsonValue,
     ) -> None:
-        """A request's id begins with the id of its run."""
-        run_id = request_id.partition(":")[0]
+        run_id = run_of(request_id)
         await self.decide(run_id, request_id, decision, principal=principal, comment=comment, **details)
-
-    async def _standing(self, run_id: str, principal: Principal) -> tuple[AgentState, list[JournalRow]]:
-        """State and rows of a run. The rows are read first: a run that ends in between is seen to have ended."""
-        rows = await self._rows(RunKey(principal.tenant, run_id))
-        state = await self.get(run_id, principal=principal)
-        if not rows:
-            raise CallerError(
-                f"run {run_id!r} has no journal: it was not started here, and cannot be resumed."
-            )
-        return state, rows
-
-    async def _claim(self, state: AgentState, rows: list[JournalRow], principal: Principal) -> Ledger:
-        """Take a run over: from here on every other owner of it has lost."""
-        head = JournalHead(rows[-1].seq, rows[-1].epoch, rows[-1].digest)
-        ledger = Ledger(RunKey(state.tenant_id, state.id), state, head, self._writer, self._ids.uid())
-        ledger.claim({"claimed_by": principal.id}, {"claimed_by": principal.id})
-        try:
-            await ledger.barrier()
-        except RunOwnershipLost as lost:
-            raise RunConflictError(
-                f"run {state.id!r} was taken by somebody else in the same moment."
-            ) from lost
-        return ledger
-
-    async def _rows(self, run: RunKey) -> list[JournalRow]:
-        return [row async for row in self._journal.read(run)]
-
-    def _definition_of(self, agent_id: str) -> AgentDefinition:
-        if agent_id not in self._definitions:
-            raise AgentDefinitionError(
-                f"agent {agent_id!r} is not part of application {self._app.name!r}. Add it: app.add(...)."
-            )
-        return self._definitions[agent_id]
-
-    @cached_property
-    def _definitions(self) -> dict[str, AgentDefinition]:
-        """The agents of the application; they do not change once it is started."""
-        pods = [node.pod for node in self._app.graph.nodes]
-        return {pod.agent_id: pod for pod in pods if isinstance(pod, AgentDefinition)}
-
-
-def _decode_wait(row: JournalRow) -> AgentApprovalRequest | AgentRecoveryRequest:
-    record = cast(JsonObject, row.record)
-    return decode_recovery(record) if "action_kind" in record else decode_approval(record)

@@ -22,15 +22,31 @@ class Scope:
         self.path = path
         self._owner = owner
         self._ordinals: dict[str, int] = {}
+        self._guests: dict[str, Scope] = {}
 
     def next_id(self, label: str) -> str:
         """The id of the next action with this label."""
         ordinal = self._ordinals[label] = self._ordinals.get(label, 0) + 1
         return f"{self.path}/{label}#{ordinal}"
 
+    def coming_id(self, label: str) -> str:
+        """The id that `next_id` will give."""
+        return f"{self.path}/{label}#{self._ordinals.get(label, 0) + 1}"
+
     def branch(self, name: str, owner: asyncio.Task[object] | None = None) -> Scope:
         """A scope below this one; equal names are told apart by their occurrence."""
         return Scope(self.next_id(name), owner)
+
+    def contains(self, other: Scope) -> bool:
+        """Whether the other scope is somewhere below this one."""
+        return other.path.startswith(f"{self.path}/")
+
+    def as_host_of(self, guest: Scope) -> Scope:
+        """The scope of somebody from elsewhere who works here: below this one, the same every time."""
+        name = guest.path.rpartition("/")[2]
+        if name not in self._guests:
+            self._guests[name] = Scope(f"{self.path}/{name}", self._owner)
+        return self._guests[name]
 
     def is_led_by(self, task: asyncio.Task[object] | None) -> bool:
         """Whether the task is the very one the scope belongs to."""
@@ -59,6 +75,27 @@ def inside(path: str) -> Generator[None]:
         _current.reset(token)
 
 
+@contextmanager
+def entered(scope: Scope | None) -> Generator[None]:
+    """What is asked for in the block belongs to this scope; None leaves it where it is.
+
+    A branch or turn keeps what is asked for inside it, whoever asks: only so its row stands for all of it.
+    """
+    if scope is None:
+        yield
+        return
+    token = _current.set(_place_of(scope))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def worker_scope(name: str) -> Scope:
+    """A scope of its own for the calling task, below the one it works in."""
+    return scope_for(name).branch(name, _running_task())
+
+
 def scope_for(label: str, asked: JsonValue = None) -> Scope:
     """The scope of the calling task; a new task gets its branch by the first thing it asks for."""
     scope = _current.get()
@@ -71,6 +108,14 @@ def scope_for(label: str, asked: JsonValue = None) -> Scope:
     branch = scope.branch(f"task:{name}", task)
     _current.set(branch)
     return branch
+
+
+def _place_of(scope: Scope) -> Scope:
+    """Where somebody bound to a scope works, given where the program is by now."""
+    here = _current.get()
+    if here is None or here.path == scope.path or here.contains(scope):
+        return scope
+    return here if scope.contains(here) else here.as_host_of(scope)
 
 
 def _running_task() -> asyncio.Task[object] | None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.ids import SystemClock, SystemIds
-from pilotage.runtime.action import Action, fingerprint_of
+from pilotage.runtime.action import Action
 from pilotage.runtime.call import Attempt, Call
 from pilotage.runtime.codec import decoder_of
 from pilotage.runtime.effects import Effects, active_effects
@@ -84,7 +84,7 @@ def _call(
 ) -> Call:
     scope = scope_for(label)
     action_id = scope.next_id(label)
-    fingerprint = fingerprint_of(effects.ledger.run.run_id, action_id, kind, label, None)
+    fingerprint = effects.fingerprint(action_id, kind, label)
     action = Action(action_id, kind, label, None, None, idempotency, is_read_only, fingerprint)
 
     async def perform(_: Attempt) -> object:

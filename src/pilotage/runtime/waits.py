@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import assert_never, cast
 
+from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.approval_decision import (
     AgentApprovalDecisionOutcome,
     ApprovalAccepted,
     ApprovalExpired,
     check_agent_approval_decision,
+    expired_approval_outcome,
 )
 from pilotage.agent.ports.journal import JournalStage
-from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import (
-    AgentRecoveryRequest,
     RecoveryAnswer,
     RecoveryCancelled,
     RecoveryDone,
@@ -29,15 +29,26 @@ from pilotage.agent.recovery_request import (
 from pilotage.agent.signals import AgentSignal, ApprovalDecision
 from pilotage.agent.spec import RejectionPolicy
 from pilotage.agent.state import AgentSituation, AgentStatus
-from pilotage.agent.tools.metadata import Idempotency
-from pilotage.errors import AgentStructuredOutputError, ToolError
+from pilotage.errors import ToolError
 from pilotage.ids import IClock, IIds
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.action import Action
 from pilotage.runtime.call import Call
+from pilotage.runtime.gate import Ask
 from pilotage.runtime.interruptions import Paused, RunDiverged, RunEnded
 from pilotage.runtime.ledger import Ledger
+from pilotage.runtime.questions import (
+    APPROVAL,
+    approval_question,
+    fits,
+    guarded_answer,
+    read_answer,
+    recovery_question,
+    wait_for,
+    write_answer,
+)
 from pilotage.runtime.recording import Recording
+from pilotage.runtime.redactor import Redactor
 from pilotage.runtime.wait_record import decode_approval, decode_recovery, encode_request
 
 
@@ -52,7 +63,9 @@ class Waits:
         clock: IClock,
         ids: IIds,
         on_rejection: RejectionPolicy,
+        redactor: Redactor | None = None,
     ) -> None:
+        self._redactor = redactor or Redactor()
         self.open: dict[str, JsonObject] = {}
         self._ledger = ledger
         self._recording = recording
@@ -61,22 +74,24 @@ class Waits:
         self._ids = ids
         self._on_rejection = on_rejection
 
-    def approved_arguments(self, call: Call, attempt: int) -> JsonObject | None:
+    def was_asked(self, action: Action) -> bool:
+        """Whether a person was asked about an action: then the answer counts, whatever the gate says by now."""
+        return self._recording.knows(f"{action.id}/{APPROVAL}")
+
+    def approved_arguments(self, call: Call, attempt: int, verdict: object = None) -> JsonObject | None:
         """Return when a person allows the call: None as asked for, or the arguments to use instead.
 
         Raises:
             Paused: nobody has answered yet.
-            RunEnded: the answer ends the run.
+            RunEnded: the answer ends the run, or nobody can be asked.
             ToolError: the answer is no, and the agent is to hear it and go on.
         """
-        if call.ask is None:
-            raise ToolError(f"{call.action.name!r} needs an approval, and nobody can be asked about it")
-        wait = _wait_for(call.action, "approval")
+        wait = wait_for(call.action, APPROVAL)
         recorded = self._recording.take(wait)
         if recorded is not None and recorded.after is not None:
             return self._obey(cast(JsonObject, recorded.after.record))
         if recorded is None:
-            request = call.ask(self._new_id(), attempt)
+            request = self._question(call, attempt, verdict if isinstance(verdict, Ask) else Ask())
             self._ask(wait, encode_request(request))
             raise Paused(request.id)
         request = decode_approval(cast(JsonValue, recorded.row.record))
@@ -86,17 +101,30 @@ class Waits:
             )
         deferred: AgentApprovalDecisionOutcome | None = None
         for signal in self._take_answers(request.id):
-            now = self._clock.now()
-            checked = check_agent_approval_decision(request, signal, now, descriptor=call.descriptor)
+            # What counts is when the answer came, not when the run comes back to read it.
+            answered_at = signal.created_at or self._clock.now()
+            checked = check_agent_approval_decision(request, signal, answered_at, descriptor=call.descriptor)
             if not isinstance(checked, ApprovalAccepted | ApprovalExpired):
                 continue
             if checked.outcome.decision is not ApprovalDecision.DEFER:
-                return self._answered(wait, checked.outcome)
+                return self._answered(call, wait, checked.outcome)
             deferred = checked.outcome
+        if request.is_expired(self._clock.now()):
+            return self._answered(call, wait, expired_approval_outcome(request))
         if deferred is not None:
             self._go_on()
             self._ledger.move(self._ledger.state.moved_to(deferred.situation, activity="approval deferred"))
         raise self._still_open(encode_request(request))
+
+    def ask_only(self, call: Call) -> None:
+        """Put the question without taking an answer: that belongs to the moment the call begins."""
+        wait = wait_for(call.action, APPROVAL)
+        recorded = self._recording.take(wait)
+        if recorded is None:
+            self._ask(wait, encode_request(self._question(call, 1, Ask())))
+        elif recorded.after is None:
+            request = cast(JsonObject, recorded.row.record)
+            self.open[cast(str, request["id"])] = request
 
     def recovered(self, call: Call, attempt: int) -> RecoveryRetried | RecoveryDone:
         """Return when a person says what became of an attempt whose outcome is unknown.
@@ -105,31 +133,34 @@ class Waits:
             Paused: nobody has answered yet.
             RunEnded: the answer ends the run.
         """
-        wait = _wait_for(call.action, f"recovery{attempt}")
+        wait = wait_for(call.action, f"recovery{attempt}")
         recorded = self._recording.take(wait)
         if recorded is None:
-            request = AgentRecoveryRequest(
-                id=self._new_id(),
-                agent_state_id=self._ledger.run.run_id,
-                action_id=call.action.id,
-                attempt=attempt,
-                reason=f"It is not known whether attempt {attempt} of {call.action.name!r} took effect.",
-                action_kind=call.action.kind,
-                action_name=call.action.name,
-                arguments={"view": call.action.view},
-            )
+            request = recovery_question(call, self._ledger.run.run_id, self._new_id(), attempt)
             self._ask(wait, encode_request(request))
             raise Paused(request.id)
         if recorded.after is not None:
-            return _read_answer(cast(JsonObject, recorded.after.record))
+            return read_answer(cast(JsonObject, recorded.after.record))
         request = decode_recovery(cast(JsonValue, recorded.row.record))
         for signal in self._take_answers(request.id):
             answer = check_agent_recovery_decision(request, signal)
-            if isinstance(answer, RecoveryDone) and not _fits(call, answer):
+            if isinstance(answer, RecoveryDone) and not fits(call, answer):
                 continue
             if isinstance(answer, RecoveryRetried | RecoveryDone | RecoveryFailed | RecoveryCancelled):
-                return self._recovery_answered(wait, answer)
+                return self._recovery_answered(call, wait, answer)
         raise self._still_open(encode_request(request))
+
+    def is_new(self, call: Call, attempt: int) -> bool:
+        """Whether nobody was asked yet what became of an attempt."""
+        return not self._recording.knows(f"{call.action.id}/recovery{attempt}")
+
+    def answered_by_handler(self, call: Call, attempt: int, answer: RecoveryRetried | RecoveryDone) -> None:
+        """Write down what the application's own handler said, as if a person had: replay does not ask it again."""
+        wait = wait_for(call.action, f"recovery{attempt}")
+        request = recovery_question(call, self._ledger.run.run_id, self._new_id(), attempt)
+        asked, answered = encode_request(request), write_answer(answer)
+        self._ledger.append(wait, JournalStage.BEFORE, 1, asked, asked)
+        self._ledger.append(wait, JournalStage.AFTER, 1, answered, guarded_answer(call, answered))
 
     def _take_answers(self, request_id: str) -> Sequence[AgentSignal]:
         """All answers to a request, in the order they came; the first that counts is used, all are used up."""
@@ -153,17 +184,27 @@ class Waits:
         """Begins with the run's id, so that an answer finds its run; nobody can guess the rest."""
         return f"{self._ledger.run.run_id}:{self._ids.uid()}"
 
+    def _question(self, call: Call, attempt: int, verdict: Ask) -> AgentApprovalRequest:
+        return approval_question(call, self._ledger.run.run_id, self._new_id(), attempt, verdict)
+
     def _ask(self, wait: Action, request: JsonObject) -> None:
+        if not self._ledger.is_kept:
+            words = (
+                f"{wait.name!r} needs an answer from a person, and nobody keeps this run while it waits. Make the "
+                "agent durable: AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)."
+            )
+            raise RunEnded(AgentSituation.FAILED, words, code="agent_approval_unavailable")
+        request = cast(JsonObject, self._redactor.json(request))
         self._ledger.append(wait, JournalStage.BEFORE, 1, request, request)
         self.open[cast(str, request["id"])] = request
 
-    def _answered(self, wait: Action, outcome: AgentApprovalDecisionOutcome) -> JsonObject | None:
+    def _answered(self, call: Call, wait: Action, outcome: AgentApprovalDecisionOutcome) -> JsonObject | None:
         record: JsonObject = {
             "decision": outcome.decision.value,
             "modified_payload": outcome.modified_payload,
             "comment": outcome.comment,
         }
-        self._ledger.append(wait, JournalStage.AFTER, 1, record, record)
+        self._ledger.append(wait, JournalStage.AFTER, 1, record, guarded_answer(call, record))
         self._go_on()
         return self._obey(record)
 
@@ -181,9 +222,11 @@ class Waits:
             case ApprovalDecision.CANCEL:
                 raise RunEnded(AgentSituation.CANCELLING, f"a person cancelled the run: {comment}")
 
-    def _recovery_answered(self, wait: Action, answer: RecoveryAnswer) -> RecoveryRetried | RecoveryDone:
-        record = _write_answer(answer)
-        self._ledger.append(wait, JournalStage.AFTER, 1, record, record)
+    def _recovery_answered(
+        self, call: Call, wait: Action, answer: RecoveryAnswer
+    ) -> RecoveryRetried | RecoveryDone:
+        record = write_answer(answer)
+        self._ledger.append(wait, JournalStage.AFTER, 1, record, guarded_answer(call, record))
         match answer:
             case RecoveryRetried() | RecoveryDone():
                 self._go_on()
@@ -196,38 +239,3 @@ class Waits:
                 raise RunEnded(AgentSituation.CANCELLING, answer.comment or "a person cancelled the run")
             case _:
                 assert_never(answer)
-
-
-def _fits(call: Call, answer: RecoveryDone) -> bool:
-    """Whether the result a person gives is one the call could have had."""
-    try:
-        call.decode(answer.result)
-    except AgentStructuredOutputError:
-        return False
-    return True
-
-
-def _write_answer(answer: RecoveryAnswer) -> JsonObject:
-    return {"answer": type(answer).__name__, **cast(JsonObject, to_json_value(answer))}
-
-
-def _read_answer(record: JsonObject) -> RecoveryRetried | RecoveryDone:
-    """An answer that lets the run go on; the others have ended it."""
-    request_id, action_id = cast(str, record["request_id"]), cast(str, record["action_id"])
-    if record["answer"] == RecoveryDone.__name__:
-        return RecoveryDone(request_id, action_id, record["result"])
-    return RecoveryRetried(request_id, action_id, cast(int, record["attempt"]))
-
-
-def _wait_for(action: Action, what: str) -> Action:
-    """The question about an action; it stands and falls with it."""
-    return Action(
-        id=f"{action.id}/{what}",
-        kind=AgentActionKind.APPROVAL_WAIT,
-        name=action.name,
-        asked=None,
-        view=None,
-        idempotency=Idempotency.NON_IDEMPOTENT,
-        is_read_only=False,
-        fingerprint=action.fingerprint,
-    )

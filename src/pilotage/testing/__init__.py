@@ -5,6 +5,7 @@ Shipped to users and never registered by Pilotage itself. The conformance kits a
 """
 
 from pilotage.testing.clock import VirtualClock
+from pilotage.testing.conversations import MemoryTaskStore
 from pilotage.testing.crash_matrix import CrashReport, always, crash_matrix
 from pilotage.testing.faults import (
     FailWrite,
@@ -16,6 +17,7 @@ from pilotage.testing.faults import (
     StopBefore,
 )
 from pilotage.testing.ids import SeededIds
+from pilotage.testing.leases import MemoryLeases
 from pilotage.testing.memory import (
     MemoryEvidenceRepository,
     MemoryJournal,
@@ -25,6 +27,8 @@ from pilotage.testing.memory import (
 )
 from pilotage.testing.script import calls, fails, says, turn, when
 from pilotage.testing.scripted_model import ScriptedModel
+from pilotage.testing.sealer import MemorySealer
+from pilotage.testing.wakeups import MemoryWakeUps
 
 __all__ = [
     "CrashReport",
@@ -34,9 +38,13 @@ __all__ = [
     "LoseReply",
     "MemoryEvidenceRepository",
     "MemoryJournal",
+    "MemoryLeases",
+    "MemorySealer",
     "MemorySignalRepository",
     "MemoryStateRepository",
     "MemoryStore",
+    "MemoryTaskStore",
+    "MemoryWakeUps",
     "ProcessStopped",
     "ScriptedModel",
     "SeededIds",

@@ -16,15 +16,17 @@ from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
+from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentStatus
 from pilotage.container.application import Application
-from pilotage.jsonvalue import JsonObject
+from pilotage.jsonvalue import JsonObject, to_json_value
 from pilotage.runtime.action import MAY_BE_REPEATED
-from pilotage.runtime.attempt import RunResult
 from pilotage.runtime.call import idempotency_key
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
+from pilotage.runtime.sealing import Seals
+from pilotage.runtime.throwaway import with_pods_asked_for
 from pilotage.testing.faults import (
     FailWrite,
     Fault,
@@ -106,7 +108,8 @@ async def crash_matrix(
     for point in points:
         story = _Story(agent, given, model and model.fresh(), [deepcopy(each) for each in pristine], approve)
         ended = await story.carry_through(point)
-        if (ended.status, ended.output) != (result.status, result.output):
+        # A run that has ended before its process died is read from its record, where the output is JSON.
+        if (ended.status, to_json_value(ended.output)) != (result.status, to_json_value(result.output)):
             words = f"{ended.status} with {ended.output!r} instead of {result.status} with {result.output!r}"
             differences.append(f"  {_words(point)}: {words}")
         repeated.extend(f"  {_words(point)}: {action_id}" for action_id in story.done_twice())
@@ -155,7 +158,7 @@ class _Story:
         for process in range(_MOST_PROCESSES):
             result = await self._one_process(point[process] if process < len(point) else None)
             if result is not None and result.state.is_terminal:
-                self._rows = [row async for row in self._store.journal.read(self._run)]
+                self._rows = self._opened([row async for row in self._store.journal.read(self._run)])
                 return result
         raise AssertionError(
             f"{self._agent.__name__} does not come to an end within {_MOST_PROCESSES} processes"
@@ -185,19 +188,23 @@ class _Story:
     async def _one_process(self, fault: Fault | None) -> RunResult | None:
         journal = FaultyJournal(self._store.journal, fault)
         app = Application("crash matrix").add(self._agent, *self._world, journal, self._ids)
-        app.add(self._store.states, self._store.signals, self._store.evidence)
+        app.add(self._store.states, self._store.signals, self._store.evidence, self._store.sealer)
         if self._model is not None:
             app.add(self._model)
         initialize(app)
         try:
-            async with app:
+            async with with_pods_asked_for(app):
                 return await self._carry_on(app.get(AgentRuns))
         except ProcessStopped:
             return None
         finally:
             self.commits.append(journal.commits)
-            self._lost += [row for commit in journal.lost for row in commit.rows]
+            self._lost += self._opened([row for commit in journal.lost for row in commit.rows])
             self._model = self._model and self._model.restarted()
+
+    def _opened(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
+        """The rows as the run knows them, what is sealed included."""
+        return Seals(self._store.sealer, self._run).opened_rows(rows)
 
     async def _carry_on(self, runs: AgentRuns) -> RunResult:
         known = [state for status in AgentStatus for state in await self._store.states.list_by_status(status)]

@@ -1,4 +1,4 @@
-"""The persistence ports in memory, for tests: one store, and the four ports over it.
+"""The persistence ports in memory, for tests: one store, and the ports over it.
 
 What a commit of the journal writes is seen by the other ports at once and as a whole. Nothing here survives
 the process: a test that lets "the process" die keeps the store and makes everything else anew.
@@ -6,10 +6,11 @@ the process: a test that lets "the process" die keeps the store and makes everyt
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import replace
 
 from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import (
     CommitOutcome,
     IAgentJournal,
@@ -19,22 +20,32 @@ from pilotage.agent.ports.journal import (
     OutboxEvent,
     RunKey,
 )
+from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentSignalRepository,
     IAgentStateRepository,
+    RunPage,
 )
+from pilotage.agent.ports.sealing import IRecordSealer
+from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.checks import reject_not_positive
 from pilotage.errors import (
     AgentDefinitionError,
+    CallerError,
     EvidenceNotFoundError,
     RunNotFoundError,
     SignalNotFoundError,
 )
 from pilotage.ids import IClock, SystemClock
+from pilotage.testing.conversations import MemoryTaskStore
 from pilotage.testing.kept import KeptEvidence, KeptSignal, KeptState, UnkeepableError
+from pilotage.testing.leases import MemoryLeases
+from pilotage.testing.sealer import MemorySealer
 from pilotage.testing.tables import MemoryTables
+from pilotage.testing.wakeups import MemoryWakeUps
 
 _RESUMABLE = frozenset({AgentStatus.ACTIVE, AgentStatus.INTERRUPTED, AgentStatus.CANCELLING})
 
@@ -51,13 +62,27 @@ class MemoryStore:
         self.states = MemoryStateRepository(self)
         self.signals = MemorySignalRepository(self)
         self.evidence = MemoryEvidenceRepository(self)
+        self.conversations = MemoryTaskStore(self.tables.conversations)
+        self.leases = MemoryLeases(self.tables)
+        self.wake_ups = MemoryWakeUps()
+        self.sealer = MemorySealer()
 
     @property
     def ports(
         self,
-    ) -> tuple[IAgentJournal, IAgentStateRepository, IAgentSignalRepository, IAgentEvidenceRepository]:
-        """The four ports, as an application wants them."""
-        return self.journal, self.states, self.signals, self.evidence
+    ) -> tuple[
+        IAgentJournal,
+        IAgentStateRepository,
+        IAgentSignalRepository,
+        IAgentEvidenceRepository,
+        ITaskStore,
+        IAgentLeases,
+        IAgentWakeUps,
+        IRecordSealer,
+    ]:
+        """All ports, as an application wants them."""
+        repositories = (self.states, self.signals, self.evidence)
+        return self.journal, *repositories, self.conversations, self.leases, self.wake_ups, self.sealer
 
     @property
     def outbox(self) -> tuple[tuple[RunKey, OutboxEvent], ...]:
@@ -117,6 +142,27 @@ class MemoryStateRepository(IAgentStateRepository):
 
     async def list_resume_candidates(self) -> Sequence[AgentState]:
         return self._list(_RESUMABLE)
+
+    async def list_runs(
+        self,
+        tenant_id: str,
+        *,
+        statuses: Collection[AgentStatus] = (),
+        agent_type: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> RunPage:
+        reject_not_positive("MemoryStateRepository.list_runs", limit=limit)
+        before = None if after is None else _number_of(after)
+        if self._tenant not in (None, tenant_id):
+            return RunPage(())
+        found = [
+            (number, kept)
+            for number, kept in self._tables.states.newest_first(tenant_id, before)
+            if (not statuses or kept.bare.status in statuses) and agent_type in (None, kept.bare.agent_type)
+        ]
+        runs = tuple(self._read(kept) for _, kept in found[:limit])
+        return RunPage(runs, str(found[limit - 1][0]) if len(found) > limit else None)
 
     def _list(self, statuses: frozenset[AgentStatus]) -> Sequence[AgentState]:
         kept = self._tables.states.entries(self._tenant)
@@ -197,6 +243,12 @@ class MemoryEvidenceRepository(IAgentEvidenceRepository):
     async def list_by_manifest_ref(self, manifest_ref: str) -> Sequence[AgentEvidence]:
         kept = self._tables.evidence.entries(self._tenant)
         return [each.read() for each in kept if each.bare.manifest_ref == manifest_ref]
+
+
+def _number_of(cursor: str) -> int:
+    if not (cursor.isascii() and cursor.isdigit()):
+        raise CallerError(f"there is no page behind {cursor!r}. Give the cursor of a RunPage as `after`.")
+    return int(cursor)
 
 
 def _refuse_if_journaled(tables: MemoryTables, run: RunKey, method: str) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.journal import (
     CommitOutcome,
+    CommitRefusal,
     CommitRefused,
     Committed,
     HeadMoved,
@@ -20,10 +21,12 @@ from pilotage.agent.ports.journal import (
     JournalStage,
     RunKey,
 )
+from pilotage.agent.ports.leases import Lease
 from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.agent.signals import AgentSignal
-from pilotage.agent.state import AgentState
+from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.ids import IClock
+from pilotage.testing.conversations import ConversationTable
 from pilotage.testing.kept import KeptEvent, KeptEvidence, KeptRow, KeptSignal, KeptState, UnkeepableError
 from pilotage.testing.tenant_table import TenantTable
 from pilotage.values import value
@@ -65,15 +68,17 @@ class _Writes:
 
 
 class MemoryTables:
-    """Journals, states, signals, evidence and outbox events of all tenants."""
+    """Journals, states, signals, evidence, conversations, leases and outbox events of all tenants."""
 
     def __init__(self, clock: IClock) -> None:
-        self._clock = clock
+        self.clock = clock
         self.journals = TenantTable[RunJournal]()
         self.states = TenantTable[KeptState]()
         self.signals = TenantTable[KeptSignal]()
         self.queues: dict[RunKey, dict[str, KeptSignal]] = {}
         self.evidence = TenantTable[KeptEvidence]()
+        self.conversations = ConversationTable()
+        self.leases: dict[RunKey, Lease] = {}
         self.events: list[tuple[RunKey, KeptEvent]] = []
 
     def commit(self, commit: JournalCommit) -> CommitOutcome:
@@ -89,8 +94,7 @@ class MemoryTables:
             writes = self._prepare(commit)
         except UnkeepableError as error:
             return CommitRefused(str(error))
-        reason = self._objection(commit, journal)
-        return CommitRefused(reason) if reason else self._write(commit, journal, writes)
+        return self._objection(commit, journal) or self._write(commit, journal, writes)
 
     def run_of(self, tenant: str | None, run_id: str) -> RunKey:
         """The run with this id; without a tenant the one that any tenant has, or may come to have."""
@@ -104,20 +108,20 @@ class MemoryTables:
 
     def stamped_state(self, state: AgentState) -> AgentState:
         """The state with the store's timestamps: made when it was first stored, changed now."""
-        now, present = self._clock.now(), self.states.find(state.tenant_id, state.id)
+        now, present = self.clock.now(), self.states.find(state.tenant_id, state.id)
         made = present.bare.created_at if present else state.created_at
         return replace(state, created_at=made or now, updated_at=now)
 
     def stamped_signal(self, signal: AgentSignal) -> AgentSignal:
         """The signal with the store's time, where it came without one."""
-        return replace(signal, created_at=signal.created_at or self._clock.now())
+        return replace(signal, created_at=signal.created_at or self.clock.now())
 
     def stamped_evidence(self, evidence: AgentEvidence) -> AgentEvidence:
         """The evidence with the store's time, where it came without one."""
-        return replace(evidence, created_at=evidence.created_at or self._clock.now())
+        return replace(evidence, created_at=evidence.created_at or self.clock.now())
 
     def _prepare(self, commit: JournalCommit) -> _Writes:
-        now = self._clock.now()
+        now = self.clock.now()
         return _Writes(
             tuple(KeptRow.of(replace(row, created_at=now)) for row in commit.rows),
             KeptState.of(self.stamped_state(commit.state)) if commit.state else None,
@@ -125,14 +129,45 @@ class MemoryTables:
             tuple(map(KeptEvent.of, commit.outbox)),
         )
 
-    def _objection(self, commit: JournalCommit, journal: RunJournal) -> str | None:
+    def _objection(self, commit: JournalCommit, journal: RunJournal) -> CommitRefused | None:
         """Why the commit cannot be taken, or None."""
-        return (
+        reason = (
             _foreign_part(commit)
             or _repeated_action(commit, journal.actions)
             or self._unavailable_signal(commit)
             or self._repeated_evidence(commit)
+            or self._turns_elsewhere(commit)
         )
+        return CommitRefused(reason) if reason else self._closed_parent(commit) or self._conflict(commit)
+
+    def _closed_parent(self, commit: JournalCommit) -> CommitRefused | None:
+        if commit.parent is None:
+            return None
+        kept = self.states.find(commit.parent.tenant_id, commit.parent.run_id)
+        if kept is not None and not _starts_nothing(kept.bare.status):
+            return None
+        how = f"is {kept.bare.status.value}" if kept else "does not exist"
+        words = f"run {commit.run.run_id!r} cannot start: its parent {commit.parent.run_id!r} {how}"
+        return CommitRefused(words, CommitRefusal.PARENT_CLOSED)
+
+    def _conflict(self, commit: JournalCommit) -> CommitRefused | None:
+        """One run at a time holds a conversation; one that has ended holds none any more."""
+        if commit.conversation is None:
+            return None
+        holder = self.conversations.find(commit.run.tenant_id, commit.conversation).holder
+        kept = self.states.find(holder.tenant_id, holder.run_id) if holder else None
+        if holder is None or (kept is not None and kept.bare.is_terminal):
+            return None
+        words = f"conversation {commit.conversation!r} is held by run {holder.run_id!r}, which has not ended"
+        return CommitRefused(words, CommitRefusal.CONVERSATION_HELD)
+
+    def _turns_elsewhere(self, commit: JournalCommit) -> str | None:
+        if commit.turns is None or commit.turns.conversation_id == commit.conversation:
+            return None
+        named = commit.turns.conversation_id
+        if self.conversations.find(commit.run.tenant_id, named).holder == commit.run:
+            return None
+        return f"run {commit.run.run_id!r} adds turns to conversation {named!r}, which it does not hold"
 
     def _unavailable_signal(self, commit: JournalCommit) -> str | None:
         pending = set(self.queues.get(commit.run, {}))
@@ -164,12 +199,20 @@ class MemoryTables:
             del self.queues[run][signal_id]
         for each in writes.evidence:
             self.evidence.put(tenant, each.bare.id, each)
+        if commit.conversation is not None:
+            self.conversations.hold(run, commit.conversation)
+        if commit.turns is not None:
+            self.conversations.append(tenant, commit.turns.conversation_id, commit.turns.turns)
         self.events.extend((run, event) for event in writes.outbox)
         return Committed(len(journal.rows))
 
 
 def _action(row: JournalRow) -> _Action:
     return row.action_id, row.stage, row.attempt
+
+
+def _starts_nothing(status: AgentStatus) -> bool:
+    return status.is_terminal or status is AgentStatus.CANCELLING
 
 
 def _foreign_part(commit: JournalCommit) -> str | None:
@@ -184,11 +227,11 @@ def _foreign_part(commit: JournalCommit) -> str | None:
 
 
 def _repeated_action(commit: JournalCommit, present: set[_Action]) -> str | None:
-    """An action has one row of each stage per attempt; claims belong to no action."""
+    """An action has one row of each stage per attempt."""
     seen: set[_Action] = set()
     for row in commit.rows:
         action = _action(row)
-        if row.stage is not JournalStage.CLAIMED and (action in present or action in seen):
+        if row.stage.has_action and (action in present or action in seen):
             return f"row {row.seq} repeats {row.stage.value!r} of {row.action_id!r}, attempt {row.attempt}"
         seen.add(action)
     return None

@@ -15,12 +15,14 @@ class TenantTable(Generic[T]):
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, str], T] = {}
+        self._numbers: dict[tuple[str, str], int] = {}
         self._tenants: dict[str, list[str]] = {}
 
     def put(self, tenant: str, entry_id: str, entry: T) -> None:
         """Add an entry, or put it in the place of the one with its id."""
         if (tenant, entry_id) not in self._entries:
             self._tenants.setdefault(entry_id, []).append(tenant)
+            self._numbers[tenant, entry_id] = len(self._numbers) + 1
         self._entries[tenant, entry_id] = entry
 
     def find(self, tenant: str | None, entry_id: str) -> T | None:
@@ -48,3 +50,10 @@ class TenantTable(Generic[T]):
     def entries(self, tenant: str | None) -> Iterator[T]:
         """The entries of a tenant, or of all, in the order they first came."""
         return (entry for (owner, _), entry in self._entries.items() if tenant in (None, owner))
+
+    def newest_first(self, tenant: str, before: int | None = None) -> Iterator[tuple[int, T]]:
+        """The entries of a tenant, last come first, each with the number it got when it came; or those before one."""
+        for key in reversed(self._entries):
+            number = self._numbers[key]
+            if key[0] == tenant and (before is None or number < before):
+                yield number, self._entries[key]

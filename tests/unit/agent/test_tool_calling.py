@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated
+from inspect import isawaitable
+from typing import Annotated, Any, cast
 
 import pytest
 
@@ -119,11 +120,23 @@ class Run:
     ) -> object:
         return original_function(tool)(*args, **kwargs, token="t0k3n")
 
+    async def invoke(
+        self, tool: Callable[..., object], arguments: Mapping[str, object], call_id: str | None = None
+    ) -> object:
+        given = cast(Any, tool)(**arguments)
+        return f"{call_id}: {await given if isawaitable(given) else given}"
 
-async def test_inside_a_run_the_run_performs_the_call() -> None:
+
+async def test_inside_a_run_the_run_performs_the_call_and_says_what_the_model_may_see() -> None:
     tools = spec()
     with tool_calls_go_to(Run()):
-        assert await tools.invoke(ModelToolCall("push", {"branch": "dev"})) == "dev with t0k3n"
+        call = ModelToolCall("push", {"branch": "dev"}, "call-1")
+        assert await tools.invoke(call) == "call-1: dev with t0k3n"
+
+
+async def test_arguments_are_checked_before_a_run_hears_of_the_call() -> None:
+    with tool_calls_go_to(Run()), pytest.raises(AgentToolBindingError):
+        await spec().invoke(ModelToolCall("push", {"branch": 7}))
 
 
 @pytest.mark.parametrize(

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
-from tests.unit.runtime.rows import AFTER, BEFORE, an_action
+from tests.unit.runtime.rows import AFTER, BEFORE, CLAIMED, an_action
 
-from pilotage.agent.ports.journal import JournalHead, JournalRow, RunKey
+from pilotage.agent.ports.journal import JournalHead, JournalRow, JournalStage, RunKey
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState
+from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.chain import NO_HEAD, first_broken
-from pilotage.runtime.interruptions import Paused, RunInterruption, RunOwnershipLost, StoreUnavailable
-from pilotage.runtime.ledger import Ledger
+from pilotage.runtime.interruptions import (
+    Paused,
+    RunInterruption,
+    RunOwnershipLost,
+    StartRefused,
+    StoreUnavailable,
+)
+from pilotage.runtime.ledger import Ledger, Opening
 from pilotage.runtime.writer import JournalWriter
 from pilotage.testing import FaultyJournal, LoseReply, MemoryStore
 
+TOLD = JournalStage.TOLD
 RUN = RunKey("default", "run-1")
 CREATED = AgentState("run-1", "clerk", AgentSituation.CREATED.status)
 PAY = an_action()
+START: JsonObject = {"input": {}}
+PAID: JsonObject = {"result": 1}
 
 
 class Books:
@@ -29,9 +40,13 @@ class Books:
         self.journal = FaultyJournal(self.store.journal, fault)
         self._owners = 0
 
-    def ledger(self, head: JournalHead = NO_HEAD) -> Ledger:
+    def ledger(
+        self, head: JournalHead = NO_HEAD, run: RunKey = RUN, opening: Opening | None = None
+    ) -> Ledger:
         self._owners += 1
-        return Ledger(RUN, CREATED, head, JournalWriter(self.journal), f"owner {self._owners}")
+        state = replace(CREATED, id=run.run_id)
+        writer = JournalWriter(self.journal)
+        return Ledger(run, state, head, writer, f"owner {self._owners}", opening=opening)
 
     async def rows(self) -> list[JournalRow]:
         return [row async for row in self.store.journal.read(RUN)]
@@ -40,7 +55,7 @@ class Books:
 async def claimed(books: Books) -> Ledger:
     """A ledger whose claim is committed."""
     ledger = books.ledger()
-    ledger.claim({"input": {}}, None)
+    ledger.claim(START, START)
     await ledger.barrier()
     return ledger
 
@@ -48,7 +63,7 @@ async def claimed(books: Books) -> Ledger:
 async def test_nothing_is_written_before_a_barrier() -> None:
     books = Books()
     ledger = books.ledger()
-    ledger.claim({"input": {}}, None)
+    ledger.claim(START, START)
     ledger.append(PAY, BEFORE, 1, None, None)
     assert await books.rows() == []
     await ledger.barrier()
@@ -59,7 +74,7 @@ async def test_rows_state_and_signals_of_a_step_are_one_commit() -> None:
     books = Books()
     ledger = await claimed(books)
     await books.store.signals.append(AgentSignal("s-1", "run-1", AgentSignalKind.CANCEL))
-    ledger.append(PAY, AFTER, 1, {"result": 1}, None)
+    ledger.append(PAY, AFTER, 1, PAID, PAID)
     ledger.move(CREATED.moved_to(AgentSituation.RUNNING))
     ledger.consume("s-1")
     await ledger.barrier()
@@ -75,6 +90,83 @@ async def test_a_barrier_without_news_writes_nothing() -> None:
     assert books.journal.commits == 1
 
 
+async def test_what_was_told_is_the_last_row_of_the_next_commit() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    ledger.log.add({"kind": "first"})
+    ledger.append(PAY, BEFORE, 1, None, None)
+    ledger.log.add({"kind": "second"})
+    await ledger.barrier()
+    ledger.log.add({"kind": "third"})
+    ledger.append(PAY, AFTER, 1, PAID, PAID)
+    await ledger.barrier()
+    rows = await books.rows()
+    assert [(row.action_id, row.stage) for row in rows] == [
+        ("run", CLAIMED),
+        (PAY.id, BEFORE),
+        ("told#3", TOLD),
+        (PAY.id, AFTER),
+        ("told#5", TOLD),
+    ]
+    assert rows[2].record == {
+        "first": 1,
+        "events": [{"event": {"kind": "first"}}, {"event": {"kind": "second"}}],
+    }
+    assert rows[4].record == {"first": 3, "events": [{"event": {"kind": "third"}}]}
+    assert first_broken(rows) is None
+
+
+async def test_telling_alone_writes_nothing() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    ledger.log.add({"kind": "said"})
+    await ledger.barrier()
+    assert books.journal.commits == 1
+
+
+async def test_what_may_be_told_only_when_it_is_durable_is_written_by_the_next_barrier() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    ledger.log.promise({"kind": "paused"})
+    await ledger.barrier()
+    await ledger.barrier()
+    assert [row.stage for row in await books.rows()] == [CLAIMED, TOLD]
+    assert books.journal.commits == 2
+
+
+async def test_a_state_that_moves_without_a_row_moves_the_head() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    ledger.move(CREATED.moved_to(AgentSituation.RUNNING))
+    await ledger.barrier()
+    assert [row.record for row in await books.rows()] == [START, {"state": "active"}]
+
+
+async def test_a_record_that_must_be_sealed_and_cannot_be_kills_the_attempt() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    with pytest.raises(StoreUnavailable, match="nothing provides IRecordSealer"):
+        ledger.append(PAY, AFTER, 1, PAID, {"result": "hidden"})
+    with pytest.raises(StoreUnavailable):
+        await ledger.barrier()
+    assert len(await books.rows()) == 1
+
+
+async def test_the_first_commit_says_what_the_run_belongs_to_and_no_later_one_does() -> None:
+    books = Books()
+    ledger = books.ledger(opening=Opening(conversation="talk-1"))
+    ledger.claim(START, START)
+    ledger.move(CREATED.moved_to(AgentSituation.RUNNING))
+    await ledger.barrier()
+    ledger.append(PAY, BEFORE, 1, None, None)
+    await ledger.barrier()
+    other = books.ledger(run=RunKey("default", "run-2"), opening=Opening(conversation="talk-1"))
+    other.claim(START, START)
+    other.move(replace(CREATED, id="run-2").moved_to(AgentSituation.RUNNING))
+    with pytest.raises(StartRefused, match="talk-1"):
+        await other.barrier()
+
+
 async def test_the_rows_of_all_owners_are_one_chain() -> None:
     books = Books()
     first = await claimed(books)
@@ -83,8 +175,8 @@ async def test_the_rows_of_all_owners_are_one_chain() -> None:
     head = await books.store.journal.head(RUN)
     assert head is not None
     second = books.ledger(head)
-    second.claim({"claimed_by": "x"}, None)
-    second.append(PAY, AFTER, 1, {"result": 1}, None)
+    second.claim(START, START)
+    second.append(PAY, AFTER, 1, PAID, PAID)
     await second.barrier()
     rows = await books.rows()
     assert first_broken(rows) is None
@@ -95,7 +187,7 @@ async def test_of_two_owners_with_the_same_claim_one_loses() -> None:
     books = Books()
     first, second = books.ledger(), books.ledger()
     for ledger in (first, second):
-        ledger.claim({"input": {}}, None)
+        ledger.claim(START, START)
     await first.barrier()
     with pytest.raises(RunOwnershipLost) as error:
         await second.barrier()

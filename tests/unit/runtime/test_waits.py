@@ -8,16 +8,19 @@ import pytest
 from tests.unit.runtime.rows import an_action
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.spec import RejectionPolicy
 from pilotage.agent.state import AgentSituation, AgentState
+from pilotage.agent.tools.catalog import discover_agent_tools
+from pilotage.agent.tools.declare import agent_tool
 from pilotage.agent.tools.metadata import ToolRisk
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.call import Attempt, Call
 from pilotage.runtime.chain import NO_HEAD
-from pilotage.runtime.interruptions import Paused, RunEnded
+from pilotage.runtime.gate import Ask
+from pilotage.runtime.interruptions import Paused, RunDiverged, RunEnded
 from pilotage.runtime.ledger import Ledger
 from pilotage.runtime.recording import Recording
 from pilotage.runtime.scope import Scope
@@ -30,6 +33,23 @@ WAITING = AgentState("run-1", "clerk", *AgentSituation.WAITING_FOR_APPROVAL.valu
 DEADLINE = timedelta(minutes=10)
 
 
+class Payments:
+    """The tool that is asked about."""
+
+    @agent_tool()
+    async def pay(self, amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    @agent_tool()
+    async def refund(self, amount: int) -> str:
+        """Give back."""
+        return f"gave back {amount}"
+
+
+PAY, REFUND = discover_agent_tools(Payments).descriptors
+
+
 class Desk:
     """One gated call whose question expires after ten minutes, over one store."""
 
@@ -38,18 +58,21 @@ class Desk:
         self.ids = SeededIds(1)
         self.store = MemoryStore(self.clock)
         self.on_rejection = on_rejection
-        self.action = an_action()
+        self.tool = PAY
+        self.action = an_action(asked={"amount": 5})
 
     async def ask(self, *answers: AgentSignal) -> JsonObject | None:
         """What one attempt gets when it asks; what it wrote is committed whatever it gets."""
-        rows = [row async for row in self.store.journal.read(RUN)]
         head = await self.store.journal.head(RUN) or NO_HEAD
         ledger = Ledger(RUN, WAITING, head, JournalWriter(self.store.journal), self.ids.uid())
         ledger.claim(None, None)
-        by_request = {str(signal.payload["request_id"]): [signal] for signal in answers}
-        waits = Waits(ledger, Recording(rows), by_request, self.clock, self.ids, self.on_rejection)
+        by_request: dict[str, list[AgentSignal]] = {}
+        for signal in answers:
+            by_request.setdefault(str(signal.payload["request_id"]), []).append(signal)
+        recording = Recording(await self.rows())
+        waits = Waits(ledger, recording, by_request, self.clock, self.ids, self.on_rejection)
         try:
-            return waits.approved_arguments(self._call(), 1)
+            return waits.approved_arguments(self._call(), 1, Ask(question=self._wording()))
         finally:
             await ledger.barrier()
 
@@ -58,23 +81,26 @@ class Desk:
         signal = AgentSignal(self.ids.uid(), "run-1", AgentSignalKind.APPROVAL_DECISION, payload)
         return await self.store.signals.append(signal)
 
+    async def rows(self) -> list[JournalRow]:
+        return [row async for row in self.store.journal.read(RUN)]
+
     def _call(self) -> Call:
         async def act(_: Attempt) -> object:
             raise AssertionError("asking does not act")
 
-        def question(approval_id: str, attempt: int) -> AgentApprovalRequest:
-            return AgentApprovalRequest(
-                approval_id,
-                "run-1",
-                AgentApprovalBoundaryKind.TOOL_INVOCATION,
-                "Pay?",
-                ToolRisk(),
-                "shop.Payments:pay",
-                attempt=attempt,
-                expires_at=self.clock.now() + DEADLINE,
-            )
+        return Call(Scope("run"), self.action, act, lambda value: value, descriptor=self.tool)
 
-        return Call(Scope("run"), self.action, act, lambda value: value, ask=question)
+    def _wording(self) -> AgentApprovalRequest:
+        """What an approval handler wants to ask; whatever binds the question to a call is not its to say."""
+        return AgentApprovalRequest(
+            "the handler's id",
+            "another run",
+            AgentApprovalBoundaryKind.TOOL_INVOCATION,
+            "Really pay?",
+            ToolRisk(),
+            "another tool",
+            expires_at=self.clock.now() + DEADLINE,
+        )
 
 
 async def asked(desk: Desk) -> str:
@@ -128,5 +154,35 @@ async def test_a_question_keeps_its_id_and_its_deadline() -> None:
     first = await asked(desk)
     desk.clock.advance(DEADLINE.total_seconds() / 2)
     assert await asked(desk) == first
-    rows = [row async for row in desk.store.journal.read(RUN)]
+    rows = await desk.rows()
     assert [row.action_id for row in rows if row.kind is not None] == ["run/tool:pay#1/approval"]
+
+
+async def test_a_handler_words_the_question_and_the_run_says_what_it_is_about() -> None:
+    desk = Desk()
+    request_id = await asked(desk)
+    (row,) = [row for row in await desk.rows() if row.kind is not None]
+    assert isinstance(row.record, dict)
+    assert (row.record["prompt"], row.record["id"]) == ("Really pay?", request_id)
+    assert request_id.startswith("run-1:")
+    assert (row.record["agent_state_id"], row.record["call_id"]) == ("run-1", "run/tool:pay#1")
+    assert row.record["arguments"] == {"amount": 5}
+
+
+async def test_an_answer_counts_for_the_tool_that_was_asked_about_only() -> None:
+    desk = Desk()
+    request_id = await asked(desk)
+    desk.tool = REFUND
+    with pytest.raises(RunDiverged, match="'pay' is not the tool any more that a person was asked about"):
+        await desk.ask(await desk.answer(request_id, "approve"))
+
+
+async def test_the_first_answer_that_counts_is_used_and_all_are_used_up() -> None:
+    desk = Desk()
+    request_id = await asked(desk)
+    bad = await desk.answer(request_id, "modify", modified_payload={"sum": 1})
+    later = await desk.answer(request_id, "defer")
+    good = await desk.answer(request_id, "modify", modified_payload={"amount": 2})
+    too_late = await desk.answer(request_id, "reject")
+    assert await desk.ask(bad, later, good, too_late) == {"amount": 2}
+    assert await desk.store.signals.list_pending("run-1") == []

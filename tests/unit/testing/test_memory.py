@@ -9,11 +9,21 @@ from datetime import timedelta
 import pytest
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
-from pilotage.agent.ports.journal import CommitRefused, IAgentJournal, JournalCommit, OutboxEvent, RunKey
+from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns, ITaskStore
+from pilotage.agent.ports.journal import (
+    CommitRefusal,
+    CommitRefused,
+    IAgentJournal,
+    JournalCommit,
+    OutboxEvent,
+    RunKey,
+)
+from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
-from pilotage.errors import AgentDefinitionError, RunNotFoundError
+from pilotage.errors import AgentDefinitionError, CallerError, RunNotFoundError
 from pilotage.testing.clock import VirtualClock
 from pilotage.testing.conformance.samples import (
     OTHER_RUN,
@@ -74,12 +84,71 @@ async def test_times_come_from_the_clock_of_the_store() -> None:
             "evidence 'evidence-1' belongs to run 'run-2', not to 'run-1'",
         ),
         (replace(FULL, evidence=(EVIDENCE, EVIDENCE)), "evidence 'evidence-1' is recorded already"),
+        (
+            replace(FULL, turns=ConversationTurns("chat", (ConversationTurn("user", "Hello"),))),
+            "run 'run-1' adds turns to conversation 'chat', which it does not hold",
+        ),
+        (
+            replace(FULL, parent=OTHER_RUN),
+            "run 'run-1' cannot start: its parent 'run-2' does not exist",
+        ),
     ],
 )
 async def test_a_refusal_says_what_is_wrong(commit: JournalCommit, reason: str) -> None:
     outcome = await commit_one(MemoryStore().journal, commit)
     assert isinstance(outcome, CommitRefused)
     assert outcome.reason.startswith(reason)  # newer Pythons add the value that is out of range
+
+
+async def test_a_refusal_says_whom_a_run_stands_in_the_way_of() -> None:
+    store = MemoryStore()
+    await store.journal.commit(
+        [replace(FULL, state=replace(STATE, status=AgentStatus.CANCELLING), conversation="chat")]
+    )
+    child = commit_of(row(1), run=OTHER_RUN)
+    assert await store.journal.commit([replace(child, parent=RUN), replace(child, conversation="chat")]) == [
+        CommitRefused(
+            "run 'run-2' cannot start: its parent 'run-1' is cancelling", CommitRefusal.PARENT_CLOSED
+        ),
+        CommitRefused(
+            "conversation 'chat' is held by run 'run-1', which has not ended",
+            CommitRefusal.CONVERSATION_HELD,
+        ),
+    ]
+
+
+async def test_a_holder_without_a_state_has_not_ended() -> None:
+    store = MemoryStore()
+    await store.journal.commit([replace(commit_of(row(1)), conversation="chat")])
+    second = await commit_one(store.journal, replace(commit_of(row(1), run=OTHER_RUN), conversation="chat"))
+    assert isinstance(second, CommitRefused)
+
+
+async def test_reading_from_behind_a_row_does_not_touch_those_before() -> None:
+    store = MemoryStore()
+    await store.journal.commit([commit_of(row(1), row(2), row(3))])
+    journal = store.tables.journals.find("default", "run-1")
+    assert journal is not None
+    journal.rows[0] = journal.rows[1] = replace(journal.rows[0], record="no JSON, so reading it fails")
+    assert [each.seq for each in await rows_of(store.journal, after=2)] == [3]
+    with pytest.raises(ValueError, match="Expecting value"):
+        await rows_of(store.journal, after=1)
+
+
+async def test_what_is_no_cursor_is_an_error_in_words() -> None:
+    with pytest.raises(CallerError) as caught:
+        await MemoryStore().states.list_runs("default", after="yesterday")
+    assert str(caught.value) == (
+        "there is no page behind 'yesterday'. Give the cursor of a RunPage as `after`."
+    )
+
+
+async def test_the_store_lists_the_runs_of_any_tenant_and_a_repository_of_one_only_its_own() -> None:
+    store = MemoryStore()
+    for tenant in ("acme", "rival"):
+        await store.states.save(replace(STATE, tenant_id=tenant))
+    assert [each.tenant_id for each in (await store.states.list_runs("rival")).runs] == ["rival"]
+    assert (await MemoryStateRepository(store, "acme").list_runs("rival")).runs == ()
 
 
 async def _journaled() -> MemoryStore:
@@ -187,3 +256,6 @@ async def test_the_ports_are_pods() -> None:
     store = MemoryStore()
     async with Application("test").add(*store.ports) as app:
         assert app.get(IAgentJournal) is store.journal
+        assert app.get(ITaskStore) is store.conversations
+        assert app.get(IAgentLeases) is store.leases
+        assert app.get(IAgentWakeUps) is store.wake_ups

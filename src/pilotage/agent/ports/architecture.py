@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from pilotage.agent.events import AgentEvent
+from pilotage.agent.events import AgentEvent, AgentEventAttribution
 from pilotage.agent.messages import ModelMessage, ModelToolCall
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage
 from pilotage.agent.model_request import ModelRequest
@@ -24,9 +24,11 @@ from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.permissions import IAgentPermissions
 from pilotage.agent.ports.telemetry import IAgentTelemetry
 from pilotage.agent.principal import RunContext
-from pilotage.agent.tools.catalog import AgentToolCatalog
+from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.tool_calling import ToolCallingSpec
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.values import value
 
 T = TypeVar("T")
 AgentRef: TypeAlias = type[object] | str
@@ -64,6 +66,14 @@ class FailurePolicy(StrEnum):
     FIRST = "first"
 
 
+@value
+class BranchFailure:
+    """What a failed branch of a `gather` left behind."""
+
+    branch: int
+    error: str
+
+
 class IScopedModel(ABC):
     """The agent's model inside a scope: every call is a recorded action."""
 
@@ -80,21 +90,41 @@ class IScopedModel(ABC):
         """A reply forced into a type, with one turn to repair it."""
 
 
+@value
+class ToolCallOutcome:
+    """What came of a tool call: the result as the model may see it, or the words of its failure."""
+
+    call: ModelToolCall
+    result: JsonValue = None
+    error: str | None = None
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the tool failed, refused its arguments or does not exist."""
+        return self.error is not None
+
+    @property
+    def message(self) -> ModelMessage:
+        """The message that tells the model."""
+        shown: JsonValue = {"error": self.error} if self.error is not None else self.result
+        return ModelMessage.tool(self.call.call_id or self.call.name, shown)
+
+
 class IScopedTools(ABC):
     """The agent's tools inside a scope: every call passes the one gate."""
 
     @property
     @abstractmethod
-    def catalog(self) -> AgentToolCatalog:
-        """The tools on offer."""
+    def calling(self) -> ToolCallingSpec | None:
+        """The tools on offer as a request shows them to the model; None where there are none."""
 
     @abstractmethod
-    async def call(self, call: ModelToolCall) -> JsonValue:
-        """Call one tool."""
+    async def call(self, call: ModelToolCall) -> ToolCallOutcome:
+        """Call one tool. A tool that fails, does not exist or cannot be bound is an outcome, not an exception."""
 
     @abstractmethod
-    async def call_all(self, calls: Sequence[ModelToolCall]) -> Sequence[JsonValue]:
-        """Call several: the read-only ones concurrently, the others one by one; results in their order."""
+    async def call_all(self, calls: Sequence[ModelToolCall]) -> Sequence[ToolCallOutcome]:
+        """Call several: the read-only ones concurrently, the others one by one; outcomes in their order."""
 
 
 class IScopedRuntime(ABC):
@@ -118,12 +148,21 @@ class IScopedRuntime(ABC):
         *,
         limit: int | None = None,
         policy: FailurePolicy = FailurePolicy.FAIL_FAST,
+        quorum: int | None = None,
     ) -> Sequence[T]:
-        """Run branches side by side; results in branch order."""
+        """Run branches side by side; results in branch order.
+
+        FAIL_FAST raises the first failure (in branch order); COLLECT puts a `BranchFailure` where a branch failed;
+        QUORUM leaves failures out and needs `quorum` successes; FIRST gives the first success alone.
+        """
 
     @abstractmethod
     async def loop(self, label: str, state: T, turn: Callable[[T], Awaitable[T | None]]) -> T:
-        """Repeat a turn, state to state, until it gives None; finished turns are folded."""
+        """Repeat a turn, state to state, until it gives None; finished turns are folded.
+
+        What a turn changes besides the state it returns is lost when the run comes back: replay starts behind the
+        last finished turn.
+        """
 
     @abstractmethod
     async def spawn_child(self, name: str, agent: AgentRef, task: JsonObject) -> JsonValue:
@@ -147,6 +186,8 @@ class Dependencies(ABC):
     model: IScopedModel
     tools: IScopedTools
     runtime: IScopedRuntime
+    attribution: AgentEventAttribution
+    output: StructuredOutputSpec | None
     memory: IAgentMemory | None
     budget: IAgentBudget
     permissions: IAgentPermissions
@@ -172,8 +213,16 @@ class Dependencies(ABC):
         """The same dependencies in a scope of their own below this one."""
 
     @abstractmethod
-    def with_extra_tools(self, catalog: AgentToolCatalog) -> Dependencies:
-        """The same dependencies with more tools on offer."""
+    def with_extra_tools(self, tools: Sequence[Callable[..., object]]) -> Dependencies:
+        """The same dependencies with more tools on offer: functions and bound methods marked `@agent_tool`."""
+
+    @abstractmethod
+    def next_message_id(self) -> str:
+        """The id of the next message of the model in this scope; a repeated call gets another one."""
+
+    @abstractmethod
+    async def fit(self, session: AgentSession) -> None:
+        """Bring the session's messages within the context budget, where there is one and they are not."""
 
     @abstractmethod
     def progress(self, step: str, **facts: JsonValue) -> AgentEvent:
@@ -191,6 +240,18 @@ class Architecture(Protocol):
         """Drive the agent; what happens in between run start and run end is yielded."""
         ...
 
+
+@runtime_checkable
+class DelegatingArchitecture(Architecture, Protocol):
+    """A loop strategy that hands work to other agents; one that works alone need not say so."""
+
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """The agents this architecture hands work to; wrappers include their base's."""
         ...
+
+
+def workers_of(architecture: Architecture) -> Mapping[str, AgentRef]:
+    """The agents that an architecture hands work to."""
+    if isinstance(architecture, DelegatingArchitecture):
+        return architecture.declared_workers()
+    return {}

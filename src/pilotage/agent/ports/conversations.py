@@ -1,4 +1,9 @@
-"""The conversation port: turns of a conversation, appended when a run completes."""
+"""The conversation port: turns of a conversation, appended when a run completes.
+
+A run records the history it began with as a reference: the conversation, up to turn n. So turns are only ever
+added at the end, and the first n are the same for ever. Within runs the journal appends, in the commit that
+completes the run.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Literal
 
-from pilotage.checks import reject_blank
+from pilotage.agent.ports.providers import persistence_port
+from pilotage.checks import reject_blank, reject_empty
 from pilotage.errors import AgentDefinitionError
 from pilotage.values import value
 
@@ -26,13 +32,44 @@ class ConversationTurn:
         reject_blank(self, content=self.content)
 
 
+@value
+class ConversationTurns:
+    """The turns that a run adds to the conversation it holds."""
+
+    conversation_id: str
+    turns: tuple[ConversationTurn, ...]
+
+    def __post_init__(self) -> None:
+        reject_blank(self, conversation_id=self.conversation_id)
+        reject_empty(self, turns=self.turns)
+
+
+@persistence_port
 class ITaskStore(ABC):
-    """Keeps the turns of conversations in order."""
+    """Keeps the turns of conversations in order, those of each tenant apart.
+
+    Every adapter guarantees: turns come back unchanged and in the order they were appended, whoever appended
+    them; what `load_history` returned stays the beginning of the history.
+    """
 
     @abstractmethod
-    async def load_history(self, conversation_id: str) -> Sequence[ConversationTurn]:
-        """All turns, oldest first; an unknown conversation has none."""
+    async def load_history(
+        self, tenant_id: str, conversation_id: str, *, up_to: int | None = None
+    ) -> Sequence[ConversationTurn]:
+        """The turns, oldest first: all, or the first `up_to`. An unknown conversation has none.
+
+        Raises:
+            AgentDefinitionError: `up_to` is negative.
+        """
 
     @abstractmethod
-    async def append_turns(self, conversation_id: str, turns: Sequence[ConversationTurn]) -> None:
-        """Add turns at the end, all or none."""
+    async def append_turns(
+        self, tenant_id: str, conversation_id: str, turns: Sequence[ConversationTurn]
+    ) -> None:
+        """Add turns at the end, all or none; for applications, outside runs.
+
+        A run that is under way does not see them: it keeps to the history it began with.
+
+        Raises:
+            AgentDefinitionError: the tenant or the conversation is blank.
+        """

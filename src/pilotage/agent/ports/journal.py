@@ -2,7 +2,7 @@
 
 The rows of a run are numbered 1, 2, 3 ... without gaps. A commit names the head it expects; the store
 compares and sets it inside the statement, so of two writers exactly one wins. Rows, state, consumed signals,
-evidence and outbox events of a commit are one transaction, durable when `commit` returns.
+evidence, turns and outbox events of a commit are one transaction, durable when `commit` returns.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.conversations import ConversationTurns
 from pilotage.agent.ports.providers import persistence_port
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState
@@ -25,12 +26,24 @@ from pilotage.values import value
 
 
 class JournalStage(StrEnum):
-    """What a row says about its action."""
+    """What a row says about its action; CLAIMED and TOLD belong to none.
+
+    CLAIMED says who owns the run from here on, TOLD what subscribers were told.
+    """
 
     CLAIMED = "claimed"
     BEFORE = "before"
     AFTER = "after"
     FOLDED = "folded"
+    TOLD = "told"
+
+    @property
+    def has_action(self) -> bool:
+        """Whether a row of this stage belongs to an action; an action has one of each stage per attempt."""
+        return self not in _WITHOUT_ACTION
+
+
+_WITHOUT_ACTION = frozenset({JournalStage.CLAIMED, JournalStage.TOLD})
 
 
 @value
@@ -56,8 +69,8 @@ class SealedRecord:
 class JournalRow:
     """One row: `record` is what replay returns, `view` what everybody else may read.
 
-    A CLAIMED row says who owns the run from here on and belongs to no action: it has no `kind`. `digest`
-    chains the row to the one before; `created_at` is the store's clock and set by it.
+    A row whose stage has no action has no `kind` either, and any name for an `action_id`. `digest` chains the row
+    to the one before; `created_at` is the store's clock and set by it.
     """
 
     seq: int
@@ -94,7 +107,11 @@ class OutboxEvent:
 
 @value
 class JournalCommit:
-    """What one run wants to commit. The token lets the writer recognise its own rows after a lost reply."""
+    """What one run wants to commit. The token lets the writer recognise its own rows after a lost reply.
+
+    The first commit of a run may name the `parent` it was started by and the `conversation` it holds until it
+    ends, paused or not. `turns` are added to that conversation.
+    """
 
     run: RunKey
     token: str
@@ -104,16 +121,34 @@ class JournalCommit:
     consumed_signals: tuple[str, ...] = ()
     evidence: tuple[AgentEvidence, ...] = ()
     outbox: tuple[OutboxEvent, ...] = ()
+    parent: RunKey | None = None
+    conversation: str | None = None
+    turns: ConversationTurns | None = None
 
     def __post_init__(self) -> None:
-        reject_blank(self, token=self.token)
+        reject_blank(self, token=self.token, conversation=self.conversation)
         reject_negative(self, expected_head=self.expected_head)
+        if self.expected_head and (self.parent is not None or self.conversation is not None):
+            raise AgentDefinitionError(
+                f"JournalCommit of run {self.run.run_id!r} names a parent or a conversation behind row "
+                f"{self.expected_head}. Only the first commit of a run does."
+            )
+        if self.parent is not None:
+            _reject_unfit_parent(self.run, self.parent)
         for offset, row in enumerate(self.rows, start=1):
             if row.seq != self.expected_head + offset:
                 raise AgentDefinitionError(
                     f"JournalCommit.rows of run {self.run.run_id!r} have a gap: "
                     f"row {row.seq} stands where {self.expected_head + offset} belongs."
                 )
+
+
+def _reject_unfit_parent(run: RunKey, parent: RunKey) -> None:
+    if parent == run or parent.tenant_id != run.tenant_id:
+        raise AgentDefinitionError(
+            f"JournalCommit.parent of run {run.run_id!r} is run {parent.run_id!r} of tenant {parent.tenant_id!r}. "
+            f"Name another run of tenant {run.tenant_id!r}."
+        )
 
 
 @value
@@ -131,11 +166,23 @@ class HeadMoved:
     epoch: int
 
 
+class CommitRefusal(StrEnum):
+    """What a refused commit ran into: itself, or how things stand with others."""
+
+    INVALID = "invalid"
+    PARENT_CLOSED = "parent_closed"
+    CONVERSATION_HELD = "conversation_held"
+
+
 @value
 class CommitRefused:
-    """The store cannot take this commit; nothing of it was written and the other runs are unharmed."""
+    """The store cannot take this commit; nothing of it was written and the other runs are unharmed.
+
+    `reason` says it in words, with the names involved, `code` to programs.
+    """
 
     reason: str
+    code: CommitRefusal = CommitRefusal.INVALID
 
 
 CommitOutcome: TypeAlias = Committed | HeadMoved | CommitRefused
@@ -160,7 +207,11 @@ class IAgentJournal(ABC):
     answer is `HeadMoved` all the same, for a writer that lost the run must not act.
 
     Refused is a commit with a second row for one action, stage and attempt, with a state or evidence of
-    another run or tenant, or that consumes a signal which is unknown or consumed already.
+    another run or tenant, that consumes a signal which is unknown or consumed already, or that adds turns to a
+    conversation which the run does not hold. Refused as PARENT_CLOSED is one whose parent has no state, is
+    cancelling or has ended; as CONVERSATION_HELD one whose conversation is held by a run that has not ended. Both
+    are decided inside the transaction: a parent that is being cancelled, or a second run of the conversation,
+    cannot slip in between.
     """
 
     @abstractmethod
@@ -173,7 +224,10 @@ class IAgentJournal(ABC):
 
     @abstractmethod
     def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:
-        """The rows of a run in order, from the one behind `after`; nothing for an unknown run."""
+        """The rows of a run in order, from the one behind `after`; nothing for an unknown run.
+
+        Costs what the rows behind `after` cost, however long the journal is. A reader may stop early.
+        """
 
     @abstractmethod
     async def head(self, run: RunKey) -> JournalHead | None:

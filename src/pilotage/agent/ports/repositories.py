@@ -9,12 +9,21 @@ the journal.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.providers import persistence_port
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.values import value
+
+
+@value
+class RunPage:
+    """Some runs of a longer list. `cursor` given as `after` leads to the next page; None says that this is the last."""
+
+    runs: tuple[AgentState, ...]
+    cursor: str | None = None
 
 
 @persistence_port
@@ -45,6 +54,26 @@ class IAgentStateRepository(ABC):
     async def list_resume_candidates(self) -> Sequence[AgentState]:
         """All runs that are active, interrupted or cancelling, oldest first."""
 
+    @abstractmethod
+    async def list_runs(
+        self,
+        tenant_id: str,
+        *,
+        statuses: Collection[AgentStatus] = (),
+        agent_type: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> RunPage:
+        """The runs of a tenant, newest first: all, or those in one of the statuses and of the agent.
+
+        The order is that in which the store first saw the runs. A page begins behind the cursor of the one
+        before, so runs that are started or changed while somebody pages neither shift nor repeat anything.
+
+        Raises:
+            CallerError: `after` is not the cursor of a page.
+            AgentDefinitionError: `limit` is not positive.
+        """
+
 
 @persistence_port
 class IAgentSignalRepository(ABC):
@@ -56,7 +85,10 @@ class IAgentSignalRepository(ABC):
 
     @abstractmethod
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
-        """The signals of a run that nobody consumed yet, in append (queue) order."""
+        """The signals of a run that nobody consumed yet, in append (queue) order, those of both lanes together.
+
+        A signal keeps its place: one that is appended later never comes before one that was listed.
+        """
 
     @abstractmethod
     async def mark_consumed(self, signal_id: str) -> AgentSignal:

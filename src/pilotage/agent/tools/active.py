@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
@@ -20,6 +20,12 @@ class IToolCalls(Protocol):
         self, tool: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> object:
         """Perform the call; `args` starts with the instance when the tool is a method."""
+        ...
+
+    def invoke(
+        self, tool: Callable[..., object], arguments: Mapping[str, object], call_id: str | None = None
+    ) -> Awaitable[object]:
+        """Perform a call that a model asked for by this id: the result is what the model may see of it."""
         ...
 
 

@@ -74,8 +74,10 @@ def agent_tool(
     evidence: EvidenceCapture = EvidenceCapture.STRUCTURED,
     approval: ToolApprovalRequirement = ToolApprovalRequirement.DERIVED,
     reconcile: str | None = None,
-    reads_untrusted: bool = False,
+    reads_untrusted: bool | None = None,
     reads_private: bool = False,
+    communicates: bool | None = None,
+    accepts_untrusted: bool = False,
 ) -> AgentToolDecorator: ...
 
 
@@ -87,6 +89,11 @@ def agent_tool(tool: object = None, /, **options: Any) -> object:
     the summary of its docstring; `schema_name`, which the model sees, to `name`. `data_access` and
     `externality` overrule what `effects` says. `reconcile` names a method of the same class that finds
     out by `idempotency_key: str` what became of an earlier attempt.
+
+    `reads_untrusted` (strangers may have written the result) and `communicates` (something may leave with a
+    call) follow from the effects unless they are given; `reads_private` says that the result is private.
+    A call that untrusted content may have decided needs a person, unless the tool only reads inside the application or
+    `accepts_untrusted`.
 
     Raises:
         AgentDefinitionError: a value is blank or of the wrong type, or this is not a function.

@@ -253,7 +253,11 @@ class ToolResumeMetadata:
 
 @value
 class AgentToolMetadata:
-    """Everything a tool declares: what it needs, what it does, what may be kept of it."""
+    """Everything a tool declares: what it needs, what it does, what may be kept of it.
+
+    `reads_untrusted` and `communicates` follow from the effects where they are None. `accepts_untrusted` says
+    that nobody has to be asked when untrusted content may have decided a call.
+    """
 
     permissions: tuple[ToolPermission, ...] = ()
     effects: ToolEffects = ToolEffects()
@@ -265,8 +269,10 @@ class AgentToolMetadata:
     evidence: EvidenceCapture = EvidenceCapture.STRUCTURED
     approval: ToolApprovalRequirement = ToolApprovalRequirement.DERIVED
     reconcile: str | None = None
-    reads_untrusted: bool = False
+    reads_untrusted: bool | None = None
     reads_private: bool = False
+    communicates: bool | None = None
+    accepts_untrusted: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "permissions", tuple(self.permissions))
@@ -298,6 +304,20 @@ class AgentToolMetadata:
     @property
     def communicates_outward(self) -> bool:
         """Whether something may leave the application; a look-up over the network counts."""
+        return self._reaches_outside if self.communicates is None else self.communicates
+
+    @property
+    def returns_untrusted(self) -> bool:
+        """Whether a stranger may have written what it returns: what the tool says, else whether it looks outside.
+
+        What another system answers to a change is not counted unless the tool says so.
+        """
+        if self.reads_untrusted is None:
+            return self._reaches_outside and not self.changes_state
+        return self.reads_untrusted
+
+    @property
+    def _reaches_outside(self) -> bool:
         return self.effects.network or self.externality is not Externality.LOCAL
 
     @property

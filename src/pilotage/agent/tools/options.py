@@ -39,8 +39,10 @@ class ToolOptions:
     evidence: EvidenceCapture = EvidenceCapture.STRUCTURED
     approval: ToolApprovalRequirement = ToolApprovalRequirement.DERIVED
     reconcile: str | None = None
-    reads_untrusted: bool = False
+    reads_untrusted: bool | None = None
     reads_private: bool = False
+    communicates: bool | None = None
+    accepts_untrusted: bool = False
 
     def reject_what_is_wrong(self, label: str) -> None:
         """Refuse values of the wrong type and blank texts, naming the function `label`."""
@@ -70,6 +72,8 @@ class ToolOptions:
             reconcile=self.reconcile,
             reads_untrusted=self.reads_untrusted,
             reads_private=self.reads_private,
+            communicates=self.communicates,
+            accepts_untrusted=self.accepts_untrusted,
         )
 
 
@@ -86,6 +90,8 @@ _EXPECTED: dict[str, type] = {
     "approval": ToolApprovalRequirement,
     "reads_untrusted": bool,
     "reads_private": bool,
+    "communicates": bool,
+    "accepts_untrusted": bool,
 }
 
 

@@ -85,10 +85,16 @@ class StreamingRedactionSession:
         self._detected_count += len(self._scanner.spans)
         self._scanner.spans.clear()
         self._auditor.watch(pieces)
-        text = "".join([piece if isinstance(piece, str) else piece.outcome for piece in pieces])
+        first = pieces[0]
+        if len(pieces) == 1 and isinstance(first, str):
+            text = first
+        else:
+            text = "".join([piece if isinstance(piece, str) else piece.outcome for piece in pieces])
         self._emitted_char_count += len(text)
-        size = self._policy.emit_chunk_size or len(text)
-        return tuple(text[start : start + size] for start in range(0, len(text), size)) if text else ()
+        size = self._policy.emit_chunk_size
+        if size is None or len(text) <= size:
+            return (text,) if text else ()
+        return tuple(text[start : start + size] for start in range(0, len(text), size))
 
     def _audit(self) -> StreamingRedactionAudit:
         self._detected_count += len(self._scanner.spans)

@@ -13,22 +13,45 @@ except ImportError as error:
 pytest.register_assert_rewrite(
     *(
         f"pilotage.testing.conformance.{kit}"
-        for kit in ("evidence", "journal", "model", "signals", "states", "transaction")
+        for kit in (
+            "conversations",
+            "evidence",
+            "journal",
+            "leases",
+            "model",
+            "sealing",
+            "signals",
+            "states",
+            "transaction",
+            "wakeups",
+        )
     )
 )
 
-from pilotage.testing.conformance.evidence import EvidenceRepositoryConformance  # noqa: E402 - see above
+from pilotage.testing.conformance.conversations import (  # noqa: E402 - see above
+    ConversationCommitConformance,
+    TaskStoreConformance,
+)
+from pilotage.testing.conformance.evidence import EvidenceRepositoryConformance  # noqa: E402
 from pilotage.testing.conformance.journal import JournalConformance  # noqa: E402
+from pilotage.testing.conformance.leases import LeasesConformance  # noqa: E402
 from pilotage.testing.conformance.model import ModelConformance  # noqa: E402
+from pilotage.testing.conformance.sealing import SealerConformance  # noqa: E402
 from pilotage.testing.conformance.signals import SignalRepositoryConformance  # noqa: E402
 from pilotage.testing.conformance.states import StateRepositoryConformance  # noqa: E402
 from pilotage.testing.conformance.transaction import TransactionConformance  # noqa: E402
+from pilotage.testing.conformance.wakeups import WakeUpsConformance  # noqa: E402
 
 __all__ = [
+    "ConversationCommitConformance",
     "EvidenceRepositoryConformance",
     "JournalConformance",
+    "LeasesConformance",
     "ModelConformance",
+    "SealerConformance",
     "SignalRepositoryConformance",
     "StateRepositoryConformance",
+    "TaskStoreConformance",
     "TransactionConformance",
+    "WakeUpsConformance",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -74,6 +75,13 @@ class JournalConformance:
         assert stored.created_at.utcoffset() is not None
         assert stored.created_at > claimed
 
+    async def test_a_row_without_a_time_gets_the_stores(self, journal: IAgentJournal) -> None:
+        await journal.commit([commit_of(row(1), row(2))])
+        await journal.commit([commit_of(row(3))])
+        times = [each.created_at for each in await rows_of(journal)]
+        known = [time for time in times if time is not None and time.utcoffset() is not None]
+        assert known == times == sorted(known)
+
     async def test_rows_are_read_from_behind_a_number(self, journal: IAgentJournal) -> None:
         await journal.commit([commit_of(row(1), row(2), row(3))])
         assert [await numbers_of(journal, after=after) for after in range(5)] == [
@@ -83,6 +91,18 @@ class JournalConformance:
             [],
             [],
         ]
+
+    async def test_a_reader_may_stop_early_and_holds_nobody_up(
+        self, journal: IAgentJournal, second_journal: IAgentJournal
+    ) -> None:
+        await journal.commit([commit_of(*map(row, range(1, 301)))])
+        reading = journal.read(RUN, after=1)
+        assert (await anext(reading)).seq == 2
+        assert await commit_one(second_journal, commit_of(row(301))) == Committed(301)
+        if isinstance(reading, AsyncGenerator):
+            await reading.aclose()
+        assert await commit_one(journal, commit_of(row(302))) == Committed(302)
+        assert await numbers_of(journal, after=300) == [301, 302]
 
     async def test_the_head_is_the_last_row_with_the_epoch_of_the_last_claim(
         self, journal: IAgentJournal
@@ -220,6 +240,17 @@ class JournalConformance:
         assert isinstance(twice_at_once, CommitRefused)
         assert await numbers_of(journal) == [1, 2, 3]
         assert await commit_one(journal, commit_of(row(4, "pay", attempt=again))) == Committed(4)
+
+    async def test_what_subscribers_were_told_is_kept_and_belongs_to_no_action(
+        self, journal: IAgentJournal
+    ) -> None:
+        told = tuple(
+            replace(row(seq, "told#12", stage=JournalStage.TOLD, record=PAYLOAD), kind=None, epoch=9)
+            for seq in (2, 3)
+        )
+        assert await commit_one(journal, commit_of(claim(1, epoch=1), *told)) == Committed(3)
+        assert [replace(each, created_at=None) for each in await rows_of(journal, after=1)] == list(told)
+        assert await journal.head(RUN) == JournalHead(3, 1, "digest-3")
 
     async def test_a_run_can_be_claimed_again_and_again(self, journal: IAgentJournal) -> None:
         outcomes = [

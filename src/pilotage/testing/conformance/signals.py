@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from pilotage.agent.ports.repositories import IAgentSignalRepository
-from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSignalLane, select_signals
 from pilotage.errors import SignalNotFoundError
 from pilotage.jsonvalue import JsonValue
 from pilotage.testing.conformance.samples import PAYLOAD
@@ -53,6 +53,29 @@ class SignalRepositoryConformance:
         for day, signal_id in ((3, "c"), (2, "a"), (1, "b")):
             await signals.append(replace(SIGNAL, id=signal_id, created_at=datetime(2026, 1, day, tzinfo=UTC)))
         assert await pending(signals) == ["c", "a", "b"]
+
+    async def test_signals_of_both_lanes_wait_in_one_queue_from_which_control_is_taken_first(
+        self, signals: IAgentSignalRepository
+    ) -> None:
+        kinds = list(AgentSignalKind)
+        for kind in kinds:
+            await signals.append(replace(SIGNAL, id=kind.value, kind=kind))
+        waiting = await signals.list_pending("run-1")
+        assert [each.kind for each in waiting] == kinds
+        selected = [each.kind.lane for each in select_signals(waiting)]
+        assert selected == [AgentSignalLane.CONTROL] * 4 + [AgentSignalLane.MESSAGE] * 4
+
+    async def test_a_signal_keeps_its_place_however_many_come_at_the_same_time(
+        self, signals: IAgentSignalRepository
+    ) -> None:
+        seen: Sequence[str] = []
+        for batch in range(4):
+            coming = [replace(SIGNAL, id=f"{9 - batch}-{number}") for number in range(5)]
+            await asyncio.gather(*map(signals.append, coming))
+            now = await pending(signals)
+            assert now[: len(seen)] == seen
+            assert sorted(now[len(seen) :]) == [each.id for each in coming]
+            seen = now
 
     async def test_an_id_is_queued_once_and_the_first_signal_stays(
         self, signals: IAgentSignalRepository

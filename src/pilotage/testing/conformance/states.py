@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from pilotage.agent.ports.repositories import IAgentStateRepository
+from pilotage.agent.ports.repositories import IAgentStateRepository, RunPage
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
-from pilotage.errors import RunNotFoundError
+from pilotage.errors import AgentDefinitionError, CallerError, RunNotFoundError
 from pilotage.jsonvalue import JsonValue
 from pilotage.testing.conformance.samples import PAYLOAD
 
@@ -27,6 +28,16 @@ WAITING = AgentState(
     recovery_marker="marker",
     metadata=PAYLOAD,
 )
+
+
+async def pages(states: IAgentStateRepository, limit: int) -> Sequence[Sequence[str]]:
+    """The ids of all runs of the tenant "default", page by page."""
+    page = await states.list_runs("default", limit=limit)
+    found = [[each.id for each in page.runs]]
+    while page.cursor is not None and len(found) < 10:  # one that goes in circles is noticed, not followed
+        page = await states.list_runs("default", limit=limit, after=page.cursor)
+        found.append([each.id for each in page.runs])
+    return found
 
 
 class StateRepositoryConformance:
@@ -94,6 +105,78 @@ class StateRepositoryConformance:
             await states.save(replace(CREATED, id=status.value, status=status))
         found = [each.id for each in await states.list_resume_candidates()]
         assert found == ["active", "interrupted", "cancelling"]
+
+    async def test_no_runs_are_one_empty_page(self, states: IAgentStateRepository) -> None:
+        assert await states.list_runs("default") == RunPage(())
+
+    async def test_runs_are_listed_newest_first_whatever_their_ids_and_times(
+        self, states: IAgentStateRepository
+    ) -> None:
+        for day, run_id in ((3, "c"), (2, "a"), (1, "b")):
+            await states.save(replace(CREATED, id=run_id, created_at=datetime(2026, 1, day, tzinfo=UTC)))
+        await states.save(replace(WAITING, id="c"))
+        assert await pages(states, 50) == [["b", "a", "c"]]
+        assert (await states.list_runs("default")).runs[2] == await states.get("c")
+
+    @pytest.mark.parametrize(
+        "expected", [[["5", "4"], ["3", "2"], ["1"]], [["4", "3"], ["2", "1"]], [["2", "1"]], [["1"]]]
+    )
+    async def test_a_page_leads_to_the_next_until_there_is_none(
+        self, states: IAgentStateRepository, expected: list[list[str]]
+    ) -> None:
+        for number in range(1, 1 + sum(map(len, expected))):
+            await states.save(replace(CREATED, id=str(number)))
+        assert await pages(states, 2) == expected
+
+    async def test_runs_that_come_and_change_in_between_neither_shift_nor_repeat_anything(
+        self, states: IAgentStateRepository
+    ) -> None:
+        for run_id in ("first", "second", "third", "fourth"):
+            await states.save(replace(CREATED, id=run_id))
+        page = await states.list_runs("default", limit=2)
+        await states.save(replace(CREATED, id="newcomer"))
+        await states.save(replace(WAITING, id="third"))
+        await states.save(replace(WAITING, id="second"))
+        rest = await states.list_runs("default", limit=2, after=page.cursor)
+        assert [each.id for each in page.runs + rest.runs] == ["fourth", "third", "second", "first"]
+        assert rest.cursor is None
+
+    async def test_runs_are_listed_by_status_and_agent_page_by_page(
+        self, states: IAgentStateRepository
+    ) -> None:
+        for number, status in enumerate([*AgentStatus, *AgentStatus]):
+            agent = "shop:Refunds" if number < len(AgentStatus) else "shop:Orders"
+            await states.save(replace(CREATED, id=str(number), status=status, agent_type=agent))
+        ended = [status for status in AgentStatus if status.is_terminal]
+        orders = await states.list_runs("default", agent_type="shop:Orders")
+        both = await states.list_runs("default", agent_type="shop:Refunds", statuses=ended)
+        first = await states.list_runs("default", statuses=ended, limit=4)
+        rest = await states.list_runs("default", statuses=ended, limit=4, after=first.cursor)
+        assert [each.id for each in orders.runs] == ["13", "12", "11", "10", "9", "8", "7"]
+        assert [each.id for each in both.runs] == ["6", "5", "4"]
+        assert [each.id for each in first.runs] == ["13", "12", "11", "6"]
+        assert ([each.id for each in rest.runs], rest.cursor) == (["5", "4"], None)
+
+    @pytest.mark.parametrize("cursor", ["", "not a cursor", "-1", "²"])
+    async def test_what_is_no_cursor_leads_to_no_page(
+        self, states: IAgentStateRepository, cursor: str
+    ) -> None:
+        with pytest.raises(CallerError):
+            await states.list_runs("default", after=cursor)
+
+    async def test_a_page_has_room_for_a_run(self, states: IAgentStateRepository) -> None:
+        with pytest.raises(AgentDefinitionError):
+            await states.list_runs("default", limit=0)
+
+    async def test_another_tenants_runs_are_not_listed(
+        self, states: IAgentStateRepository, foreign_states: IAgentStateRepository
+    ) -> None:
+        await states.save(CREATED)
+        await foreign_states.save(replace(CREATED, id="theirs", tenant_id="elsewhere"))
+        await states.save(replace(CREATED, id="run-2"))
+        assert await pages(states, 1) == [["run-2"], ["run-1"]]
+        assert [each.id for each in (await foreign_states.list_runs("elsewhere")).runs] == ["theirs"]
+        assert await foreign_states.list_runs("default") == RunPage(())
 
     async def test_another_tenants_run_is_not_found(
         self, states: IAgentStateRepository, foreign_states: IAgentStateRepository

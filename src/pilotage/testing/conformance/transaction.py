@@ -10,6 +10,7 @@ import pytest
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.journal import (
+    CommitRefusal,
     CommitRefused,
     Committed,
     HeadMoved,
@@ -44,6 +45,9 @@ STATE = AgentState(RUN.run_id, "shop:Refunds", AgentStatus.ACTIVE, tenant_id=RUN
 SIGNAL = AgentSignal("signal-1", RUN.run_id, AgentSignalKind.USER_MESSAGE, {"text": "hurry"})
 EVIDENCE = AgentEvidence("evidence-1", RUN.run_id, AgentEvidenceKind.TOOL, {"result": 1})
 EVENT = OutboxEvent("RunStarted", 1, {"run": RUN.run_id})
+CHILD = JournalCommit(
+    OTHER_RUN, "child", 0, (claim(1, epoch=1),), replace(STATE, id=OTHER_RUN.run_id), parent=RUN
+)
 FULL = JournalCommit(RUN, "full", 0, (claim(1, epoch=1),), STATE, (SIGNAL.id,), (EVIDENCE,), (EVENT,))
 
 _NO_JSON = cast(JsonObject, UNSTORABLE)
@@ -59,6 +63,15 @@ WRONG = {
     "evidence with an id twice": replace(FULL, evidence=(EVIDENCE, EVIDENCE)),
     "an event without a JSON form": replace(FULL, outbox=(EVENT, replace(EVENT, payload=_NO_JSON))),
 }
+
+
+CLOSED = [status for status in AgentStatus if status.is_terminal or status is AgentStatus.CANCELLING]
+OPEN = [status for status in AgentStatus if status not in CLOSED]
+
+
+def in_status(status: AgentStatus, head: int = 0) -> JournalCommit:
+    """A commit of the run that puts it into a status."""
+    return JournalCommit(RUN, f"{status} {head}", head, (row(head + 1),), replace(STATE, status=status))
 
 
 class TransactionConformance:
@@ -210,3 +223,40 @@ class TransactionConformance:
         await journal.commit([replace(commit_of(row(1), run=OTHER_RUN), outbox=(events[2],))])
         await journal.commit([replace(commit_of(row(2)), outbox=(events[3],))])
         assert await read_outbox() == events
+
+    @pytest.mark.parametrize("status", OPEN)
+    async def test_a_parent_that_goes_on_or_waits_can_have_children(
+        self, journal: IAgentJournal, status: AgentStatus
+    ) -> None:
+        await journal.commit([in_status(status)])
+        assert await commit_one(journal, CHILD) == Committed(1)
+
+    @pytest.mark.parametrize("status", CLOSED)
+    async def test_a_parent_that_is_cancelling_or_has_ended_starts_nothing(
+        self, journal: IAgentJournal, states: IAgentStateRepository, status: AgentStatus
+    ) -> None:
+        await journal.commit([in_status(AgentStatus.ACTIVE)])
+        _, refused = await journal.commit([in_status(status, head=1), CHILD])
+        assert isinstance(refused, CommitRefused)
+        assert refused.code is CommitRefusal.PARENT_CLOSED
+        assert f"'{RUN.run_id}'" in refused.reason
+        assert status.value in refused.reason
+        assert await journal.head(OTHER_RUN) is None
+        assert await states.get_or_none(OTHER_RUN.run_id) is None
+
+    async def test_a_parent_that_does_not_exist_starts_nothing(self, journal: IAgentJournal) -> None:
+        elsewhere = replace(STATE, tenant_id="elsewhere")
+        namesake = JournalCommit(RunKey("elsewhere", RUN.run_id), "first", 0, (row(1),), elsewhere)
+        _, refused = await journal.commit([namesake, CHILD])
+        assert isinstance(refused, CommitRefused)
+        assert refused.code is CommitRefusal.PARENT_CLOSED
+        assert await journal.head(OTHER_RUN) is None
+
+    async def test_a_child_that_has_started_goes_on_whatever_becomes_of_its_parent(
+        self, journal: IAgentJournal
+    ) -> None:
+        await journal.commit(
+            [in_status(AgentStatus.ACTIVE), CHILD, in_status(AgentStatus.CANCELLING, head=1)]
+        )
+        assert await commit_one(journal, CHILD) == Committed(1)
+        assert await commit_one(journal, commit_of(row(2), run=OTHER_RUN)) == Committed(2)

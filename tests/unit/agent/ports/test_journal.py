@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from pilotage.agent.ports.journal import JournalCommit, JournalRow, JournalStage, OutboxEvent, RunKey
+from pilotage.agent.ports.journal import (
+    CommitRefusal,
+    CommitRefused,
+    JournalCommit,
+    JournalRow,
+    JournalStage,
+    OutboxEvent,
+    RunKey,
+)
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentDefinitionError
@@ -43,6 +51,48 @@ def test_rows_follow_the_expected_head_without_a_gap() -> None:
 def test_a_row_is_numbered_and_named(wrong: dict[str, object]) -> None:
     with pytest.raises(AgentDefinitionError):
         replace(ROW, **wrong)  # type: ignore[arg-type]
+
+
+def test_claims_and_what_was_told_belong_to_no_action() -> None:
+    without = {stage for stage in JournalStage if not stage.has_action}
+    assert without == {JournalStage.CLAIMED, JournalStage.TOLD}
+
+
+def test_the_first_commit_names_parent_and_conversation() -> None:
+    first = JournalCommit(RUN, "t", 0, (ROW,), parent=RunKey("acme", "r0"), conversation="chat")
+    assert (first.parent, first.conversation) == (RunKey("acme", "r0"), "chat")
+
+
+LATER = "JournalCommit of run 'r1' names a parent or a conversation behind row 1. Only the first commit of a run does."
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"expected_head": 1, "rows": (), "parent": RunKey("acme", "r0")}, LATER),
+        ({"expected_head": 1, "rows": (), "conversation": "chat"}, LATER),
+        (
+            {"conversation": " "},
+            "JournalCommit.conversation is blank. Give it at least one visible character, or leave it out.",
+        ),
+        (
+            {"parent": RUN},
+            "JournalCommit.parent of run 'r1' is run 'r1' of tenant 'acme'. Name another run of tenant 'acme'.",
+        ),
+        (
+            {"parent": RunKey("rival", "r0")},
+            "JournalCommit.parent of run 'r1' is run 'r0' of tenant 'rival'. Name another run of tenant 'acme'.",
+        ),
+    ],
+)
+def test_a_commit_cannot_start_a_run_in_a_wrong_place(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(AgentDefinitionError) as caught:
+        replace(JournalCommit(RUN, "t", 0, (ROW,)), **wrong)  # type: ignore[arg-type]
+    assert str(caught.value) == message
+
+
+def test_a_refusal_is_the_commits_own_fault_unless_it_says_otherwise() -> None:
+    assert CommitRefused("no JSON").code is CommitRefusal.INVALID
 
 
 def test_an_outbox_event_has_a_type_and_a_version() -> None:

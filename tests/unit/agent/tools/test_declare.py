@@ -160,6 +160,8 @@ def test_everything_that_is_declared_is_kept() -> None:
         reconcile="find",
         reads_untrusted=True,
         reads_private=True,
+        communicates=False,
+        accepts_untrusted=True,
     )
     def do_pay(to: str) -> None:
         """Not shown."""
@@ -181,6 +183,8 @@ def test_everything_that_is_declared_is_kept() -> None:
             reconcile="find",
             reads_untrusted=True,
             reads_private=True,
+            communicates=False,
+            accepts_untrusted=True,
         ),
     )
 

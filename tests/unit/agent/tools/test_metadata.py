@@ -144,6 +144,34 @@ def test_effects_say_what_a_tool_may_do(
     assert metadata.communicates_outward is communicates_outward
 
 
+@pytest.mark.parametrize(
+    ("effects", "returns_untrusted"),
+    [
+        (ToolEffects(), False),
+        (ToolEffects(network=True), True),
+        (ToolEffects.read_only(), False),
+        (ToolEffects(DataAccess.READ, network=True), True),
+        (ToolEffects(DataAccess.READ, Externality.EXTERNAL), True),
+        (ToolEffects(DataAccess.READ, Externality.UNKNOWN), True),
+        (ToolEffects.write_state(), False),
+        (ToolEffects.external_side_effect(), False),
+    ],
+)
+def test_a_look_up_outside_returns_what_strangers_wrote(
+    effects: ToolEffects, returns_untrusted: bool
+) -> None:
+    assert declared(effects).returns_untrusted is returns_untrusted
+
+
+@pytest.mark.parametrize("says", [True, False])
+@pytest.mark.parametrize("effects", [ToolEffects.read_only(), ToolEffects.external_side_effect()])
+def test_a_tool_may_say_itself_what_it_reads_and_whether_it_communicates(
+    effects: ToolEffects, says: bool
+) -> None:
+    metadata = declared(effects, reads_untrusted=says, communicates=says)
+    assert (metadata.returns_untrusted, metadata.communicates_outward) == (says, says)
+
+
 def test_every_kind_of_capture_has_a_helper_of_its_name() -> None:
     helpers = {member: getattr(EvidenceCapture, member.value)() for member in EvidenceCapture}
     assert helpers == {member: member for member in EvidenceCapture}

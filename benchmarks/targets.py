@@ -1,0 +1,46 @@
+"""What the figures should be, by their names."""
+
+from __future__ import annotations
+
+AT_MOST: dict[str, float] = {
+    "import pilotage.agent / from pydantic import BaseModel": 1.3,
+    "import pilotage / from pydantic import BaseModel": 1.3,
+    "import pilotage, MB beyond pydantic": 10,
+    "start of 1000 pods, ms": 500,
+    "bind a small payload, us": 12,
+    "chunk without a candidate, us": 10,
+    "chunk with a word that may become an address, us": 30,
+    "chunk of text full of secrets, us": 30,
+    "one run: declarative agent / floor": 8,
+    "one run: agent with its own execute() / floor": 8,
+    "per turn of 10: declarative agent / floor": 5,
+    "per turn of 50: declarative agent / floor": 5,
+    "per turn of 200: declarative agent / floor": 5,
+    "per turn of 200 / per turn of 10": 1.1,
+    "build an agent with three tools: by the container, us": 10,
+    "one run: commits": 4,
+    "durable, per turn of 200 / per turn of 10": 1.1,
+    "bytes per turn of 10": 3_000,
+    "bytes per turn of 200": 3_000,
+    "an active run, kB": 40,
+    "an active durable run, kB": 40,
+    "a subscription that is read, kB": 64,
+    "a subscription that nobody reads, its queue full, kB": 64,
+    "runtime objects that a paused run leaves": 0,
+}
+AT_LEAST: dict[str, float] = {
+    "plain text in 64 KB chunks, MB/s": 5,
+    "streamed deltas: events, k/s": 250,
+    "streamed deltas: items of execute(), k/s": 250,
+    "streamed deltas: with a redaction policy, k/s": 100,
+    "200 runs side by side, runs/s": 6_000,
+}
+
+
+def target_of(name: str, value: float) -> tuple[str, bool]:
+    """The target of a figure in words, empty where it has none, and whether it is met."""
+    if name in AT_MOST:
+        return f"at most {AT_MOST[name]:,g}", value <= AT_MOST[name]
+    if name in AT_LEAST:
+        return f"at least {AT_LEAST[name]:,g}", value >= AT_LEAST[name]
+    return "", True

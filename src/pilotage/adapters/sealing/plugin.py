@@ -1,0 +1,33 @@
+"""The plugin `sealing`: a sealer for applications that say where their key file is."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from pilotage.adapters.sealing.key_file import read_key_file, read_or_create_key_file
+from pilotage.adapters.sealing.sealer import AesGcmSealer
+from pilotage.adapters.sealing.settings import SealingSettings
+from pilotage.agent.ports.sealing import IRecordSealer
+from pilotage.container.application import Application
+from pilotage.container.pod import Pod
+
+
+@Pod
+def record_sealer(settings: SealingSettings) -> AesGcmSealer:
+    """The sealer with the keys that the settings name.
+
+    Raises:
+        KeyFileError: a key file cannot be used; the application does not start.
+    """
+    read = read_or_create_key_file if settings.creates_key else read_key_file
+    return AesGcmSealer(read(settings.key_file), map(read_key_file, settings.old_key_files))
+
+
+def initialize(app: Application) -> None:
+    """Register the sealer if the extra is installed, a key file is named and the application has no sealer."""
+    if find_spec("cryptography") is None or app.contains(IRecordSealer):
+        return
+    if app.contains(SealingSettings):
+        app.add(record_sealer)
+    elif (settings := SealingSettings.from_environment()) is not None:
+        app.add(settings, record_sealer)

@@ -1,0 +1,157 @@
+"""From the stream of a model to neutral events, for architectures. Pure.
+
+However a model sends a tool call, in pieces or whole, it is told once: a start, its arguments, an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pilotage.agent.events import (
+    AgentEvent,
+    AgentEventAttribution,
+    MessageDeltaEvent,
+    ReasoningDeltaEvent,
+    ToolCallArgsDeltaEvent,
+    ToolCallEndEvent,
+    ToolCallStartEvent,
+)
+from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.model_reply import ModelStreamEvent, ModelStreamEventKind
+from pilotage.jsonvalue import canonical_json
+from pilotage.safety.fields import SensitiveFieldDescriptor
+
+# Looking a member up costs as much as the rest of what a delta needs.
+_TOKEN = ModelStreamEventKind.TOKEN_DELTA
+_MESSAGE = ModelStreamEventKind.MESSAGE_DELTA
+_REASONING = ModelStreamEventKind.REASONING_DELTA
+_NOTHING_HIDDEN: Mapping[str, Sequence[SensitiveFieldDescriptor]] = {}
+
+
+def call_id_at(message_id: str, position: int) -> str:
+    """The id of a call that came without one of its own: by its place in the reply, from 1 on."""
+    return f"{message_id}:call-{position}"
+
+
+class _Call:
+    """A tool call of the reply, as far as it was told."""
+
+    __slots__ = ("has_arguments", "id", "is_ended", "name")
+
+    def __init__(self, call_id: str, name: str) -> None:
+        self.id = call_id
+        self.name = name
+        self.has_arguments = False
+        self.is_ended = False
+
+
+class ModelEventProjector:
+    """Projects the stream of one model call; its texts and calls belong to one message.
+
+    A call without an id, or with the id of an earlier call of the reply, gets `call_id_at` its place. The end of
+    a call whose arguments have not come is told with them: when the whole call comes, or the whole reply. So are
+    the arguments of tools that are `hidden` in part: nothing finds a sensitive field in half a text.
+    """
+
+    def __init__(
+        self,
+        by: AgentEventAttribution,
+        message_id: str,
+        reasoning_id: str,
+        hidden: Mapping[str, Sequence[SensitiveFieldDescriptor]] = _NOTHING_HIDDEN,
+    ) -> None:
+        self._hidden = hidden
+        self._by = by
+        self._message_id = message_id
+        self._reasoning_id = reasoning_id
+        self._calls: list[_Call] = []
+        self._partial: dict[str | None, list[_Call]] = {}
+
+    def project(self, event: ModelStreamEvent) -> Sequence[AgentEvent]:
+        """The events that an event of the model stands for."""
+        kind = event.kind
+        if kind is _TOKEN:
+            text = event.token_delta
+            return (MessageDeltaEvent(self._by, self._message_id, text),) if text else ()
+        if kind is _REASONING:
+            text = event.reasoning_delta
+            return (ReasoningDeltaEvent(self._by, self._reasoning_id, text),) if text else ()
+        if kind is _MESSAGE:
+            text = event.message_delta
+            return (MessageDeltaEvent(self._by, self._message_id, text),) if text else ()
+        return tuple(self._about_calls(event))
+
+    def _about_calls(self, event: ModelStreamEvent) -> Iterator[AgentEvent]:
+        match event.kind:
+            case ModelStreamEventKind.TOOL_CALL_START if event.tool_call:
+                yield from self._start(event.tool_call)
+            case ModelStreamEventKind.TOOL_CALL_ARGS_DELTA:
+                yield from self._arguments(event.call_id, event.tool_call_args_delta or "")
+            case ModelStreamEventKind.TOOL_CALL_END:
+                yield from self._end(event.call_id)
+            case ModelStreamEventKind.TOOL_CALL_CANDIDATE if event.tool_call:
+                yield from self._whole(event.tool_call)
+            case ModelStreamEventKind.DONE:
+                yield from self._done(event.response.tool_calls if event.response else ())
+            case _:
+                return
+
+    def _start(self, call: ModelToolCall) -> Iterator[AgentEvent]:
+        # Two calls without an id cannot be one; one that is told by its id is not told again.
+        if call.call_id is None or not self._partial.get(call.call_id):
+            yield self._begun(call)
+
+    def _begun(self, call: ModelToolCall) -> AgentEvent:
+        position = len(self._calls) + 1
+        is_new = call.call_id is not None and all(call.call_id != told.id for told in self._calls)
+        own_id = call.call_id if call.call_id and is_new else call_id_at(self._message_id, position)
+        begun = _Call(own_id, call.name)
+        self._calls.append(begun)
+        self._partial.setdefault(call.call_id, []).append(begun)
+        return ToolCallStartEvent(self._by, begun.id, call.name, self._message_id)
+
+    def _arguments(self, call_id: str | None, piece: str) -> Iterator[AgentEvent]:
+        call = self._latest(call_id)
+        if call and piece and not call.is_ended and call.name not in self._hidden:
+            call.has_arguments = True
+            yield ToolCallArgsDeltaEvent(self._by, call.id, piece)
+
+    def _end(self, call_id: str | None) -> Iterator[AgentEvent]:
+        call = self._latest(call_id)
+        if call and call.has_arguments:
+            yield from self._ended(call)
+
+    def _latest(self, call_id: str | None) -> _Call | None:
+        """The call that a piece belongs to; a piece that does not say so belongs to the call begun last."""
+        partial = self._partial.get(call_id)
+        if partial:
+            return partial[-1]
+        return self._calls[-1] if call_id is None and self._calls else None
+
+    def _whole(self, call: ModelToolCall) -> Iterator[AgentEvent]:
+        partial = self._partial.get(call.call_id)
+        if not partial:
+            yield self._begun(call)
+            partial = self._partial[call.call_id]
+        yield from self._completed(partial.pop(0), call)
+
+    def _completed(self, told: _Call, call: ModelToolCall) -> Iterator[AgentEvent]:
+        if not told.has_arguments and not told.is_ended:
+            told.has_arguments = True
+            shown = call.guarded(self._hidden[call.name]) if call.name in self._hidden else call
+            yield ToolCallArgsDeltaEvent(self._by, told.id, canonical_json(shown.arguments))
+        yield from self._ended(told)
+
+    def _ended(self, call: _Call) -> Iterator[AgentEvent]:
+        if not call.is_ended:
+            call.is_ended = True
+            yield ToolCallEndEvent(self._by, call.id)
+
+    def _done(self, calls: Sequence[ModelToolCall]) -> Iterator[AgentEvent]:
+        """The whole reply says what the stream left out."""
+        for position, call in enumerate(calls):
+            is_untold = call.call_id not in self._partial or position >= len(self._calls)
+            if is_untold or self._partial[call.call_id]:
+                yield from self._whole(call)
+        for told in self._calls:
+            yield from self._ended(told)

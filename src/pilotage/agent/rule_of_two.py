@@ -1,0 +1,132 @@
+"""The rule of two: untrusted content, private data and a way out never meet without somebody who is asked.
+
+Pure: decides over what tools declare, before anything runs. Content flows with every delegation, down as a task
+and up as a result, so an agent is looked at together with everybody it may delegate to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.agent.tools.metadata import AgentToolMetadata, ToolApprovalRequirement
+from pilotage.errors import AgentBootstrapError, Problem
+from pilotage.safety.fields import DataSensitivity
+from pilotage.safety.trust import Confidentiality
+from pilotage.values import value
+
+
+@value
+class AgentReach:
+    """What one agent may use: its tools, and the names of the agents it may delegate to."""
+
+    name: str
+    tools: tuple[AgentToolDescriptor, ...] = ()
+    delegates: tuple[str, ...] = ()
+
+
+@value
+class _Found:
+    """A tool and the way to it, from the agent that is looked at."""
+
+    way: tuple[str, ...]
+    tool: AgentToolDescriptor
+
+    def __str__(self) -> str:
+        return " -> ".join((*self.way[1:], self.tool.schema.name))
+
+
+@value
+class _Meeting:
+    """All three together: the tools on each side."""
+
+    untrusted: Sequence[_Found]
+    private: Sequence[_Found]
+    outward: Sequence[_Found]
+
+
+def rule_of_two(agents: Iterable[AgentReach]) -> tuple[Problem, ...]:
+    """Every agent at which all three meet; one whose delegate is such an agent is not named again.
+
+    Delegates that are not among the agents are left out.
+    """
+    by_name = {agent.name: agent for agent in agents}
+    met = {name: meeting for name in by_name if (meeting := _meeting(name, by_name)) is not None}
+    return tuple(
+        _problem(name, meeting)
+        for name, meeting in met.items()
+        if not any(below in met for below in _strictly_below(name, by_name))
+    )
+
+
+def confidentiality_of(tool: AgentToolDescriptor) -> Confidentiality:
+    """How far a tool's result may travel: what the tool says, and what the markers in its result type say."""
+    markers = {each.field.sensitivity for each in tool.schema.output_sensitive_fields}
+    if DataSensitivity.SECRET in markers:
+        return Confidentiality.SECRET
+    is_private = tool.metadata.reads_private or bool(markers - {DataSensitivity.PUBLIC})
+    return Confidentiality.TENANT if is_private else Confidentiality.PUBLIC
+
+
+def _meeting(name: str, agents: Mapping[str, AgentReach]) -> _Meeting | None:
+    reached = [_Found(way, tool) for way in _ways(name, agents) for tool in agents[way[-1]].tools]
+    untrusted = [found for found in reached if found.tool.metadata.returns_untrusted]
+    private = [found for found in reached if confidentiality_of(found.tool) is not Confidentiality.PUBLIC]
+    outward = [found for found in reached if _goes_out_unasked(found.tool.metadata)]
+    return _Meeting(untrusted, private, outward) if untrusted and private and outward else None
+
+
+def _ways(name: str, agents: Mapping[str, AgentReach]) -> Iterator[tuple[str, ...]]:
+    """The shortest way to each agent within reach, the nearest first, the agent itself included."""
+    ways: list[tuple[str, ...]] = [(name,)]
+    seen = {name}
+    for way in ways:
+        yield way
+        for delegate in agents[way[-1]].delegates:
+            if delegate in agents and delegate not in seen:
+                seen.add(delegate)
+                ways.append((*way, delegate))
+
+
+def _strictly_below(name: str, agents: Mapping[str, AgentReach]) -> Iterator[str]:
+    """Those within reach from which there is no way back; agents that reach each other are named each."""
+    for way in _ways(name, agents):
+        if not any(back[-1] == name for back in _ways(way[-1], agents)):
+            yield way[-1]
+
+
+def _goes_out_unasked(metadata: AgentToolMetadata) -> bool:
+    return metadata.communicates_outward and not _somebody_is_asked(metadata)
+
+
+def _somebody_is_asked(metadata: AgentToolMetadata) -> bool:
+    """Always, by the tool's risk; or when untrusted content has come in, unless the tool says otherwise.
+
+    The run asks then even for a tool with NOT_REQUIRED. It is refused here all the same: who writes that expects
+    nobody to be asked, and with all three together somebody would have to be.
+    """
+    if metadata.requires_approval_candidate:
+        return True
+    return metadata.approval is ToolApprovalRequirement.DERIVED and not metadata.accepts_untrusted
+
+
+def _problem(name: str, meeting: _Meeting) -> Problem:
+    outward = _listed(meeting.outward)
+    return Problem(
+        code="agent_rule_of_two",
+        summary=(
+            f"untrusted content ({_listed(meeting.untrusted)}) and private data ({_listed(meeting.private)}) "
+            f"meet a way out that nobody is asked about ({outward})."
+        ),
+        remedy=(
+            f"Let a person decide: take approval=NOT_REQUIRED and accepts_untrusted=True off {outward}. Or do without "
+            "one of the three; or, where a declaration is wrong, correct it: reads_untrusted=False, "
+            "reads_private=False, communicates=False."
+        ),
+        path=(name,),
+        family=AgentBootstrapError,
+    )
+
+
+def _listed(found: Sequence[_Found]) -> str:
+    return ", ".join(map(str, found))

@@ -1,0 +1,80 @@
+"""How far a loop has come: the patience left, the failures in a row, the best text so far; and how it ends."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from pilotage.agent.messages import ModelMessage
+from pilotage.agent.ports.architecture import AgentSession
+from pilotage.architectures.moves import (
+    AskAgain,
+    CallTools,
+    Move,
+    Patience,
+    RefuseTools,
+    Stop,
+    StopReason,
+    TextAnswer,
+    TypedAnswer,
+)
+
+
+class Course:
+    """Follows the moves of one loop. At its end the session holds the answer, or why there is none."""
+
+    def __init__(self, session: AgentSession, patience: Patience, max_tool_errors: int) -> None:
+        self._session = session
+        self._fresh = self.patience = patience
+        self._max_tool_errors = max_tool_errors
+        self._failed_turns = 0
+        self._begun = ""
+        self._text = ""
+
+    def hear(self, reply: str) -> None:
+        """Take in the text of a reply: until there is an answer, the best text so far stands for it.
+
+        So a limit that ends the run from outside the loop finds it in the session.
+        """
+        # A reply that goes on after a cut is one text with what was said before the cut.
+        self._text = self._begun + reply
+        if self._text.strip():
+            self._session.output = self._text
+
+    def follow(self, move: Move, *, all_failed: bool = False) -> bool:
+        """Take in a move; whether the loop is over.
+
+        `all_failed` says of tool calls that none of them succeeded.
+        """
+        match move:
+            case TextAnswer():
+                return True
+            case TypedAnswer(output):
+                self._session.output = output
+                return True
+            case Stop(reason):
+                return self.interrupt(reason)
+            case AskAgain(note, patience, is_cut):
+                self._session.messages.append(ModelMessage.evidence(note, source="react"))
+                self.patience = patience
+                self._begun = self._text if is_cut else self._begun
+                return False
+            case RefuseTools():
+                self.patience, self._begun = move.patience, ""
+                return False
+            case CallTools():
+                return self._after_tools(all_failed)
+            case _:
+                assert_never(move)
+
+    def interrupt(self, reason: StopReason) -> bool:
+        """End without the answer: the best text stands for it, and the reason says why."""
+        self._session.interrupted = True
+        self._session.interruption_reason = reason.value
+        return True
+
+    def _after_tools(self, all_failed: bool) -> bool:
+        self.patience, self._begun = self._fresh, ""
+        self._failed_turns = self._failed_turns + 1 if all_failed else 0
+        if self._failed_turns < self._max_tool_errors:
+            return False
+        return self.interrupt(StopReason.TOOL_ERRORS)

@@ -1,0 +1,172 @@
+"""What comes after a reply of the model. Pure: decided from the reply and the patience that is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import TypeAlias
+
+from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
+from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.errors import AgentStructuredOutputError
+from pilotage.values import value
+
+GO_ON = "Your reply was cut off by the length limit. Go on exactly where it stops and repeat nothing."
+BE_BRIEF = "Your reply was cut off by the length limit before it said anything. Answer briefly."
+SPEAK = "Your reply was empty. Answer the question, or call a tool."
+NOT_CALLED = (
+    "not called: the reply was cut off by the length limit, so the arguments may be incomplete. "
+    "Ask again, with shorter arguments."
+)
+_CUT_OFF = "the answer was cut off by the length limit before it was complete. Answer more briefly."
+_NO_ANSWER = "the reply was empty."
+
+
+class StopReason(StrEnum):
+    """Why a loop ended without the answer; the best partial text is its output then."""
+
+    MAX_STEPS = "agent_max_steps_exceeded"
+    TOOL_ERRORS = "agent_tool_errors_exceeded"
+    LENGTH = "agent_finish_length"
+    CONTENT_FILTER = "agent_content_filter"
+    REFUSAL = "agent_refusal"
+    EMPTY_REPLY = "agent_empty_reply"
+
+
+@value
+class Patience:
+    """How often in a row the model may still be asked again, by what went wrong."""
+
+    repairs: int = 1
+    continuations: int = 1
+    empty_replies: int = 1
+
+
+@value
+class TextAnswer:
+    """The text of the reply is the answer."""
+
+
+@value
+class TypedAnswer:
+    """The reply is an answer of the type that was asked for."""
+
+    output: object
+
+
+@value
+class CallTools:
+    """The model asks for tools."""
+
+    calls: Sequence[ModelToolCall]
+
+
+@value
+class RefuseTools:
+    """The model asks for tools, but not all it asked for has arrived; it may ask again."""
+
+    calls: Sequence[ModelToolCall]
+    why: str
+    patience: Patience
+
+
+@value
+class AskAgain:
+    """The reply is not the answer yet; the note says what is missing. `is_cut` where it goes on as it stands."""
+
+    note: str
+    patience: Patience
+    is_cut: bool = False
+
+
+@value
+class Stop:
+    """The reply is no answer, and asking again would not make it one."""
+
+    reason: StopReason
+
+
+Move: TypeAlias = TextAnswer | TypedAnswer | CallTools | RefuseTools | AskAgain | Stop
+
+_STOPPED_BY: dict[ModelFinishReason | None, StopReason] = {
+    ModelFinishReason.CONTENT_FILTER: StopReason.CONTENT_FILTER,
+    ModelFinishReason.REFUSAL: StopReason.REFUSAL,
+}
+
+
+def next_move(reply: ModelResponse, output: StructuredOutputSpec | None, patience: Patience) -> Move:
+    """What to do with a reply.
+
+    Raises:
+        AgentStructuredOutputError: the answer is not of the type asked for, and no repair is left.
+    """
+    if reply.finish_reason in _STOPPED_BY:
+        return Stop(_STOPPED_BY[reply.finish_reason])
+    is_cut = reply.finish_reason is ModelFinishReason.LENGTH
+    if reply.tool_calls:
+        return _after_cut_calls(reply.tool_calls, patience) if is_cut else CallTools(reply.tool_calls)
+    if output is not None:
+        return _typed_answer(reply, output, patience, is_cut)
+    if is_cut:
+        return _after_cut_text(reply.content, patience)
+    return TextAnswer() if reply.content.strip() else _after_nothing(patience)
+
+
+def repair(error: AgentStructuredOutputError, patience: Patience) -> AskAgain:
+    """Ask again for an answer of the right type, with everything that is wrong with this one.
+
+    Raises:
+        AgentStructuredOutputError: the error itself, where no repair is left.
+    """
+    if not patience.repairs:
+        raise error
+    problems = "\n".join(f"- {problem}" for problem in error.problems or [str(error)])
+    note = f"Your answer does not have the form that was asked for:\n{problems}\nAnswer again, in that form."
+    return AskAgain(note, replace(patience, repairs=patience.repairs - 1))
+
+
+def _typed_answer(
+    reply: ModelResponse, spec: StructuredOutputSpec, patience: Patience, is_cut: bool
+) -> TypedAnswer | AskAgain:
+    if reply.output is not None:
+        return TypedAnswer(reply.output)
+    try:
+        return TypedAnswer(_decoded(reply, spec, is_cut))
+    except AgentStructuredOutputError as error:
+        return repair(error, patience)
+
+
+def _decoded(reply: ModelResponse, spec: StructuredOutputSpec, is_cut: bool) -> object:
+    """Where a type allows null, nothing at all would pass for an answer; so that is ruled out first."""
+    if reply.structured_output is None and (is_cut or not reply.content.strip()):
+        problem = _CUT_OFF if is_cut else _NO_ANSWER
+        raise AgentStructuredOutputError(
+            f"there is no {spec.output_type_name or 'answer'}: {problem}", problems=[problem]
+        )
+    return spec.decode(reply.structured_output)
+
+
+def _after_cut_calls(calls: Sequence[ModelToolCall], patience: Patience) -> RefuseTools | Stop:
+    """Arguments that were cut may still be valid JSON and mean something else; none of them is used."""
+    if not patience.continuations:
+        return Stop(StopReason.LENGTH)
+    return RefuseTools(calls, NOT_CALLED, _continued(patience))
+
+
+def _after_cut_text(text: str, patience: Patience) -> AskAgain | Stop:
+    if not patience.continuations:
+        return Stop(StopReason.LENGTH)
+    has_begun = bool(text.strip())
+    return AskAgain(GO_ON if has_begun else BE_BRIEF, _continued(patience), is_cut=has_begun)
+
+
+def _after_nothing(patience: Patience) -> AskAgain | Stop:
+    if not patience.empty_replies:
+        return Stop(StopReason.EMPTY_REPLY)
+    return AskAgain(SPEAK, replace(patience, empty_replies=patience.empty_replies - 1))
+
+
+def _continued(patience: Patience) -> Patience:
+    return replace(patience, continuations=patience.continuations - 1)

@@ -1,0 +1,96 @@
+"""ReAct: the model reasons, asks for tools, reads their results, and goes on until it answers.
+
+Plain control flow. What to do with a reply is decided in `moves`; here it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+
+from pilotage.agent.events import AgentEvent
+from pilotage.agent.messages import ModelMessage, ModelMessageRole
+from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies, ToolCallOutcome
+from pilotage.architectures.course import Course
+from pilotage.architectures.moves import CallTools, Move, Patience, RefuseTools, StopReason
+from pilotage.architectures.turn import ModelTurn, lead_of
+from pilotage.checks import reject_negative, reject_not_positive
+from pilotage.values import value
+
+
+@value
+class React:
+    """The default loop. All bounds but `max_turns` count what happens in a row.
+
+    max_turns: how often the model is asked; None leaves it to the agent's limits.
+    parallel_tools: the read-only calls of one reply run side by side; else all of them one by one.
+    max_tool_errors: so many turns in which every call failed end the loop.
+    max_repairs: how often the model may correct an answer that is not of the type asked for.
+    max_continuations: how often a reply that was cut off by the length limit may go on.
+    """
+
+    max_turns: int | None = None
+    parallel_tools: bool = True
+    max_tool_errors: int = 3
+    max_repairs: int = 1
+    max_continuations: int = 1
+
+    name = "react"
+    version = 1
+
+    def __post_init__(self) -> None:
+        reject_not_positive(self, max_turns=self.max_turns, max_tool_errors=self.max_tool_errors)
+        reject_negative(self, max_repairs=self.max_repairs, max_continuations=self.max_continuations)
+
+    async def run(
+        self, session: AgentSession, deps: Dependencies, prompt: str
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Drive the agent from the prompt to its answer; a prompt that the session ends with is not asked again.
+
+        The answer is the session's output. Where there is none the session is interrupted, with the reason, and
+        its output is the best partial text.
+
+        Raises:
+            ModelCallError: the model failed.
+            AgentStructuredOutputError: the answer is not of the type asked for, and no repair is left.
+        """
+        if prompt and not _is_asked(session, prompt):
+            session.messages.append(ModelMessage.user(prompt))
+        lead = lead_of(session)
+        course = Course(session, Patience(self.max_repairs, self.max_continuations), self.max_tool_errors)
+        for _ in range(self.max_turns or deps.max_turns):
+            await deps.fit(session)
+            turn = ModelTurn(session, deps, lead)
+            async with aclosing(turn.events()) as events:
+                async for event in events:
+                    yield event
+            course.hear(turn.reply.content)
+            move = turn.move(course.patience)
+            outcomes = await self._outcomes(move, deps)
+            for outcome in outcomes:
+                yield turn.told(outcome)
+            all_failed = all(outcome.is_error for outcome in outcomes)
+            if course.follow(move, all_failed=all_failed):
+                return
+        course.interrupt(StopReason.MAX_STEPS)
+
+    def declared_workers(self) -> Mapping[str, AgentRef]:
+        """None: the agent works alone."""
+        return {}
+
+    async def _outcomes(self, move: Move, deps: Dependencies) -> Sequence[ToolCallOutcome]:
+        match move:
+            case CallTools(calls) if self.parallel_tools:
+                return await deps.tools.call_all(calls)
+            case CallTools(calls):
+                return [await deps.tools.call(call) for call in calls]
+            case RefuseTools(calls, why):
+                return [ToolCallOutcome(call, error=why) for call in calls]
+            case _:
+                return ()
+
+
+def _is_asked(session: AgentSession, prompt: str) -> bool:
+    """A question with attachments stands in the session with all of its parts."""
+    last = session.messages[-1] if session.messages else None
+    return last is not None and last.role is ModelMessageRole.USER and last.text == prompt

@@ -1,0 +1,158 @@
+"""One turn of a loop: a call of the model, its events, and what it leaves in the session."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import replace
+from typing import cast
+
+from pilotage.agent.events import AgentEvent, StepFinishedEvent, StepStartedEvent, ToolCallResultEvent
+from pilotage.agent.messages import ModelMessage
+from pilotage.agent.model_events import ModelEventProjector, call_id_at
+from pilotage.agent.model_reply import ModelResponse, ModelUsage
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.architecture import AgentSession, Dependencies, ToolCallOutcome
+from pilotage.agent.tool_calling import hidden_arguments
+from pilotage.architectures.moves import CallTools, Move, Patience, RefuseTools, next_move, repair
+from pilotage.errors import AgentStructuredOutputError, ModelCallError
+from pilotage.jsonvalue import JsonValue, canonical_json
+
+_NO_REPLY = ModelResponse("")
+
+
+class ModelTurn:
+    """Asks the model once, with all that the session holds behind the lead.
+
+    Read `events()` to the end, then ask for the `move()`.
+    """
+
+    def __init__(self, session: AgentSession, deps: Dependencies, lead: Sequence[ModelMessage]) -> None:
+        self._session = session
+        self._deps = deps
+        self._lead = lead
+        self._step = f"model-{session.turns + 1}"
+        self._message_id = deps.next_message_id()
+        self._misfit: AgentStructuredOutputError | None = None
+        self.reply: ModelResponse = _NO_REPLY
+
+    async def events(self) -> AsyncGenerator[AgentEvent, None]:
+        """What the model says, as it says it, between the start and the end of the step.
+
+        Raises:
+            ModelCallError: the call failed, or its stream ended without a reply.
+        """
+        by = self._deps.attribution
+        yield StepStartedEvent(by, self._step)
+        hidden = hidden_arguments(self._deps.tools.calling)
+        projector = ModelEventProjector(by, self._message_id, f"{self._message_id}:reasoning", hidden)
+        stream = self._deps.model.stream(self._request())
+        is_typed, said, reply = self._deps.output is not None, list[str](), None
+        try:
+            async for event in stream:
+                for shown in projector.project(event):
+                    yield shown
+                if event.response is not None:
+                    reply = event.response
+                elif is_typed and event.is_text_delta:
+                    said.append(event.text)
+        except AgentStructuredOutputError as error:
+            # The reply never came as a whole; the model needs its words to repair them.
+            self._misfit, reply = error, ModelResponse("".join(said))
+        finally:
+            await _close(stream)
+        self._take(reply)
+        yield StepFinishedEvent(by, self._step, self._facts())
+
+    def move(self, patience: Patience) -> Move:
+        """What to do next; the reply is part of the transcript from here on.
+
+        Raises:
+            AgentStructuredOutputError: the answer is not of the type asked for, and no repair is left.
+        """
+        if self._misfit is not None:
+            move: Move = repair(self._misfit, patience)
+        else:
+            move = next_move(self.reply, self._deps.output, patience)
+        # A transcript in which a call is never answered is refused by most servers.
+        calls = self.reply.tool_calls if isinstance(move, CallTools | RefuseTools) else ()
+        text = self.reply.content or _as_text(self.reply.structured_output)
+        if calls or text.strip():
+            self._session.messages.append(ModelMessage.assistant(text, calls))
+        return move
+
+    def told(self, outcome: ToolCallOutcome) -> ToolCallResultEvent:
+        """The model is told what came of a call; the event tells everybody else."""
+        self._session.messages.append(outcome.message)
+        call = outcome.call
+        call_id, by = call.call_id or call.name, self._deps.attribution
+        if outcome.error is None:
+            return ToolCallResultEvent(by, call_id, call.name, self._message_id, outcome.result)
+        failure: JsonValue = {"error": outcome.error}
+        return ToolCallResultEvent(by, call_id, call.name, self._message_id, failure, {"is_error": True})
+
+    def _request(self) -> ModelRequest:
+        messages, deps = (*self._lead, *self._session.messages), self._deps
+        return ModelRequest(messages, tool_calling=deps.tools.calling, structured_output=deps.output)
+
+    def _take(self, reply: ModelResponse | None) -> None:
+        if reply is None:
+            raise ModelCallError("the model's stream ended without a reply", retryable=True)
+        session = self._session
+        session.turns += 1
+        session.cumulative_usage = added(session.cumulative_usage, reply.usage)
+        self.reply = with_call_ids(reply, self._message_id) if reply.tool_calls else reply
+
+    def _facts(self) -> dict[str, JsonValue]:
+        usage, reason = self.reply.usage, self.reply.finish_reason
+        facts: dict[str, JsonValue] = {
+            "usage": {
+                "input_tokens": usage.input_tokens,
+                "output_tokens": usage.output_tokens,
+                "total_tokens": usage.total_tokens,
+            },
+            "finish_reason": reason.value if reason else None,
+        }
+        return facts if self._misfit is None else {**facts, "problems": list(self._misfit.problems)}
+
+
+def lead_of(session: AgentSession) -> tuple[ModelMessage, ...]:
+    """What stands in front of every request of a session: its instructions, where it has any."""
+    return (ModelMessage.system(session.instructions),) if session.instructions.strip() else ()
+
+
+def with_call_ids(reply: ModelResponse, message_id: str) -> ModelResponse:
+    """The reply with an id of its own for each call: one that is missing or was given before is replaced.
+
+    The projector of the stream names them in the same way, so that results find their calls.
+    """
+    ids: list[str] = []
+    for position, call in enumerate(reply.tool_calls, start=1):
+        own = call.call_id
+        ids.append(own if own and own not in ids else call_id_at(message_id, position))
+    if all(call.call_id == call_id for call, call_id in zip(reply.tool_calls, ids, strict=True)):
+        return reply
+    named = [replace(call, call_id=call_id) for call, call_id in zip(reply.tool_calls, ids, strict=True)]
+    return replace(reply, tool_calls=named)
+
+
+def added(so_far: ModelUsage, more: ModelUsage) -> ModelUsage:
+    """The sum of two usages; what neither knows stays unknown."""
+    return ModelUsage(
+        _sum(so_far.input_tokens, more.input_tokens),
+        _sum(so_far.output_tokens, more.output_tokens),
+        _sum(so_far.total_tokens, more.total_tokens),
+    )
+
+
+def _sum(so_far: int | None, more: int | None) -> int | None:
+    return so_far if more is None else more + (so_far or 0)
+
+
+def _as_text(structured: JsonValue) -> str:
+    return "" if structured is None else canonical_json(structured)
+
+
+async def _close(stream: AsyncIterator[object]) -> None:
+    """Whoever leaves the loop early ends the generation with it."""
+    if isinstance(stream, AsyncGenerator):
+        await cast("AsyncGenerator[object, None]", stream).aclose()

@@ -1,0 +1,108 @@
+"""From a request with context packs to what the model gets, and the manifest of what that was.
+
+Pure. A manifest names every pack but never holds content, and the whole transcript is one entry of it: it
+is stored for every model call, so its size must not depend on how long the run already is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from pilotage.agent.context import (
+    ContextManifest,
+    ContextManifestEntry,
+    ContextPack,
+    ContextPackRole,
+    render_context_pack,
+)
+from pilotage.agent.model_request import ModelRequest
+from pilotage.context.transcript import Transcript
+from pilotage.jsonvalue import JsonObject
+from pilotage.safety.exposure import ContextExposurePolicy
+from pilotage.values import value
+
+TRANSCRIPT_ENTRY = "pilotage:transcript"
+"""The pack id of the entry that stands for all messages together."""
+
+
+@value
+class Assembled:
+    """A request as it goes to the model, and its manifest.
+
+    `tokens` is what the messages and the placed packs are thought to take; the tools are not in it.
+    """
+
+    request: ModelRequest
+    manifest: ContextManifest
+    tokens: int
+
+
+@value
+class _Described:
+    entry: ContextManifestEntry
+    tokens: int
+
+
+def assemble(
+    request: ModelRequest,
+    *,
+    manifest_id: str,
+    policy: ContextExposurePolicy | None = None,
+    created_at: datetime | None = None,
+    transcript: Transcript | None = None,
+) -> Assembled:
+    """Place the packs of a request among its messages, guarded, and describe what the model is shown.
+
+    `transcript` is what was measured before, held by whoever makes one call after the other; without it all
+    messages are measured now. A manifest that the request brings along says more
+    about its packs (their origin, their evidence): its entries are kept, and its id becomes the origin of
+    the new one. A request that is assembled already has no packs left, so all its entries are kept.
+    """
+    measured = transcript or Transcript.of(salt=manifest_id)
+    shown = measured.grown_to(request.messages)
+    described = [_describe(pack, request.context_manifest, policy, shown) for pack in request.context]
+    given = request.context_manifest
+    packs = tuple(d.entry for d in described) if request.context or not given else _pack_entries(given)
+    manifest = ContextManifest(
+        manifest_id,
+        (*packs, _transcript_entry(shown, request)),
+        origin_ref=given.id if given else None,
+        evidence_refs=given.evidence_refs if given else (),
+        created_at=created_at,
+    )
+    messages = request.assemble_messages(policy)
+    placed = replace(request, messages=messages, context=(), context_manifest=manifest)
+    return Assembled(placed, manifest, shown.tokens + sum(d.tokens for d in described))
+
+
+def _pack_entries(manifest: ContextManifest) -> tuple[ContextManifestEntry, ...]:
+    return tuple(entry for entry in manifest.entries if entry.pack_id != TRANSCRIPT_ENTRY)
+
+
+def _describe(
+    pack: ContextPack,
+    given: ContextManifest | None,
+    policy: ContextExposurePolicy | None,
+    shown: Transcript,
+) -> _Described:
+    rendered = render_context_pack(pack, policy)
+    tokens = shown.estimator.tokens_of(rendered)
+    known = next((e for e in given.entries if e.pack_id == pack.id), None) if given else None
+    entry = known or ContextManifestEntry(pack.id, pack.source, pack.role, origin_ref=pack.source)
+    facts: JsonObject = {"tokens": tokens, "digest": shown.digest.of_text(rendered)}
+    return _Described(
+        replace(entry, sensitive_fields=pack.sensitive_fields, metadata={**entry.metadata, **facts}), tokens
+    )
+
+
+def _transcript_entry(shown: Transcript, request: ModelRequest) -> ContextManifestEntry:
+    count = shown.digest.count
+    return ContextManifestEntry(
+        TRANSCRIPT_ENTRY,
+        source="transcript",
+        role=ContextPackRole.STATE,
+        origin_ref=f"transcript:1-{count}",
+        digest_ref=request.context_digest.id if request.context_digest else None,
+        metadata={"messages": count, "tokens": shown.tokens, "digest": shown.digest.value},
+    )

@@ -1,0 +1,64 @@
+"""`run` and `run_sync`: one run of one agent in an application that is made for it and thrown away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.principal import Principal
+from pilotage.agent.run_result import RunResult
+from pilotage.errors import CallerError
+
+LOCAL = Principal("local")
+
+
+async def run(
+    agent: type[object],
+    given: object = None,
+    *,
+    model: IAgentModel | None = None,
+    add: Iterable[object] = (),
+    principal: Principal = LOCAL,
+) -> RunResult:
+    """Run an agent once and give its result; `add` holds what it needs besides the pods it asks for by their class.
+
+    Raises:
+        ApplicationStartError: the agent cannot run like this; the message says what is missing.
+    """
+    # The runtime is imported when something runs, so that defining agents stays cheap.
+    from pilotage.runtime.throwaway import run_once  # noqa: PLC0415
+
+    return await run_once(agent, given, model, add, principal)
+
+
+def run_sync(
+    agent: type[object],
+    given: object = None,
+    *,
+    model: IAgentModel | None = None,
+    add: Iterable[object] = (),
+    principal: Principal = LOCAL,
+) -> RunResult:
+    """The same from a program without an event loop.
+
+    Raises:
+        ApplicationStartError: the agent cannot run like this; the message says what is missing.
+        CallerError: there is an event loop already.
+    """
+    import asyncio  # noqa: PLC0415 - dear to import
+
+    if _has_loop():
+        raise CallerError(
+            f"run_sync({agent.__name__}) is called inside an event loop. Write: await run(...)."
+        )
+    return asyncio.run(run(agent, given, model=model, add=add, principal=principal))
+
+
+def _has_loop() -> bool:
+    from asyncio import get_running_loop  # noqa: PLC0415 - dear to import
+
+    try:
+        get_running_loop()
+    except RuntimeError:
+        return False
+    return True

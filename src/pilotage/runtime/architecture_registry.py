@@ -1,0 +1,79 @@
+"""Which loop drives an agent: a value as it is, or one that an installed package registered by name.
+
+A package registers under the entry point group `pilotage.architectures` what makes its architecture without
+arguments. It is imported when an agent first asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import cast
+
+from pilotage.agent.ports.architecture import Architecture
+from pilotage.errors import AgentDefinitionError
+
+ARCHITECTURES = "pilotage.architectures"
+DEFAULT_ARCHITECTURE = "react"
+_MEMBERS = ("name", "version", "run")
+
+
+def find_architecture(wanted: Architecture | str | None = None) -> Architecture:
+    """The architecture an agent declares; without one the default, `react`.
+
+    Raises:
+        AgentDefinitionError: no architecture of that name is installed, or what is there is none.
+    """
+    if wanted is None or isinstance(wanted, str):
+        return _installed(DEFAULT_ARCHITECTURE if wanted is None else wanted)
+    return _checked(wanted, f"the architecture {wanted!r}")
+
+
+def load_architecture(name: str, installed: Iterable[EntryPoint]) -> Architecture:
+    """Of the installed architectures, make the one of this name.
+
+    Raises:
+        AgentDefinitionError: it is not there, is there twice, or cannot be made.
+    """
+    entries = sorted(set(installed), key=lambda entry: (entry.name, entry.value))
+    found = sorted({entry.value for entry in entries if entry.name == name})
+    if not found:
+        names = ", ".join(repr(known) for known in dict.fromkeys(entry.name for entry in entries)) or "none"
+        raise AgentDefinitionError(
+            f"no architecture {name!r} is installed. Installed are: {names}. Use one of them, hand over a value "
+            f"(architecture=React()), or install the package that registers {name!r} under {ARCHITECTURES!r}."
+        )
+    if len(found) > 1:
+        raise AgentDefinitionError(
+            f"the architecture {name!r} is installed twice: {' and '.join(found)}. Uninstall one of the packages."
+        )
+    return _made(EntryPoint(name, found[0], ARCHITECTURES))
+
+
+@cache
+def _installed(name: str) -> Architecture:
+    return load_architecture(name, entry_points(group=ARCHITECTURES))
+
+
+def _made(entry: EntryPoint) -> Architecture:
+    try:
+        make = cast("Callable[[], object]", entry.load())
+        made = make()
+    except Exception as error:
+        raise AgentDefinitionError(
+            f"the architecture {entry.name!r} ({entry.value}) failed: {type(error).__name__}: {error}. "
+            "Fix or upgrade the package, or use another architecture."
+        ) from error
+    return _checked(made, f"what {entry.value} makes for the architecture {entry.name!r}")
+
+
+def _checked(given: object, what: str) -> Architecture:
+    if isinstance(given, type):
+        raise AgentDefinitionError(f"{what} is a class. Hand over a value of it: {given.__name__}().")
+    # A protocol's own instance check takes longer than all the rest of starting a run.
+    if not all(hasattr(given, member) for member in _MEMBERS):
+        raise AgentDefinitionError(
+            f"{what} is no architecture. It needs name, version and run(session, deps, prompt)."
+        )
+    return cast(Architecture, given)

@@ -1,0 +1,79 @@
+"""What happens when somebody calls `execute()` of an agent that the container made: a run is opened.
+
+Inside a run, another agent's `execute()` is a child of that run. An agent made by hand is plain business logic, and
+so is a sync `execute()`, which cannot wait for anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from functools import wraps
+from inspect import signature
+from typing import Any
+
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.execution import ExecuteShape
+from pilotage.agent.yields import AgentYield, Final
+from pilotage.runtime.effects import active_effects
+from pilotage.runtime.input_record import encode_input
+from pilotage.runtime.opened_runs import typed_output
+from pilotage.runtime.runner import AgentRunner, answer_of, yields_of
+
+
+def open_runs_by_calling(instance: object, runner: AgentRunner) -> None:
+    """Make `instance.execute(...)` open a run; the runner is attached to the instance, so there is room for it."""
+    shape = runner.definition.execution.shape if runner.definition.execution else ExecuteShape.ASYNC_GENERATOR
+    match shape:
+        case ExecuteShape.ASYNC_GENERATOR:
+            object.__setattr__(instance, "execute", _stream(runner))
+        case ExecuteShape.COROUTINE:
+            object.__setattr__(instance, "execute", _answer(runner))
+        case _:
+            return
+
+
+def _stream(runner: AgentRunner) -> Callable[..., AsyncGenerator[AgentYield[Any], None]]:
+    @wraps(runner.definition.target.execute)
+    async def execute(*args: Any, **kwargs: Any) -> AsyncGenerator[AgentYield[Any], None]:
+        given = _given(runner, args, kwargs)
+        if active_effects.get() is not None:
+            yield Final(await _as_child(runner.definition, given))
+            return
+        async with aclosing(yields_of(await runner.open(given))) as items:
+            async for item in items:
+                yield item
+
+    return execute
+
+
+def _answer(runner: AgentRunner) -> Callable[..., Any]:
+    @wraps(runner.definition.target.execute)
+    async def execute(*args: Any, **kwargs: Any) -> Any:
+        given = _given(runner, args, kwargs)
+        if active_effects.get() is not None:
+            return await _as_child(runner.definition, given)
+        run = await runner.open(given)
+        try:
+            return answer_of(await run.result())
+        finally:
+            await run.leave()
+
+    return execute
+
+
+async def _as_child(definition: AgentDefinition, given: object) -> object:
+    effects = active_effects.get()
+    if effects is None or effects.children is None:
+        raise AssertionError("a run knows its children")
+    task = encode_input(definition, given)
+    return typed_output(
+        definition, await effects.children.run(definition.agent_id, definition.agent_id, task)
+    )
+
+
+def _given(runner: AgentRunner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    """The arguments by name, as `execute()` would take them; a declarative agent has one, which is its input."""
+    bound = signature(runner.definition.target.execute).bind(runner.instance, *args, **kwargs)
+    named = {name: each for name, each in bound.arguments.items() if name != "self"}
+    return next(iter(named.values())) if runner.definition.is_declarative else named

@@ -1,0 +1,46 @@
+"""Spans and metrics of a run. Nothing a telemetry backend does can fail the run, and none costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+
+from pilotage.agent.ports.telemetry import IAgentTelemetry, TelemetryValue
+
+_NOTHING: AbstractContextManager[None] = nullcontext()
+
+
+class Observer:
+    """Tells the application's telemetry what a run does: names, ids and codes, never payloads."""
+
+    def __init__(self, telemetry: IAgentTelemetry | None) -> None:
+        self._telemetry = telemetry
+
+    def span(self, name: str, /, **attributes: TelemetryValue) -> AbstractContextManager[None]:
+        """A span around the block."""
+        if self._telemetry is None:
+            return _NOTHING
+        return self._span(self._telemetry, name, attributes)
+
+    def count(self, name: str, amount: float = 1, /, **attributes: TelemetryValue) -> None:
+        """One measurement."""
+        if self._telemetry is not None:
+            with suppress(Exception):
+                self._telemetry.emit_metric(name, amount, attributes)
+
+    @contextmanager
+    def _span(
+        self, telemetry: IAgentTelemetry, name: str, attributes: dict[str, TelemetryValue]
+    ) -> Generator[None]:
+        span: AbstractContextManager[object] = nullcontext()
+        with suppress(Exception):
+            span = telemetry.trace(name, attributes)
+            span.__enter__()
+        try:
+            yield
+        except BaseException as error:
+            with suppress(Exception):
+                span.__exit__(type(error), error, error.__traceback__)
+            raise
+        with suppress(Exception):
+            span.__exit__(None, None, None)

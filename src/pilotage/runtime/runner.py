@@ -1,0 +1,174 @@
+"""`AgentRunner`: one agent and the way to its runs, as a stream of yields or of events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.events import AgentEvent, RunFinishedEvent
+from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.ports.pricing import IAgentPricing
+from pilotage.agent.ports.runner import IAgentRunner, IAgentRunnerFactory
+from pilotage.agent.principal import Principal
+from pilotage.agent.run_input import RunAgentInput
+from pilotage.agent.run_result import RunResult
+from pilotage.agent.state import AgentStatus
+from pilotage.agent.yields import AgentYield, Final
+from pilotage.container.pod import Pod
+from pilotage.errors import AgentDefinitionError, AgentModelConfigurationError, RunFailedError
+from pilotage.runtime.architecture_registry import find_architecture
+from pilotage.runtime.composition import Overrides
+from pilotage.runtime.opened_runs import OpenedRun, OpenedRuns
+from pilotage.runtime.projection import YieldProjector
+from pilotage.values import value
+
+LOCAL = Principal("local")
+_RUNNER = "__pilotage_runner__"
+
+
+@value
+class AgentRunner(IAgentRunner):
+    """Runs one agent. The runs of a durable agent are kept; those of others live as long as somebody reads them."""
+
+    definition: AgentDefinition
+    instance: object
+    runs: OpenedRuns
+    principal: Principal = LOCAL
+    overrides: Overrides = Overrides()
+
+    @classmethod
+    def for_agent_instance(cls, instance: object) -> AgentRunner:
+        """The runner of an agent that an application made.
+
+        Raises:
+            AgentModelConfigurationError: no application made it.
+        """
+        runner = getattr(instance, _RUNNER, None)
+        if not isinstance(runner, AgentRunner):
+            raise AgentModelConfigurationError(
+                f"{type(instance).__name__} was not made by a started application, so nothing can run it. "
+                "Get it from one: app.get(...)."
+            )
+        return runner
+
+    def with_model(self, model: IAgentModel) -> AgentRunner:
+        """The same runner with another model for the agent's loop.
+
+        Raises:
+            AgentModelConfigurationError: the agent has its own `execute()`, which uses the models it was given.
+        """
+        if not self.definition.is_declarative:
+            raise AgentModelConfigurationError(
+                f"{self.definition.target.__name__} has an execute() of its own, which uses the models it injects. "
+                "Bind another one for it: app.bind(IAgentModel, ...)."
+            )
+        return replace(self, overrides=replace(self.overrides, model=model))
+
+    def with_pricing(self, pricing: IAgentPricing) -> AgentRunner:
+        """The same runner with another table of prices."""
+        return replace(self, overrides=replace(self.overrides, pricing=pricing))
+
+    def for_principal(self, principal: Principal) -> AgentRunner:
+        """The same runner, acting for somebody."""
+        return replace(self, principal=principal)
+
+    async def run(self, run_input: RunAgentInput) -> AsyncGenerator[AgentYield[object], None]:
+        run = await self.open(run_input)
+        async with aclosing(yields_of(run)) as items:
+            async for item in items:
+                yield item
+
+    async def run_events(self, run_input: RunAgentInput) -> AsyncGenerator[AgentEvent, None]:
+        run = await self.open(run_input)
+        try:
+            async for event in run.events():
+                yield event
+            await run.result()
+        finally:
+            await run.leave()
+
+    async def open(self, given: object) -> OpenedRun:
+        """A run of the agent; a `RunAgentInput` that resumes brings back the run it names."""
+        return await self.runs.open(
+            self.definition, self.instance, given, principal=self.principal, overrides=self.overrides
+        )
+
+
+async def yields_of(run: OpenedRun) -> AsyncGenerator[AgentYield[Any], None]:
+    """The run as the public stream: a projection of its events, with the answer as the program gave it."""
+    projector = YieldProjector(run.id)
+    try:
+        async for event in run.events():
+            item = projector.yield_of(event)
+            if item is None:
+                continue
+            if isinstance(item, Final) and isinstance(event, RunFinishedEvent):
+                item = Final((await run.result()).output, item.metadata)
+            yield item
+        await run.result()
+    finally:
+        await run.leave()
+
+
+def attach_agent_runner(instance: object, runner: AgentRunner) -> None:
+    """Let an agent know the way to its runs.
+
+    Raises:
+        AgentDefinitionError: the class leaves no room for it, or nobody knows the loop it names.
+        AgentModelConfigurationError: nobody can say which model drives the agent.
+    """
+    try:
+        object.__setattr__(instance, _RUNNER, runner)
+        held = vars(instance)
+    except (AttributeError, TypeError) as error:
+        raise AgentDefinitionError(
+            f"{type(instance).__name__} has __slots__ without room for what the container attaches. "
+            "Leave __slots__ out, or add '__dict__' to them."
+        ) from error
+    if runner.definition.is_declarative:
+        _check_drivers(runner.definition, held)
+
+
+def _check_drivers(definition: AgentDefinition, held: Mapping[str, object]) -> None:
+    """What drives a declarative agent is there before its first run: a run that cannot be driven must not begin."""
+    if definition.spec.architecture is not None:
+        find_architecture(definition.spec.architecture)
+    models = [name for name, each in held.items() if isinstance(each, IAgentModel)]
+    if len(models) > 1:
+        raise AgentModelConfigurationError(
+            f"{definition.target.__name__} has no execute(), so a model drives it, and it holds several: "
+            f"{', '.join(models)}. Inject one of them, or write execute()."
+        )
+
+
+@Pod()
+class RunnerFactory(IAgentRunnerFactory):
+    """Makes runners for the agents of an application."""
+
+    @asynccontextmanager
+    async def open_runner(
+        self, instance: object, run_input: RunAgentInput | None = None
+    ) -> AsyncGenerator[AgentRunner, None]:
+        yield AgentRunner.for_agent_instance(instance)
+
+
+def answer_of(result: RunResult) -> Any:
+    """The output of a completed run.
+
+    Raises:
+        RunFailedError: the run has no answer; the error says why, and what to do.
+    """
+    if result.status == AgentStatus.COMPLETED:
+        return result.output
+    state, error = result.state, result.error or {}
+    words = error.get("message") or state.current_activity or "it has no answer"
+    way_out = " Answer it, then resume the run." if state.status is AgentStatus.INTERRUPTED else ""
+    raise RunFailedError(
+        f"run {state.id!r} of {state.agent_type!r} is {state.status}: {words}.{way_out}",
+        run_id=state.id,
+        status=state.status.value,
+        reason=str(error.get("code") or state.reason or ""),
+    ) from result.cause

@@ -1,0 +1,56 @@
+"""An application for one run: made, run, thrown away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pilotage.agent import plugin as agent_plugin
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.principal import Principal
+from pilotage.agent.run_result import RunResult
+from pilotage.container.application import Application
+from pilotage.container.graph import Graph
+from pilotage.container.node import Missing
+from pilotage.container.pod import Pod
+from pilotage.runtime import plugin as runtime_plugin
+from pilotage.runtime.runner import AgentRunner
+
+
+async def run_once(
+    agent: type[object],
+    given: object,
+    model: IAgentModel | None,
+    add: Iterable[object],
+    principal: Principal,
+) -> RunResult:
+    """Run an agent in an application of its own."""
+    definition = AgentDefinition.get(agent)
+    app = Application(definition.agent_id).add(agent, *add)
+    if model is not None:
+        app.bind(IAgentModel, model)
+    agent_plugin.initialize(app)
+    runtime_plugin.initialize(app)
+    async with with_pods_asked_for(app):
+        runner = AgentRunner.for_agent_instance(app.get(agent, definition.name)).for_principal(principal)
+        run = await runner.open(given)
+        try:
+            async for _ in run.events():
+                pass
+            return await run.result()
+        finally:
+            await run.leave()
+
+
+def with_pods_asked_for(app: Application) -> Application:
+    """The application, with the pods that others ask for by their class and nobody has added: no scan finds them."""
+    while missing := list(_pods_missing_in(app.graph)):
+        app.add(*missing)
+    return app
+
+
+def _pods_missing_in(graph: Graph) -> Iterator[object]:
+    for node in graph.nodes:
+        for edge in graph.edges(node):
+            if isinstance(edge.resolution, Missing) and Pod.exists(edge.dependency.type_):
+                yield edge.dependency.type_

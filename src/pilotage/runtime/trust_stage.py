@@ -1,0 +1,99 @@
+"""What trust labels mean for a tool call: the label that its result leaves behind, the verdict before it begins.
+
+Pure, and made from declarations only, so replay comes to the same labels and nothing depends on what a model says. A
+label belongs to everything the next call may have been decided by, and never gets better on the way.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias, cast
+
+from pilotage.agent.rule_of_two import confidentiality_of
+from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.jsonvalue import JsonObject
+from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
+from pilotage.values import value
+
+RUN_INPUT = TrustLabel(Integrity.USER, Confidentiality.PUBLIC, frozenset({"run input"}))
+"""The label a run starts with. What users send is to be worked with, look-ups included: it is not private by itself."""
+
+
+@value
+class TrustPass:
+    """Nothing against it."""
+
+
+@value
+class TrustAsk:
+    """A person must be asked first."""
+
+    reason: str
+
+
+@value
+class TrustDeny:
+    """It must not happen."""
+
+    reason: str
+
+
+TrustVerdict: TypeAlias = TrustPass | TrustAsk | TrustDeny
+
+_PASS = TrustPass()
+_TRUST = "trust"
+
+
+def label_after_tool(label: TrustLabel, tool: AgentToolDescriptor) -> TrustLabel:
+    """The label once the tool's result is known."""
+    confidentiality = confidentiality_of(tool)
+    is_untrusted = tool.metadata.returns_untrusted
+    if not is_untrusted and confidentiality is Confidentiality.PUBLIC:
+        return label
+    integrity = Integrity.UNTRUSTED if is_untrusted else Integrity.TRUSTED
+    return label.join(TrustLabel(integrity, confidentiality, frozenset({f"tool:{tool.schema.name}"})))
+
+
+def with_label(record: JsonObject, label: TrustLabel) -> JsonObject:
+    """A record that says how far what it holds may be trusted; what every run starts with is not worth a word."""
+    return record if label == RUN_INPUT else {**record, _TRUST: label.to_payload()}
+
+
+def label_in(record: JsonObject) -> TrustLabel:
+    """The label that `with_label` wrote, to be joined with what is known already."""
+    return TrustLabel.from_payload(cast(JsonObject, record[_TRUST])) if _TRUST in record else TrustLabel()
+
+
+def verdict_for(label: TrustLabel, tool: AgentToolDescriptor) -> TrustVerdict:
+    """Whether a call that was decided under the label may begin.
+
+    Secrets never go to a tool that communicates. Under untrusted content a person is asked, unless the tool only
+    reads (inside the application; outside only while nothing private could leave with the look-up), or accepts it.
+    """
+    if label.is_secret and tool.metadata.communicates_outward:
+        return TrustDeny(
+            f"{tool.schema.name!r} communicates outward, and the run holds secret data from {_origins(label)}"
+        )
+    if not label.is_untrusted or tool.metadata.accepts_untrusted:
+        return _PASS
+    concern = _concern(label, tool)
+    if concern is None:
+        return _PASS
+    return TrustAsk(f"untrusted content from {_origins(label)} may have decided this call; {concern}")
+
+
+def _concern(label: TrustLabel, tool: AgentToolDescriptor) -> str | None:
+    """What is to be feared of a call that a stranger decided."""
+    metadata, name = tool.metadata, repr(tool.schema.name)
+    if metadata.communicates_outward and not label.is_public:
+        return f"{name} communicates outward, and private data could leave with it"
+    if metadata.is_read_only:
+        return None
+    if metadata.changes_state:
+        return f"{name} changes something"
+    if metadata.communicates_outward:
+        return f"{name} communicates outward"
+    return f"{name} does not declare that it only reads"
+
+
+def _origins(label: TrustLabel) -> str:
+    return ", ".join(sorted(label.origins)) or "an unnamed source"

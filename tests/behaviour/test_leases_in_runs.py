@@ -1,0 +1,251 @@
+"""Leases: who holds one is the one who tries, and an effect begins only while it certainly holds."""
+
+from __future__ import annotations
+
+import asyncio
+from decimal import Decimal
+
+import pytest
+from tests.behaviour.bureau import (
+    COMPLETED,
+    WAITING,
+    Bureau,
+    Counter,
+    hired,
+    nobody_is_left,
+    resumed,
+    started,
+    triple,
+)
+from tests.behaviour.office import Worker
+
+from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.leases import IAgentLeases, Lease
+from pilotage.errors import RunConflictError
+from pilotage.runtime.interruptions import RunOwnershipLost, StoreUnavailable
+from pilotage.testing import StopBefore
+
+LEASE_SECONDS = 30
+
+
+class Busy:
+    """A run in the middle of something that is only read, with something to pay behind it."""
+
+    def __init__(self) -> None:
+        self.bureau, self.agent = Bureau(), hired()
+        self.counter = Counter(self.bureau.world)
+
+    async def program(self, worker: Worker) -> object:
+        await self.counter.read("a")
+        return (await worker.desk.pay(Decimal(1))).number
+
+    async def other(self, worker: Worker) -> object:
+        """The same program as another process has it: there the reading takes no time."""
+        counter = Counter(self.bureau.world)
+        counter.may_end["read a"].set()
+        await counter.read("a")
+        return (await worker.desk.pay(Decimal(1))).number
+
+    async def holder(self, run_id: str) -> Lease | None:
+        return await self.bureau.store.leases.holder(RunKey("default", run_id))
+
+
+async def test_nobody_else_resumes_a_run_while_its_lease_holds() -> None:
+    story = Busy()
+    async with (
+        story.bureau.process(story.agent, story.program, story.counter) as owner,
+        story.bureau.process(story.agent, story.other) as other,
+    ):
+        handle = await owner.start(story.agent, "A-17")
+        await story.counter.begun["read a"].wait()
+        with pytest.raises(RunConflictError, match="driven by another process"):
+            await other.resume(handle.id)
+        story.counter.may_end["read a"].set()
+        result = await handle.result()
+    assert (triple(result.state), story.bureau.world.done) == (COMPLETED, ["read a", "pay 1"])
+
+
+async def test_a_lease_that_is_kept_alive_holds_as_long_as_the_run() -> None:
+    story = Busy()
+    async with (
+        story.bureau.process(story.agent, story.program, story.counter) as owner,
+        story.bureau.process(story.agent, story.other) as other,
+    ):
+        handle = await owner.start(story.agent, "A-17")
+        await story.counter.begun["read a"].wait()
+        for _ in range(10):
+            story.bureau.clock.advance(10)
+            for _ in range(10):
+                await asyncio.sleep(0)
+        with pytest.raises(RunConflictError):
+            await other.resume(handle.id)
+        story.counter.may_end["read a"].set()
+        assert triple((await handle.result()).state) == COMPLETED
+
+
+async def test_a_run_of_a_dead_process_is_taken_over_when_its_lease_has_run_out() -> None:
+    story = Busy()
+    story.counter.may_end["read a"].set()
+    run_id = await story.bureau.dead_process(story.agent, story.program, story.counter, fault=StopBefore(2))
+    story.bureau.store.tables.leases[RunKey("default", run_id)] = Lease(
+        RunKey("default", run_id), "the dead", story.bureau.clock.now().replace(year=2100), 30.0
+    )
+    async with story.bureau.process(story.agent, story.other) as runs:
+        with pytest.raises(RunConflictError):
+            await runs.resume(run_id)
+        del story.bureau.store.tables.leases[RunKey("default", run_id)]
+        assert triple((await resumed(runs, run_id)).state) == COMPLETED
+    assert story.bureau.world.done.count("pay 1") == 1
+
+
+async def test_a_holder_that_was_frozen_and_lost_its_run_begins_nothing_more() -> None:
+    story = Busy()
+    async with (
+        story.bureau.process(story.agent, story.program, story.counter) as owner,
+        story.bureau.process(story.agent, story.other) as other,
+    ):
+        handle = await owner.start(story.agent, "A-17")
+        await story.counter.begun["read a"].wait()
+        story.bureau.clock.advance(LEASE_SECONDS + 1)
+        taken = await resumed(other, handle.id)
+        story.counter.may_end["read a"].set()
+        with pytest.raises(RunOwnershipLost):
+            await handle.result()
+    assert triple(taken.state) == COMPLETED
+    assert story.bureau.world.done.count("pay 1") == 1
+
+
+class Frozen(IAgentLeases):
+    """Leases as a frozen process has them: nothing is renewed while it is frozen."""
+
+    def __init__(self, leases: IAgentLeases) -> None:
+        self.leases = leases
+        self.is_frozen = False
+        self.is_gone = False
+
+    async def acquire(self, run: RunKey, owner: str, seconds: float) -> Lease | None:
+        self._check()
+        return await self.leases.acquire(run, owner, seconds)
+
+    async def renew(self, run: RunKey, owner: str, seconds: float) -> Lease | None:
+        self._check()
+        return await self.leases.renew(run, owner, seconds)
+
+    async def release(self, run: RunKey, owner: str) -> None:
+        self._check()
+        await self.leases.release(run, owner)
+
+    async def holder(self, run: RunKey) -> Lease | None:
+        return await self.leases.holder(run)
+
+    def _check(self) -> None:
+        if self.is_gone:
+            raise OSError("the store does not answer")
+
+
+async def test_an_effect_does_not_begin_while_nobody_can_say_who_has_the_run() -> None:
+    story = Busy()
+    frozen = Frozen(story.bureau.store.leases)
+    story.bureau.store.leases = frozen  # type: ignore[assignment]
+    async with story.bureau.process(story.agent, story.program, story.counter) as runs:
+        handle = await runs.start(story.agent, "A-17")
+        await story.counter.begun["read a"].wait()
+        frozen.is_gone = True
+        story.bureau.clock.advance(LEASE_SECONDS - 5)
+        story.counter.may_end["read a"].set()
+        with pytest.raises(StoreUnavailable, match="its lease cannot be renewed"):
+            await handle.result()
+        frozen.is_gone = False
+    assert "pay 1" not in story.bureau.world.done
+
+
+async def test_a_holder_that_was_frozen_and_not_missed_goes_on_behind_a_new_lease() -> None:
+    story = Busy()
+    async with story.bureau.process(story.agent, story.program, story.counter) as runs:
+        handle = await runs.start(story.agent, "A-17")
+        await story.counter.begun["read a"].wait()
+        story.bureau.clock.advance(10 * LEASE_SECONDS)
+        story.counter.may_end["read a"].set()
+        result = await handle.result()
+        rows = await story.bureau.rows(handle.id)
+    assert (triple(result.state), story.bureau.world.done) == (COMPLETED, ["read a", "pay 1"])
+    assert any(row.view == {"still_claimed": 1} for row in rows)
+
+
+async def test_the_lease_is_given_back_at_a_pause_at_the_end_and_when_the_process_stops() -> None:
+    story = Busy()
+
+    async def gated(worker: Worker) -> object:
+        return (await worker.desk.refund(Decimal(1))).number
+
+    async with story.bureau.process(story.agent, gated) as runs:
+        waiting = await started(runs, story.agent)
+        assert triple(waiting.state) == WAITING
+        assert await story.holder(waiting.state.id) is None
+        (question,) = await runs.approvals(waiting.state.id)
+        await runs.approve(question.id)
+        assert triple((await resumed(runs, waiting.state.id)).state) == COMPLETED
+        assert await story.holder(waiting.state.id) is None
+    async with story.bureau.process(story.agent, story.program, story.counter) as runs:
+        handle = await runs.start(story.agent, "A-17")
+        await story.counter.begun["read a"].wait()
+        assert await story.holder(handle.id) is not None
+    assert await story.holder(handle.id) is None
+    assert nobody_is_left()
+
+
+async def test_the_lease_of_a_live_run_outlives_a_start_that_only_attaches_to_it() -> None:
+    story = Busy()
+    async with story.bureau.process(story.agent, story.program, story.counter) as runs:
+        handle = await runs.start(story.agent, "A-17", id="mine")
+        await story.counter.begun["read a"].wait()
+        again = await asyncio.gather(*(runs.start(story.agent, "A-17", id="mine") for _ in range(5)))
+        assert {each.id for each in again} == {handle.id}
+        assert await story.holder(handle.id) is not None
+        story.counter.may_end["read a"].set()
+        assert triple((await handle.result()).state) == COMPLETED
+
+
+async def test_coming_back_right_after_a_pause_keeps_the_new_lease() -> None:
+    """The reader of the events hears of the pause before the attempt has given its lease back."""
+    story = Busy()
+
+    async def gated(worker: Worker) -> object:
+        number = (await worker.desk.refund(Decimal(1))).number
+        await story.counter.read("a")
+        return number
+
+    async with story.bureau.process(story.agent, gated, story.counter) as runs:
+        handle = await runs.start(story.agent, "A-17")
+        _ = [event async for event in handle.events()]
+        (question,) = await runs.approvals(handle.id)
+        await runs.approve(question.id)
+        again = await runs.resume(handle.id)
+        await story.counter.begun["read a"].wait()
+        await handle.result()
+        assert await story.holder(handle.id) is not None
+        story.counter.may_end["read a"].set()
+        assert triple((await again.result()).state) == COMPLETED
+        assert await story.holder(handle.id) is None
+
+
+async def test_cancelling_a_run_that_another_process_has_taken_is_no_crash() -> None:
+    story = Busy()
+    slow = Counter(story.bureau.world)
+
+    async def elsewhere(worker: Worker) -> object:
+        return await slow.read("a")
+
+    async with (
+        story.bureau.process(story.agent, story.program, story.counter) as owner,
+        story.bureau.process(story.agent, elsewhere, slow) as other,
+    ):
+        handle = await owner.start(story.agent, "A-17")
+        await story.counter.begun["read a"].wait()
+        story.bureau.clock.advance(LEASE_SECONDS + 1)
+        taken = await other.resume(handle.id)
+        await slow.begun["read a"].wait()
+        with pytest.raises(RunConflictError):
+            await asyncio.wait_for(owner.cancel(handle.id), 5)
+        assert await other.cancel(handle.id)
+        assert (await taken.result()).status == "cancelled"

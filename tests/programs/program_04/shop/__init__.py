@@ -1,0 +1,1 @@
+"""A shop whose refunds a person has to allow."""

@@ -1,0 +1,34 @@
+"""Which bounds a run may be given."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from pilotage.agent.limits import AgentExecutionLimits
+from pilotage.errors import AgentDefinitionError
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "words"),
+    [
+        ("max_cost", 0.5, r"max_cost is 0\.5\. Use Decimal, such as Decimal\('0\.50'\)"),
+        ("max_cost", Decimal(0), "Use a positive number"),
+        ("max_cost", Decimal("NaN"), "Use a positive number"),
+        ("max_steps", 2.5, r"max_steps is 2\.5\. Use int, such as 10"),
+        ("max_steps", True, "Use a positive number"),
+        ("max_tool_calls", "3", "Use int"),
+        ("max_tokens", Decimal(3), "Use int"),
+        ("max_tokens", -1, "Use a positive number"),
+        ("timeout_seconds", 0, "Use a positive number"),
+    ],
+)
+def test_a_bound_is_positive_and_exact(field: str, given: Any, words: str) -> None:
+    with pytest.raises(AgentDefinitionError, match=words):
+        AgentExecutionLimits(**{field: given})
+
+
+def test_without_a_bound_nothing_is_limited() -> None:
+    assert AgentExecutionLimits() == AgentExecutionLimits(None, None, None, None, None)

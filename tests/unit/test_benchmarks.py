@@ -1,0 +1,78 @@
+"""The benchmarks run: as little as possible of each, and no figure is compared with anything."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from benchmarks import floor
+from benchmarks.comparison import PEERS, figures_of
+from benchmarks.page import page_of
+from benchmarks.run import SUITES
+from benchmarks.targets import AT_LEAST, AT_MOST, target_of
+from benchmarks.timing import SMALLEST
+
+
+@pytest.mark.parametrize("suite", [suite for suite in SUITES if suite != "comparison"])
+def test_a_suite_measures_something(suite: str) -> None:
+    figures = import_module(f"benchmarks.{suite}").measure(SMALLEST)
+    assert figures
+    assert all(isinstance(figure, float | int) for figure in figures.values())
+
+
+def test_ours_is_measured_as_peers_are() -> None:
+    figures = figures_of("pilotage", Path(sys.executable), "pilotage_peer", SMALLEST)
+    assert any(name.endswith(": one run / floor") for name in figures)
+
+
+@pytest.mark.parametrize("module", PEERS.values())
+def test_every_peer_has_a_script(module: str) -> None:
+    script = Path(import_module("benchmarks.peers.measuring").__file__ or "").with_name(f"{module}.py")
+    compile(script.read_text(), script, "exec")
+
+
+async def test_the_floor_does_a_run() -> None:
+    events = [event async for event in floor.events(2)]
+    assert [event["kind"] for event in events] == [
+        "run_started",
+        *["call", "result"] * 2,
+        "token",
+        "run_finished",
+    ]
+
+
+async def test_the_floor_with_a_journal_has_a_row_before_and_after_each_action() -> None:
+    assert len(await floor.run_kept(3)) == 2 * (4 + 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("one run: commits", 4, ("at most 4", True)),
+        ("one run: commits", 5, ("at most 4", False)),
+        ("200 runs side by side, runs/s", 5_999, ("at least 6,000", False)),
+        ("one run: rows", 9, ("", True)),
+    ],
+)
+def test_a_target_is_met_or_not(name: str, value: float, expected: tuple[str, bool]) -> None:
+    assert target_of(name, value) == expected
+
+
+def test_the_page_has_a_table_for_each_suite_and_a_column_for_each_framework() -> None:
+    rows = [
+        {"name": f"{who}: one run / floor", "value": 7.0, "target": "", "met": True}
+        for who in ("ours 1", "theirs 2")
+    ]
+    missed = [{"name": "one run: commits", "value": 5.0, "target": "at most 4", "met": False}]
+    page = page_of(
+        {"on": {"python": "3", "machine": "any"}, "results": {"durable": missed, "comparison": rows}}
+    )
+    assert "| one run: commits | 5 | at most 4: **not met** |" in page
+    assert "| what | ours 1 | theirs 2 |" in page
+    assert "| one run / floor | 7 | 7 |" in page
+
+
+def test_no_figure_has_two_targets() -> None:
+    assert not AT_MOST.keys() & AT_LEAST.keys()
