@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check docs reference bench format lock clean
+.PHONY: help install demo test check docs reference bench bench-peers format lock clean
 
 help: ## show what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 install: $(STAMP) ## create .venv with everything, pinned by constraints.txt
 
@@ -42,6 +42,15 @@ reference: $(STAMP) ## write docs/reference anew from what the packages export
 
 bench: $(STAMP) ## measure ratios, write benchmarks/results.json
 	@$(BIN)/python benchmarks/run.py
+
+PEERS := langgraph pydantic-ai-slim openai-agents
+
+bench-peers: $(STAMP) ## measure other frameworks too, each in an environment of its own
+	@for peer in $(PEERS); do \
+	  test -x $(VENV)/peers/$$peer/bin/python || $(PYTHON) -m venv $(VENV)/peers/$$peer; \
+	  $(VENV)/peers/$$peer/bin/python -m pip install --quiet --disable-pip-version-check $$peer || exit 1; \
+	done
+	@$(BIN)/python benchmarks/run.py comparison
 
 format: $(STAMP) ## let ruff put the code in order
 	@$(BIN)/ruff check --fix-only .

@@ -40,8 +40,8 @@ from pilotage.agent import (
     RunPausedEvent,
     RunStartedEvent,
 )
-from pilotage.runtime.feed import QUEUE_LIMIT, Listener
-from pilotage.runtime.said_before import SUPERSEDED
+from pilotage.runtime.stream.feed import QUEUE_LIMIT, Listener
+from pilotage.runtime.stream.said_before import SUPERSEDED
 from pilotage.testing import (
     FailWrite,
     Fault,

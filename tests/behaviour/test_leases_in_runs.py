@@ -22,7 +22,7 @@ from tests.behaviour.office import Worker
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import IAgentLeases, Lease
 from pilotage.errors import RunConflictError
-from pilotage.runtime.interruptions import RunOwnershipLost, StoreUnavailable
+from pilotage.runtime.actions.interruptions import RunOwnershipLost, StoreUnavailable
 from pilotage.testing import StopBefore
 
 LEASE_SECONDS = 30

@@ -21,7 +21,7 @@ from pilotage.agent import JournalStage
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
 from pilotage.errors import ModelCallError
-from pilotage.runtime.run_aware_model import RunAwareModel
+from pilotage.runtime.door.run_aware_model import RunAwareModel
 from pilotage.testing import ProcessStopped, ScriptedModel, calls, fails, says, turn
 
 APPROVE = ApprovalDecision.APPROVE

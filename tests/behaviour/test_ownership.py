@@ -10,7 +10,7 @@ from tests.behaviour.office import Clerk, Office, Worker, resume, start
 
 from pilotage import AgentStatus, Principal
 from pilotage.errors import RunConflictError
-from pilotage.runtime.interruptions import RunOwnershipLost
+from pilotage.runtime.actions.interruptions import RunOwnershipLost
 from pilotage.testing import ProcessStopped, StopBefore
 
 

@@ -28,7 +28,7 @@ from pilotage import (
 )
 from pilotage.agent import RunKey, ToolApprovalRequirement
 from pilotage.errors import CallerError, RunNotFoundError
-from pilotage.runtime.cancellation import UNKNOWN
+from pilotage.runtime.attempts.cancellation import UNKNOWN
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import (

@@ -10,9 +10,9 @@ from functools import partial
 
 from pilotage import Agent, AgentExecutionSpec, AgentStatus, Application, Idempotency, RecoveryStrategy
 from pilotage.agent import RecoveryDecision
+from pilotage.runtime.door.steps import now, random, step, uid
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.steps import now, random, step, uid
 from pilotage.testing import FaultyJournal, MemoryStore, ProcessStopped, StopBefore
 
 

@@ -39,7 +39,7 @@ from pilotage.errors import RunConflictError
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.watch import POLL_SECONDS
+from pilotage.runtime.service.watch import POLL_SECONDS
 from pilotage.testing import ScriptedModel, says
 
 MESSAGE, PAUSE, RESUME, CANCEL = (

@@ -22,25 +22,25 @@ from pilotage import Idempotency
 from pilotage.agent import ApprovalDecision
 from pilotage.agent.ports.journal import CommitOutcome, Committed, HeadMoved, JournalCommit, JournalStage
 from pilotage.errors import ToolError
-from pilotage.runtime import call as calls
-from pilotage.runtime import effects, waits
-from pilotage.runtime.attempt import RunAttempt
-from pilotage.runtime.cancellation import begin_cancellation
-from pilotage.runtime.effects import Effects
-from pilotage.runtime.folds import Folds
-from pilotage.runtime.interruptions import Paused
-from pilotage.runtime.ledger import Ledger
-from pilotage.runtime.liveness import Liveness
-from pilotage.runtime.outcomes import Outcomes
-from pilotage.runtime.recording import Recording
-from pilotage.runtime.recovery import AskHuman, Repeat
-from pilotage.runtime.scope import inside
-from pilotage.runtime.scoped_runtime import ScopedRuntime
-from pilotage.runtime.steps import step
-from pilotage.runtime.telling import KeptTelling
-from pilotage.runtime.tool_calls import ToolCalls
-from pilotage.runtime.waits import Waits
-from pilotage.runtime.writer import JournalWriter
+from pilotage.runtime.actions import call as calls
+from pilotage.runtime.actions.interruptions import Paused
+from pilotage.runtime.actions.scope import inside
+from pilotage.runtime.attempts.attempt import RunAttempt
+from pilotage.runtime.attempts.cancellation import begin_cancellation
+from pilotage.runtime.door import effects, waits
+from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.door.liveness import Liveness
+from pilotage.runtime.door.outcomes import Outcomes
+from pilotage.runtime.door.steps import step
+from pilotage.runtime.door.tool_calls import ToolCalls
+from pilotage.runtime.door.waits import Waits
+from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.journal.recording import Recording
+from pilotage.runtime.journal.recovery import AskHuman, Repeat
+from pilotage.runtime.journal.writer import JournalWriter
+from pilotage.runtime.scoped.blocks import ScopedRuntime
+from pilotage.runtime.scoped.folds import Folds
+from pilotage.runtime.stream.telling import KeptTelling
 
 _STALE = (AttributeError, NameError, TypeError)
 
@@ -320,10 +320,10 @@ def a_veto_is_not_recorded(planting: Planting) -> None:
 def a_rejection_is_not_recorded(planting: Planting) -> None:
     answered: Any = Waits._answered
 
-    def forgetful(self: Any, wait: Any, outcome: Any) -> object:
+    def forgetful(self: Any, call: Any, wait: Any, outcome: Any) -> object:
         if outcome.decision is ApprovalDecision.REJECT:
             raise ToolError("a person rejected this call")
-        return answered(self, wait, outcome)
+        return answered(self, call, wait, outcome)
 
     planting.put(Waits, "_answered", forgetful)
 

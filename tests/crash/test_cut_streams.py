@@ -11,7 +11,7 @@ import pytest
 
 from pilotage.agent import AgentEvent, RunFinishedEvent
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.transcript import Transcript
+from pilotage.runtime.stream.transcript import Transcript
 from pilotage.testing import FailWrite, Fault, LoseReply, ProcessStopped, ScriptedModel, StopAfter, StopBefore
 from tests.behaviour.newsroom import (
     Choir,

@@ -57,9 +57,9 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime import AgentRuns
-from pilotage.runtime.leasing import LEASE_SECONDS
+from pilotage.runtime.door.steps import step
+from pilotage.runtime.journal.leasing import LEASE_SECONDS
 from pilotage.runtime.plugin import initialize
-from pilotage.runtime.steps import step
 from pilotage.testing import (
     ProcessStopped,
     ScriptedModel,

@@ -1,21 +1,22 @@
 """Durable execution: runs that survive their process, with nothing lost and nothing done twice."""
 
 from pilotage.agent.run_result import RunResult
-from pilotage.runtime.architecture_registry import find_architecture
-from pilotage.runtime.cursor import EventCursor
-from pilotage.runtime.interruptions import (
+from pilotage.runtime.actions.interruptions import (
     Paused,
     RunDiverged,
     RunInterruption,
     RunOwnershipLost,
     StoreUnavailable,
 )
-from pilotage.runtime.launch import RunHandle
-from pilotage.runtime.run_aware_model import RunAwareModel
+from pilotage.runtime.door.run_aware_model import RunAwareModel
+from pilotage.runtime.door.steps import now, random, step, uid
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.steps import now, random, step, uid
-from pilotage.runtime.subscription import Subscription
+from pilotage.runtime.scoped.architecture_registry import find_architecture
+from pilotage.runtime.service.launch import RunHandle
+from pilotage.runtime.stream.cursor import EventCursor
+from pilotage.runtime.stream.subscription import Subscription
+from pilotage.runtime.stream.transcript import Transcript
 
 __all__ = [
     "AgentRunner",
@@ -30,6 +31,7 @@ __all__ = [
     "RunResult",
     "StoreUnavailable",
     "Subscription",
+    "Transcript",
     "find_architecture",
     "now",
     "random",

@@ -15,10 +15,10 @@ from typing import Any
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.execution import ExecuteShape
 from pilotage.agent.yields import AgentYield, Final
-from pilotage.runtime.effects import active_effects
-from pilotage.runtime.input_record import encode_input
-from pilotage.runtime.opened_runs import typed_output
+from pilotage.runtime.door.effects import active_effects
+from pilotage.runtime.journal.input_record import encode_input
 from pilotage.runtime.runner import AgentRunner, answer_of, yields_of
+from pilotage.runtime.service.opened_runs import typed_output
 
 
 def open_runs_by_calling(instance: object, runner: AgentRunner) -> None:

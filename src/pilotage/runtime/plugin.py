@@ -10,10 +10,10 @@ from pilotage.container.application import Application
 from pilotage.container.pod import Pod
 from pilotage.container.processing import IPostProcessor
 from pilotage.runtime.calling import open_runs_by_calling
-from pilotage.runtime.delegate import LocalDelegate
-from pilotage.runtime.run_aware_model import RunAwareModel
+from pilotage.runtime.door.run_aware_model import RunAwareModel
 from pilotage.runtime.runner import AgentRunner, RunnerFactory, attach_agent_runner
 from pilotage.runtime.runs import AgentRuns
+from pilotage.runtime.scoped.delegate import LocalDelegate
 
 
 class RunAwareModels(IPostProcessor):

@@ -19,10 +19,10 @@ from pilotage.agent.state import AgentStatus
 from pilotage.agent.yields import AgentYield, Final
 from pilotage.container.pod import Pod
 from pilotage.errors import AgentDefinitionError, AgentModelConfigurationError, RunFailedError
-from pilotage.runtime.architecture_registry import find_architecture
-from pilotage.runtime.composition import Overrides
-from pilotage.runtime.opened_runs import OpenedRun, OpenedRuns
-from pilotage.runtime.projection import YieldProjector
+from pilotage.runtime.scoped.architecture_registry import find_architecture
+from pilotage.runtime.service.composition import Overrides
+from pilotage.runtime.service.opened_runs import OpenedRun, OpenedRuns
+from pilotage.runtime.stream.projection import YieldProjector
 from pilotage.values import value
 
 LOCAL = Principal("local")

@@ -17,16 +17,16 @@ from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.answers import Answers, Question, run_of
-from pilotage.runtime.cursor import START, EventCursor
-from pilotage.runtime.forking import fork_rows
-from pilotage.runtime.launch import Launcher, RunHandle
-from pilotage.runtime.live import LiveRun
-from pilotage.runtime.opened_runs import OpenedRuns
-from pilotage.runtime.services import Services
-from pilotage.runtime.starting import Starts
-from pilotage.runtime.subscription import Subscription
-from pilotage.runtime.watch import Watch
+from pilotage.runtime.attempts.live import LiveRun
+from pilotage.runtime.journal.forking import fork_rows
+from pilotage.runtime.service.answers import Answers, Question, run_of
+from pilotage.runtime.service.launch import Launcher, RunHandle
+from pilotage.runtime.service.opened_runs import OpenedRuns
+from pilotage.runtime.service.services import Services
+from pilotage.runtime.service.starting import Starts
+from pilotage.runtime.service.watch import Watch
+from pilotage.runtime.stream.cursor import START, EventCursor
+from pilotage.runtime.stream.subscription import Subscription
 
 LOCAL = Principal("local")
 _TRIES = 5
@@ -74,6 +74,8 @@ class AgentRuns:
 
     async def resume(self, run_id: str, *, principal: Principal | None = None) -> RunHandle:
         """Bring a run back, on whatever machine; what it did is replayed, not repeated.
+
+        A run that this process drives is left to it: the handle is of the attempt that is under way.
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
@@ -275,6 +277,12 @@ class AgentRuns:
             raise CallerError(f"run {run_id!r} is {state.status}: it has ended. Read its result.")
         if (parent := state.metadata.get("parent")) is not None:
             raise CallerError(f"run {run_id!r} belongs to run {parent!r}. Resume that one: {parent!r}.")
+        live = self.launcher.live(run_id)
+        if live is not None and state.status is not AgentStatus.INTERRUPTED:
+            return live
+        if live is not None:
+            # It waits for somebody, and its attempt is about to end.
+            await asyncio.wait([live.task])
         try:
             return await self.launcher.revive(state, rows, principal)
         except RunConflictError:

@@ -21,11 +21,11 @@ from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentStatus
 from pilotage.container.application import Application
 from pilotage.jsonvalue import JsonObject, to_json_value
-from pilotage.runtime.action import MAY_BE_REPEATED
-from pilotage.runtime.call import idempotency_key
+from pilotage.runtime.actions.action import MAY_BE_REPEATED
+from pilotage.runtime.actions.call import idempotency_key
+from pilotage.runtime.journal.sealing import Seals
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.sealing import Seals
 from pilotage.runtime.throwaway import with_pods_asked_for
 from pilotage.testing.faults import (
     FailWrite,

@@ -9,10 +9,18 @@ from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.runtime.action import Action
-from pilotage.runtime.ledger import Ledger
-from pilotage.runtime.recording import Recording
-from pilotage.runtime.recovery import AskHuman, Begin, Reconcile, Recovery, Repeat, Reuse, recovery_for
+from pilotage.runtime.actions.action import Action
+from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.journal.recording import Recording
+from pilotage.runtime.journal.recovery import (
+    AskHuman,
+    Begin,
+    Reconcile,
+    Recovery,
+    Repeat,
+    Reuse,
+    recovery_for,
+)
 from tests.crash.protocol.flaws import Setting
 from tests.crash.protocol.words import Draft, Kind, Row, Says, Stage, Standing
 

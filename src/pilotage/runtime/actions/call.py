@@ -1,0 +1,72 @@
+"""A call: an action together with the way to carry it out."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from pilotage.agent.approval import AgentApprovalBoundaryKind
+from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
+from pilotage.runtime.actions.action import Action
+from pilotage.runtime.actions.codec import Decode
+from pilotage.runtime.actions.scope import Scope
+from pilotage.safety.exposure import ContextExposurePolicy
+from pilotage.safety.guard import guard_json_value
+from pilotage.values import value
+
+
+@value
+class Attempt:
+    """One try at an action. The key is the same for every try, so that the outside world can tell."""
+
+    number: int
+    epoch: int
+    run: RunKey
+    action_id: str
+    arguments: JsonObject | None = None
+    """Other arguments than those asked for, where a person changed them."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """The key of the action."""
+        return idempotency_key(self.run, self.action_id)
+
+
+def idempotency_key(run: RunKey, action_id: str) -> str:
+    """The key of an action, the same for every attempt at it and unlike that of any other action."""
+    return text_digest(f"{run.tenant_id}\n{run.run_id}\n{action_id}")[:32]
+
+
+def _whole(result: object) -> JsonObject:
+    return {"result": to_json_value(result)}
+
+
+@value
+class Call:
+    """What to do, how to do it, how to read its result, how to find out whether it was done.
+
+    `boundary` is what a person is asked about, and `needs_approval` says that the action itself demands it.
+    `view_of` is what others may see of the result.
+    """
+
+    scope: Scope
+    action: Action
+    act: Callable[[Attempt], Awaitable[object]]
+    decode: Decode
+    reconcile: Callable[[str], Awaitable[object]] | None = None
+    boundary: AgentApprovalBoundaryKind = AgentApprovalBoundaryKind.EXTERNAL_SIDE_EFFECT
+    needs_approval: bool = False
+    view_of: Callable[[object], JsonObject] = _whole
+    descriptor: AgentToolDescriptor | None = None
+    call_id: str | None = None
+    """What the model calls it, where a model asked for it."""
+    is_reserved: bool = False
+    """Whether it was counted against the run's limits before, together with the calls beside it."""
+
+    def shown(self, arguments: JsonObject) -> JsonValue:
+        """What others may see of arguments."""
+        if self.descriptor is None:
+            return arguments
+        sensitive = self.descriptor.schema.input_sensitive_fields
+        return guard_json_value(arguments, sensitive, ContextExposurePolicy())

@@ -1,0 +1,278 @@
+"""Every way in which an attempt at a run can end, each one commit and then the word to whoever listens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import cast
+
+from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent, RunPausedEvent
+from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns
+from pilotage.agent.ports.handlers import IAgentOutputGuard
+from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.principal import RunContext
+from pilotage.agent.run_result import RunResult
+from pilotage.agent.signals import AgentSignal
+from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
+from pilotage.errors import AgentOutputGuardError
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
+from pilotage.runtime.actions.interruptions import LimitReached, Paused, RunDiverged, RunEnded
+from pilotage.runtime.attempts.cancellation import (
+    Cleanup,
+    cancellation_error,
+    close_as_unknown,
+    end_children,
+    finish_cancellation,
+)
+from pilotage.runtime.attempts.publication import Publication, Publisher
+from pilotage.runtime.attempts.stragglers import Stragglers
+from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.gate.trust_stage import with_label
+from pilotage.runtime.journal.result_record import Answer, encode_result
+from pilotage.runtime.stream.secretless import secretless
+from pilotage.runtime.stream.telling import Telling
+from pilotage.safety.fields import SensitiveFieldDescriptor
+from pilotage.values import value
+
+
+@value
+class Closing:
+    """What the end of a run needs besides its effects: who it is told for, who looks at it first, what it leaves.
+
+    `sensitive` are the parts of the output that only the caller gets to see.
+    """
+
+    by: AgentEventAttribution
+    context: RunContext
+    guard: IAgentOutputGuard | None = None
+    cleanup: Cleanup | None = None
+    conversation: str | None = None
+    question: str | None = None
+    sensitive: tuple[SensitiveFieldDescriptor, ...] = ()
+
+
+class Ending:
+    """Ends one attempt at a run."""
+
+    def __init__(self, effects: Effects, telling: Telling, closing: Closing) -> None:
+        self._effects = effects
+        self._ledger = effects.ledger
+        self._telling = telling
+        self._closing = closing
+        self._by = closing.by
+        self._publication = Publication(effects, Publisher(closing.context, closing.guard, closing.sensitive))
+        self._stragglers = Stragglers(effects)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nothing is decided yet: the last tasks of the run are still at something."""
+        return self._stragglers.is_waiting
+
+    def hurry(self) -> None:
+        """Somebody cannot wait for what is still under way: it is stopped where it stands."""
+        self._stragglers.stop()
+
+    async def complete(self, answer: Answer) -> RunResult:
+        """The run has its answer: guarded as a whole, approved where somebody wants to, committed, then told.
+
+        Raises:
+            AgentOutputGuardError: the answer must not leave.
+            LimitReached: the time of the run is up before everything under way has come to its end.
+            Paused: a person is asked first.
+            RunEnded: a person said no.
+        """
+        published = await self._publication.whole(answer)
+        await self._stragglers.come_to_rest(RunEnded(AgentSituation.COMPLETED, "the run is completed"))
+        if published is not answer:
+            # What was held back until now is the text of an answer that must not be seen as it was.
+            self._telling.drop()
+        self._telling.flush(is_guarded=True)
+        await end_children(self._closing.cleanup, self._effects.outcomes.still_open(self._effects.recording))
+        record = encode_result(published, self._effects.spending.spent)
+        self._keep(record)
+        if self._closing.conversation is not None and self._closing.question:
+            self._ledger.say(_turns(self._closing.conversation, self._closing.question, record["result"]))
+        return await self._told(AgentSituation.COMPLETED, published, None, record)
+
+    async def stop_short(self, answer: Answer, situation: AgentSituation, error: JsonObject) -> RunResult:
+        """The run ends before it has its answer; what it has so far is kept with the reason."""
+        end = RunEnded(situation, str(error["message"]))
+        try:
+            await self._stragglers.come_to_rest(end, at_once=situation is AgentSituation.TIMED_OUT)
+        except LimitReached as late:
+            return await self.stop_short(answer, late.situation, error_of(late))
+        self._flush_or_drop()
+        left = await self._publication.partial(answer)
+        under_way = self._effects.outcomes.still_open(self._effects.recording)
+        await end_children(self._closing.cleanup, under_way)
+        close_as_unknown(self._ledger, under_way)
+        left = replace(left, interruption=left.interruption or str(error["code"]))
+        record = encode_result(left, self._effects.spending.spent, error)
+        self._keep(record)
+        return await self._told(situation, left, error, record)
+
+    async def pause(self, signal: AgentSignal | None = None) -> RunResult:
+        """The waiting branch has unwound; its siblings go on to their own end or wait, then the run pauses."""
+        try:
+            await self._stragglers.wait()
+        except LimitReached as late:
+            return await self.stop_short(Answer(), late.situation, error_of(late))
+        self._flush_or_drop()
+        waits = self._effects.waits.open
+        state = self._waiting(waits) if waits else self._interrupted_by_a_user()
+        self._effects.inbox.settle_pauses()
+        for wait_id, wait in waits.items():
+            self._prepare_pause(state, wait_id, wait)
+        if not waits:
+            self._prepare_pause(state, None, {"prompt": state.current_activity or "paused"})
+        await self._ledger.barrier()
+        self._ledger.kill(Paused(*waits))
+        self._telling.release()
+        return RunResult(state)
+
+    async def interrupt(self, divergence: RunDiverged) -> RunResult:
+        """The program asks for something else than is recorded: a person must look at it."""
+        await self._effects.liveness.quiesce(divergence)
+        facts: JsonObject = {
+            "divergence": {"action": divergence.action_id, "difference": divergence.difference}
+        }
+        words = f"the program diverged from its record at {divergence}"
+        self._paused(AgentSituation.RECOVERY_REQUIRED, words, facts)
+        self._prepare_pause(self._ledger.state, None, {"prompt": words})
+        await self._ledger.barrier()
+        self._ledger.kill(divergence)
+        self._telling.release()
+        return RunResult(self._ledger.state)
+
+    async def begin_cancelling(self, reason: str) -> None:
+        """A person's answer cancels the run."""
+        self._effects.liveness.end(RunEnded(AgentSituation.CANCELLING, reason))
+        facts: JsonObject = {"cancellation_reason": reason}
+        self._ledger.move(
+            self._running().moved_to(AgentSituation.CANCELLING, activity=reason, metadata=facts)
+        )
+        await self._ledger.barrier()
+
+    async def finish_cancelling(self) -> RunResult:
+        """Stop what is under way, clean up, end the run.
+
+        Raises:
+            RunInterruption: the run is not this attempt's any more, so that there is nothing to clean up.
+        """
+        await self._stragglers.stopped()
+        self._ledger.check_alive()
+        self._flush_or_drop()
+        under_way = self._effects.outcomes.still_open(self._effects.recording)
+        state = await finish_cancellation(
+            self._ledger,
+            under_way,
+            self._closing.cleanup,
+            lambda state: self._telling.prepare(RunFinishedEvent(self._by, cancellation_error(state))),
+        )
+        self._telling.release()
+        return RunResult(state, error=cancellation_error(state))
+
+    def _flush_or_drop(self) -> None:
+        """The last words of a run that does not come to its answer; what must not be seen is left out."""
+        try:
+            self._telling.flush()
+        except AgentOutputGuardError:
+            self._telling.drop()
+
+    async def _told(
+        self, situation: AgentSituation, answer: Answer, error: JsonObject | None, record: JsonObject
+    ) -> RunResult:
+        activity = self._effects.redactor.text(str(error["message"])) if error else None
+        self._ledger.move(self._running().moved_to(situation, activity=activity))
+        told: dict[str, JsonValue] = {"output": self._publication.view_of(record)["result"]}
+        if answer.interruption is not None:
+            told["interruption_reason"] = answer.interruption
+        self._telling.prepare(RunFinishedEvent(self._by, error, {**told, **self._counters()}))
+        await self._ledger.barrier()
+        self._telling.release()
+        return RunResult(
+            self._ledger.state,
+            answer.output,
+            answer.usage,
+            answer.turns,
+            answer.interruption,
+            error,
+            answer.learned or {},
+            self._effects.spending.spent,
+        )
+
+    def _counters(self) -> JsonObject:
+        spent = self._effects.spending.spent
+        return {"model_steps": spent.steps, "tool_calls": spent.tool_calls, "total_tokens": spent.tokens}
+
+    def _keep(self, record: JsonObject) -> None:
+        action = self._publication.action(None)
+        labelled = with_label(record, self._effects.trust)
+        kept = cast(JsonObject, secretless(labelled, self._effects.redactor))
+        self._ledger.append(action, JournalStage.AFTER, 1, kept, self._publication.view_of(kept))
+
+    def _waiting(self, waits: Mapping[str, JsonObject]) -> AgentState:
+        """The state of a run that waits for people; one whose question was put off goes on waiting like that."""
+        if self._ledger.state.reason is AgentStateReason.APPROVAL_DEFERRED:
+            return self._ledger.state
+        prompt = next((str(wait.get("prompt") or wait["reason"]) for wait in waits.values()), "waiting")
+        is_recovery = all("action_kind" in wait for wait in waits.values())
+        situation = AgentSituation.RECOVERY_REQUIRED if is_recovery else AgentSituation.WAITING_FOR_APPROVAL
+        return self._paused(situation, prompt)
+
+    def _interrupted_by_a_user(self) -> AgentState:
+        return self._paused(AgentSituation.USER_INTERRUPTED, "paused on request")
+
+    def _paused(
+        self, situation: AgentSituation, activity: str, facts: JsonObject | None = None
+    ) -> AgentState:
+        """The state of a run that waits from now on; one that came back and has nothing new waits as it did."""
+        if self._ledger.state.reason is not situation.reason or facts:
+            since: JsonObject = {**(facts or {}), "paused_at": self._effects.clock.now().isoformat()}
+            self._ledger.move(self._running().moved_to(situation, activity=activity, metadata=since))
+        return self._ledger.state
+
+    def _prepare_pause(self, state: AgentState, wait_id: str | None, wait: Mapping[str, JsonValue]) -> None:
+        decisions = wait.get("allowed_decisions")
+        call_id = wait.get("call_id")
+        self._telling.prepare(
+            RunPausedEvent(
+                self._by,
+                state.reason or AgentStateReason.USER_INTERRUPTED,
+                str(wait.get("prompt") or wait["reason"]),
+                state.id,
+                approval_id=wait_id,
+                tool_call_id=str(call_id) if call_id else None,
+                allowed_decisions=tuple(map(str, decisions)) if isinstance(decisions, list) else (),
+                metadata=wait,
+            )
+        )
+
+    def _running(self) -> AgentState:
+        """The state as the table wants it before a step: a run that waited has gone on."""
+        state = self._ledger.state
+        if state.status in (AgentStatus.ACTIVE, AgentStatus.CANCELLING):
+            return state
+        return state.moved_to(AgentSituation.RUNNING)
+
+
+def error_of(end: BaseException) -> JsonObject:
+    """What callers are told of a failure: a code, the words, whether trying again may help."""
+    match end:
+        case LimitReached(code=code, reason=reason):
+            return {"code": code.value, "message": reason, "retryable": False}
+        case RunEnded(situation=situation, reason=reason, code=code, retryable=retryable):
+            reason_code = situation.reason.value if situation.reason else situation.status.value
+            return {"code": code or reason_code, "message": reason, "retryable": retryable}
+        case _:
+            failed = AgentStateReason.EXECUTION_FAILED.value
+            retryable = bool(getattr(end, "retryable", False))
+            return {"code": failed, "message": f"{type(end).__name__}: {end}", "retryable": retryable}
+
+
+def _turns(conversation: str, question: str, output: JsonValue) -> ConversationTurns | None:
+    answer = output if isinstance(output, str) else canonical_json(output)
+    if output is None or not answer.strip():
+        return None
+    said = (ConversationTurn("user", question), ConversationTurn("assistant", answer))
+    return ConversationTurns(conversation, said)

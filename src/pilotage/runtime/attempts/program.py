@@ -1,0 +1,104 @@
+"""What a run executes: an agent's own `execute()`, or the loop its spec names. Either gives events and an answer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from typing import Any, cast
+
+from pilotage.agent.events import AgentEvent, AgentEventAttribution
+from pilotage.agent.ports.architecture import AgentSession, Architecture, Dependencies
+from pilotage.agent.state import AgentSituation
+from pilotage.agent.yields import Error, Evidence, Final, Tool
+from pilotage.runtime.actions.interruptions import RunEnded
+from pilotage.runtime.attempts.items import items_of
+from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.journal.result_record import Answer
+from pilotage.runtime.stream.projection import events_of
+
+
+class Program(ABC):
+    """One way through an agent's code."""
+
+    @abstractmethod
+    def events(self) -> AsyncGenerator[AgentEvent, None]:
+        """What the program does; `answer` is there when the stream has ended."""
+
+    @property
+    @abstractmethod
+    def answer(self) -> Answer:
+        """What it came to, as far as it got."""
+
+
+class HandWritten(Program):
+    """An agent's own `execute()`."""
+
+    def __init__(
+        self, instance: Any, arguments: Mapping[str, object], effects: Effects, by: AgentEventAttribution
+    ) -> None:
+        self._instance = instance
+        self._arguments = arguments
+        self._effects = effects
+        self._by = by
+        self._output: object = None
+
+    async def events(self) -> AsyncGenerator[AgentEvent, None]:
+        # The class's own function: on an instance of the container, `execute` opens a run.
+        owner = cast(Any, type(self._instance))
+        execute: Callable[..., object] = owner.execute
+        ordinal = 0
+        async with aclosing(items_of(execute(self._instance, **self._arguments))) as items:
+            async for item in items:
+                payload = item.payload
+                if isinstance(payload, Final):
+                    self._output = cast(object, payload.output)
+                    return
+                if isinstance(payload, Error):
+                    raise RunEnded(
+                        AgentSituation.FAILED, payload.message, code=payload.code, retryable=payload.retryable
+                    )
+                if isinstance(payload, Tool | Evidence):
+                    # Replay gives text in fewer pieces, and must number the rest as before.
+                    ordinal += 1
+                for event in events_of(item, self._by, self._effects.message_id, ordinal=ordinal):
+                    yield event
+
+    @property
+    def answer(self) -> Answer:
+        spent = self._effects.spending
+        return Answer(self._output, usage=spent.usage, turns=spent.spent.steps)
+
+
+class Architected(Program):
+    """The loop of a declarative agent."""
+
+    def __init__(
+        self, architecture: Architecture, session: AgentSession, dependencies: Dependencies, prompt: str
+    ) -> None:
+        self._architecture = architecture
+        self._session = session
+        self._dependencies = dependencies
+        self._prompt = prompt
+
+    async def events(self) -> AsyncGenerator[AgentEvent, None]:
+        stream: AsyncIterator[AgentEvent] = self._architecture.run(
+            self._session, self._dependencies, self._prompt
+        )
+        try:
+            async for event in stream:
+                yield event
+        finally:
+            if isinstance(stream, AsyncGenerator):
+                await cast("AsyncGenerator[AgentEvent, None]", stream).aclose()
+
+    @property
+    def answer(self) -> Answer:
+        session = self._session
+        return Answer(
+            session.output,
+            (session.interruption_reason or "agent_interrupted") if session.interrupted else None,
+            session.cumulative_usage,
+            session.turns,
+            dict(session.metadata),
+        )

@@ -1,0 +1,125 @@
+"""What of a run's answer may leave: guarded as a whole, approved where somebody wants to, sensitive parts hidden."""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import cast
+
+from pilotage.agent.approval import AgentApprovalBoundaryKind
+from pilotage.agent.ports.handlers import IAgentOutputGuard
+from pilotage.agent.principal import RunContext
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.state import AgentSituation
+from pilotage.agent.tools.metadata import Idempotency
+from pilotage.errors import AgentOutputGuardError, ToolError
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.runtime.actions.action import RESULT, Action
+from pilotage.runtime.actions.call import Call
+from pilotage.runtime.actions.interruptions import RunEnded
+from pilotage.runtime.actions.scope import Scope
+from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.journal.result_record import Answer
+from pilotage.safety.fields import SensitiveFieldDescriptor
+from pilotage.safety.guard import guard_json_value
+from pilotage.values import value
+
+_BOUNDARY = AgentApprovalBoundaryKind.FINAL_PUBLICATION
+_NOTHING = (None, "")
+
+
+@value
+class Publisher:
+    """Who looks at an answer before it is published, and which parts of it others must not read."""
+
+    context: RunContext
+    guard: IAgentOutputGuard | None = None
+    sensitive: tuple[SensitiveFieldDescriptor, ...] = field(default=())
+
+
+class Publication:
+    """Decides about the answer of one attempt at a run; what was refused once does not leave as a partial answer."""
+
+    def __init__(self, effects: Effects, publisher: Publisher) -> None:
+        self._effects = effects
+        self._publisher = publisher
+        self._is_refused = False
+
+    async def whole(self, answer: Answer) -> Answer:
+        """The answer as it may be published.
+
+        Raises:
+            AgentOutputGuardError: it must not leave.
+            RunEnded: a person said no.
+            Paused: a person is asked first.
+        """
+        try:
+            output = await self._guarded(answer.output)
+            await self._approved(to_json_value(output))
+        except (AgentOutputGuardError, RunEnded):
+            self._is_refused = True
+            raise
+        return answer if output is answer.output else replace(answer, output=output)
+
+    async def partial(self, answer: Answer) -> Answer:
+        """What a run leaves that does not come to its answer: nothing that was refused, or that nobody could allow."""
+        output = _as_json(answer.output)
+        if output in _NOTHING:
+            return answer
+        if self._is_refused or await self._asks(self.action(self._shown(output))):
+            return replace(answer, output=None)
+        try:
+            return replace(answer, output=await self._guarded(output))
+        except AgentOutputGuardError:
+            return replace(answer, output=None)
+
+    def view_of(self, record: JsonObject) -> JsonObject:
+        """What others may see of the record of a result."""
+        result = guard_json_value(record["result"], self._publisher.sensitive)
+        return cast(JsonObject, self._effects.redactor.json({**record, "result": result}))
+
+    def action(self, view: JsonValue, asked: JsonValue = None) -> Action:
+        """The result of the run as an action; a person's answer is bound to the output it was `asked` about."""
+        kind = AgentActionKind.VALUE
+        fingerprint = self._effects.fingerprint(RESULT, kind, "result", asked)
+        return Action(RESULT, kind, "result", asked, view, Idempotency.IDEMPOTENT, True, fingerprint)
+
+    def _shown(self, output: JsonValue) -> JsonValue:
+        return self.view_of({"result": output})["result"]
+
+    async def _guarded(self, output: object) -> object:
+        guard = self._publisher.guard
+        if guard is None:
+            return output
+        try:
+            checked = await guard.check(self._publisher.context, to_json_value(output))
+        except AgentOutputGuardError:
+            raise
+        except Exception as error:
+            raise AgentOutputGuardError(f"the output guard failed ({type(error).__name__})") from error
+        return output if checked == to_json_value(output) else checked
+
+    async def _asks(self, action: Action) -> bool:
+        return await self._effects.gate.question(_BOUNDARY, action) is not None
+
+    async def _approved(self, output: JsonValue) -> None:
+        action, waits = self.action(self._shown(output), output), self._effects.waits
+        asks = None if waits.was_asked(action) else await self._effects.gate.question(_BOUNDARY, action)
+        if asks is None and not waits.was_asked(action):
+            return
+        call = Call(Scope("run"), action, _published, lambda given: given, boundary=_BOUNDARY)
+        try:
+            waits.approved_arguments(call, 1, asks)
+        except ToolError as rejected:
+            raise RunEnded(AgentSituation.APPROVAL_REJECTED, str(rejected)) from rejected
+
+
+def _as_json(output: object) -> JsonValue:
+    """A partial output that has no JSON form is told in words."""
+    try:
+        return to_json_value(output)
+    except (TypeError, ValueError):
+        return str(output)
+
+
+async def _published(_: object) -> object:
+    raise AssertionError("the answer is published by the end of the run")

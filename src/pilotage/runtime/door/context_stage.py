@@ -1,0 +1,70 @@
+"""What a model call shows the model: the request assembled and measured, condensed where it has grown too large.
+
+A program hands in its whole transcript with every call; the stage remembers what its beginning was condensed to. What
+was done to a context is recorded with the call, so that replay does the same without asking anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pilotage.agent.compaction.estimate import fixed_tokens
+from pilotage.agent.compaction.plan import CompactionStrategy
+from pilotage.agent.context import ContextTokenBudget
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.handlers import IAgentContextHandler
+from pilotage.context.assemble import Assembled, assemble
+from pilotage.context.evidence import manifest_payload
+from pilotage.context.handler import KeepWithinBudget
+from pilotage.context.strategies import SummariseOldTurns, TrimToolResults
+from pilotage.context.window import ContextWindow
+from pilotage.runtime.actions.scope import Scope
+from pilotage.runtime.door.condensing import Condensing, Summarise
+from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.door.run_parts import Shown
+
+_DEFAULT: tuple[CompactionStrategy, ...] = (TrimToolResults(), SummariseOldTurns())
+
+
+class ContextStage:
+    """The context of one attempt at a run."""
+
+    def __init__(
+        self,
+        effects: Effects,
+        budget: ContextTokenBudget | None = None,
+        strategies: Sequence[CompactionStrategy] = (),
+        handler: IAgentContextHandler | None = None,
+    ) -> None:
+        self._effects = effects
+        self._budget = budget
+        self._strategies = tuple(strategies) or _DEFAULT
+        self._handler = handler or KeepWithinBudget()
+        self._windows: dict[str, ContextWindow] = {}
+        self._is_needed = effects.ledger.is_kept or budget is not None
+
+    async def shown(self, scope: Scope, call_id: str, request: ModelRequest, summarise: Summarise) -> Shown:
+        """The request as the model may see it.
+
+        Raises:
+            Paused: a person is asked before the context is condensed.
+        """
+        if not self._is_needed and not request.context:
+            return Shown(request)
+        window = self._window(scope.path).hear(request.messages)
+        assembled = self._assembled(window, request, f"{call_id}/context")
+        if self._budget is not None:
+            beside = assembled.tokens - window.shown.tokens + fixed_tokens(request)
+            condensing = Condensing(self._effects, scope, call_id, request, assembled, beside, self._budget)
+            window = await condensing.condensed(window, self._strategies, self._handler, summarise)
+            if window.digest is not None:
+                assembled = self._assembled(window, request, f"{call_id}/context#2")
+        self._windows[scope.path] = window
+        return Shown(assembled.request, manifest_payload(assembled.manifest))
+
+    def _window(self, path: str) -> ContextWindow:
+        found = self._windows.get(path)
+        return found if found is not None else ContextWindow.opening(self._effects.salt)
+
+    def _assembled(self, window: ContextWindow, request: ModelRequest, manifest_id: str) -> Assembled:
+        return assemble(window.show(request), manifest_id=manifest_id, transcript=window.shown)

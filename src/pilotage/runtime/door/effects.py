@@ -1,0 +1,332 @@
+"""The one door to the world: every action of a run passes here, and nowhere else.
+
+Look up what is recorded, ask who must be asked, write down what is about to happen, do it, write down what
+came of it. Barriers only where the rules of durability want them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextvars import ContextVar
+from datetime import datetime
+
+from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.recovery_request import RecoveryDone, RecoveryRetried
+from pilotage.agent.state import AgentStatus
+from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.errors import ToolError
+from pilotage.ids import IClock, IIds
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.actions.action import fingerprint_of
+from pilotage.runtime.actions.call import Attempt, Call
+from pilotage.runtime.actions.interruptions import Paused, RunInterruption
+from pilotage.runtime.actions.scope import inside
+from pilotage.runtime.door.inbox import Inbox
+from pilotage.runtime.door.liveness import Liveness
+from pilotage.runtime.door.observing import Observer
+from pilotage.runtime.door.outcomes import Outcomes, executed_arguments, recorded_result
+from pilotage.runtime.door.questions import fits
+from pilotage.runtime.door.run_parts import IChildren, IContext, IOpenStream
+from pilotage.runtime.door.waits import Waits
+from pilotage.runtime.gate.counting import count_rows
+from pilotage.runtime.gate.deadline import timed_out
+from pilotage.runtime.gate.gate import Ask, Deny, Gate
+from pilotage.runtime.gate.spending import NOTHING, ONE_TOOL_CALL, Spending
+from pilotage.runtime.gate.trust_stage import RUN_INPUT, label_after_tool
+from pilotage.runtime.journal.leasing import Hold
+from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.journal.recording import Recording
+from pilotage.runtime.journal.recovery import (
+    AskHuman,
+    Begin,
+    FetchAgain,
+    Reconcile,
+    Repeat,
+    Reuse,
+    recovery_for,
+)
+from pilotage.runtime.journal.sealing import without_key_for
+from pilotage.runtime.stream.redactor import Redactor
+from pilotage.runtime.stream.telling import Telling
+
+
+class Effects:
+    """Carries out the actions of one attempt at a run."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        recording: Recording,
+        gate: Gate,
+        waits: Waits,
+        inbox: Inbox,
+        telling: Telling,
+        spending: Spending,
+        clock: IClock,
+        ids: IIds,
+        redactor: Redactor,
+        deadline: datetime | None = None,
+        hold: Hold | None = None,
+        salt: str = "",
+    ) -> None:
+        self.salt = salt or ledger.run.run_id
+        self.ledger = ledger
+        self.recording = recording
+        self.gate = gate
+        self.waits = waits
+        self.inbox = inbox
+        self.telling = telling
+        self.spending = spending
+        self.clock = clock
+        self.ids = ids
+        self.redactor = redactor
+        self.deadline = deadline
+        self.liveness = Liveness(ledger)
+        self.outcomes = Outcomes(ledger, redactor)
+        self.open_streams: list[IOpenStream] = []
+        self.unrecalled: list[AgentToolDescriptor] = []
+        self.children: IChildren | None = None
+        self.context: IContext | None = None
+        self.observer = Observer(None)
+        self.may_delegate = False
+        self.trust = RUN_INPUT
+        self.message_id = f"{ledger.run.run_id}:message"
+        self._hold = hold
+
+    async def perform(self, call: Call) -> object:
+        """The result of an action: the recorded one, or that of doing it now.
+
+        Raises:
+            ToolError: the action failed for certain.
+            RunInterruption: this attempt at the run ends here.
+        """
+        with self.liveness.acting(call.scope):
+            for stream in self.open_streams_at(call.scope.path):
+                await stream.drain()
+            return await self._perform(call)
+
+    def ask_ahead(self, calls: Sequence[Call]) -> None:
+        """Ask people about calls that must wait for another one, so that all can be answered at once."""
+        for call in calls:
+            if not self.recording.knows(call.action.id) and call.needs_approval:
+                self.waits.ask_only(call)
+
+    def open_streams_at(self, path: str) -> list[IOpenStream]:
+        """The streams whose reply must be recorded before another action begins in their scope."""
+        return [stream for stream in self.open_streams if stream.path == path and not stream.is_over]
+
+    def fingerprint(self, action_id: str, kind: AgentActionKind, name: str, asked: JsonValue = None) -> str:
+        """The fingerprint of an action of this run; a run that nobody keeps needs none."""
+        if not self.ledger.is_kept:
+            return ""
+        return fingerprint_of(self.salt, action_id, kind, name, asked)
+
+    def begin_anew(self) -> None:
+        """Something is done that is not recorded: the time must allow it, and the program says new things from here.
+
+        Raises:
+            LimitReached: the time of the run is up.
+        """
+        self._check_time()
+        if self.telling.is_repeating and self.recording.is_used_up:
+            self.telling.go_live()
+
+    def _check_time(self) -> None:
+        if self.deadline is not None and (late := timed_out(self.deadline, self.clock.now())) is not None:
+            raise late
+
+    async def _perform(self, call: Call) -> object:
+        recorded = self.recording.take(call.action)
+        recovery = recovery_for(call.action, recorded, can_reconcile=call.reconcile is not None)
+        if not isinstance(recovery, Begin) and call.action.kind is AgentActionKind.TOOL_CALL:
+            self.spending.absorb(ONE_TOOL_CALL)
+        match recovery:
+            case Reuse(row):
+                self._know(call)
+                count_rows(self.recording.inside(call.action.id), self.spending)
+                if call.descriptor is not None and call.descriptor.secrets:
+                    self.unrecalled.append(call.descriptor)
+                return recorded_result(call, row)
+            case FetchAgain():
+                self._know(call)
+                return await call.act(self._attempt(call, 1, None))
+            case Begin():
+                self.begin_anew()
+                return await self._begun(call)
+            case Repeat(attempt):
+                self._check_time()
+                return await self._again(call, self._attempt(call, attempt, executed_arguments(recorded)))
+            case Reconcile(attempt):
+                self._check_time()
+                return await self._reconcile(call, self._attempt(call, attempt, executed_arguments(recorded)))
+            case AskHuman(attempt):
+                self._check_time()
+                return await self._ask_human(call, self._attempt(call, attempt, executed_arguments(recorded)))
+
+    async def _begun(self, call: Call) -> object:
+        is_tool = call.action.kind is AgentActionKind.TOOL_CALL
+        reserved = await self.gate.reserve(ONE_TOOL_CALL) if is_tool else None
+        used = NOTHING
+        try:
+            arguments = await self._allowed(call)
+            used = ONE_TOOL_CALL
+            return await self._begin(call, self._attempt(call, 1, arguments))
+        finally:
+            await self.gate.settle(reserved, used)
+
+    async def _allowed(self, call: Call) -> JsonObject | None:
+        """Return when the gate and, where one is needed, a person allow the call: with other arguments, if any."""
+        if call.action.kind is AgentActionKind.TOOL_CALL and not call.is_reserved:
+            self.spending.reserve_tool_calls()
+        was_asked = self.waits.was_asked(call.action)
+        verdict = await self.gate.before_call(call, self.trust, was_asked=was_asked)
+        if isinstance(verdict, Deny):
+            raise self.outcomes.failed(
+                call, 1, ToolError(f"{call.action.name!r} is not allowed: {verdict.reason}")
+            )
+        if call.needs_approval or isinstance(verdict, Ask) or was_asked:
+            return self.waits.approved_arguments(call, 1, verdict)
+        return None
+
+    async def _begin(self, call: Call, attempt: Attempt) -> object:
+        if call.action.is_read_only:
+            return await self._act(call, attempt)
+        record, view = {"asked": call.action.asked}, {"asked": call.action.view}
+        if attempt.arguments is not None:
+            record["executed"], view["executed"] = attempt.arguments, call.shown(attempt.arguments)
+        without_key = without_key_for(call.action, call.descriptor)
+        self.ledger.append(call.action, JournalStage.BEFORE, attempt.number, record, view, without_key)
+        return await self._dispatch(call, attempt)
+
+    async def _dispatch(self, call: Call, attempt: Attempt) -> object:
+        self.outcomes.begin(call, attempt.number)
+        await self.ledger.barrier()
+        await self.be_sure()
+        return await self._act(call, attempt)
+
+    async def be_sure(self) -> None:
+        """Return when nobody else can be driving this run: an effect may begin now, and only now.
+
+        Raises:
+            RunOwnershipLost: somebody else has the run.
+        """
+        while self._hold is not None and not self._hold.is_safe:
+            # Frozen for so long that somebody may have taken over: only a commit behind a new lease can tell.
+            await self._hold.renew()
+            await self.ledger.prove()
+
+    async def _again(self, call: Call, attempt: Attempt) -> object:
+        """The same attempt once more. Its BEFORE row is an old one, so ownership is proven anew."""
+        self.outcomes.begin(call, attempt.number)
+        await self.ledger.prove()
+        await self.be_sure()
+        return await self._act(call, attempt)
+
+    async def _act(self, call: Call, attempt: Attempt) -> object:
+        try:
+            with (
+                self.observer.span(f"agent.{call.action.kind}", name=call.action.name),
+                inside(call.action.id),
+            ):
+                result = await call.act(attempt)
+        except RunInterruption:
+            raise
+        except ToolError as error:
+            self._know(call)
+            raise self.outcomes.failed(call, attempt.number, error) from error.__cause__
+        except asyncio.CancelledError:
+            self._leave_to_a_person(call, attempt)
+            raise
+        except Exception as error:
+            if call.action.may_be_repeated:
+                raise self.outcomes.failed(call, attempt.number, error) from error
+            return await self._find_out(call, attempt)
+        view = self.outcomes.done(call, attempt.number, result)
+        self._know(call)
+        await self.gate.after_call(call, view)
+        return self.outcomes.as_recorded(call, result)
+
+    def _know(self, call: Call) -> None:
+        """The program knows what came of a call from here on: whatever it decides, it decides knowing it."""
+        if call.descriptor is not None:
+            self.trust = label_after_tool(self.trust, call.descriptor)
+
+    def _leave_to_a_person(self, call: Call, attempt: Attempt) -> None:
+        """A call that was cut short may have taken effect: whoever cut it short must not go on as if it had not."""
+        is_ending = self.ledger.state.status is AgentStatus.CANCELLING or self.liveness.is_ending
+        if call.action.may_be_repeated or is_ending:
+            return
+        try:
+            self.waits.recovered(call, attempt.number)
+        except Paused as pause:
+            self.liveness.pause(call.scope, pause)
+            self.liveness.end(pause)
+
+    async def _reconcile(self, call: Call, attempt: Attempt) -> object:
+        """After a crash: the tool may know; what it does not know of has not happened, and is done now."""
+        found = await self._asked(call, attempt)
+        match found:
+            case _Unknown():
+                return await self._ask_human(call, attempt)
+            case None:
+                return await self._again(call, attempt)
+            case _:
+                self._know(call)
+                self.outcomes.done(call, attempt.number, found)
+                return found
+
+    async def _find_out(self, call: Call, attempt: Attempt) -> object:
+        """After an exception that says nothing: the tool may know, else a person must."""
+        found = await self._asked(call, attempt) if call.reconcile else _Unknown()
+        match found:
+            case _Unknown():
+                return await self._ask_human(call, attempt)
+            case None:
+                raise self.outcomes.failed(
+                    call, attempt.number, ToolError(f"{call.action.name!r} did not take effect")
+                )
+            case _:
+                self._know(call)
+                self.outcomes.done(call, attempt.number, found)
+                return found
+
+    async def _asked(self, call: Call, attempt: Attempt) -> object:
+        if call.reconcile is None:
+            return _Unknown()
+        try:
+            return await call.reconcile(attempt.idempotency_key)
+        except Exception:  # noqa: BLE001 - who cannot say leaves it unknown
+            return _Unknown()
+
+    async def _ask_human(self, call: Call, attempt: Attempt) -> object:
+        answer = await self._handlers_answer(call, attempt.number) or self.waits.recovered(
+            call, attempt.number
+        )
+        if isinstance(answer, RecoveryDone):
+            result = call.decode(answer.result)
+            self._know(call)
+            self.outcomes.done(call, attempt.number, result)
+            return result
+        return await self._begin(call, self._attempt(call, answer.attempt, attempt.arguments))
+
+    async def _handlers_answer(self, call: Call, attempt: int) -> RecoveryRetried | RecoveryDone | None:
+        """What the application's handler says, where nobody was asked yet and it makes sense."""
+        if not self.waits.is_new(call, attempt):
+            return None
+        answer = await self.gate.recovery_answer(call, attempt)
+        if answer is None or (isinstance(answer, RecoveryDone) and not fits(call, answer)):
+            return None
+        self.waits.answered_by_handler(call, attempt, answer)
+        return answer
+
+    def _attempt(self, call: Call, number: int, arguments: JsonObject | None) -> Attempt:
+        return Attempt(number, self.ledger.epoch, self.ledger.run, call.action.id, arguments)
+
+
+active_effects: ContextVar[Effects | None] = ContextVar("pilotage_effects", default=None)
+
+
+class _Unknown:
+    """Nobody can say whether it happened."""

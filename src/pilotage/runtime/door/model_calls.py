@@ -1,0 +1,281 @@
+"""One model call inside a run: recorded when its stream ends, replayed without asking the model again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from dataclasses import replace
+from typing import cast
+from weakref import ref
+
+from pilotage.agent.approval import AgentApprovalBoundaryKind
+from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
+from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.tool_calling import hidden_arguments
+from pilotage.agent.tools.metadata import Idempotency
+from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.actions.action import Action
+from pilotage.runtime.actions.call import Attempt, Call
+from pilotage.runtime.actions.scope import Scope, scope_for
+from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.gate.spending import NOTHING, ONE_STEP
+from pilotage.runtime.journal.model_record import decode_response, encode_response, replayed_events
+from pilotage.runtime.journal.sealing import is_kept
+from pilotage.safety.guard import guard_json_value
+
+
+class ModelCall:
+    """One call. Its id is taken when it is made, not when its first event is awaited."""
+
+    def __init__(self, effects: Effects, model: IAgentModel, name: str, request: ModelRequest) -> None:
+        self._effects = effects
+        self._model = model
+        self._name = name
+        self._request = request
+        self._inner: AsyncIterator[ModelStreamEvent] | None = None
+        self._read_ahead: deque[ModelStreamEvent] = deque()
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._held = NOTHING
+        self._manifest: JsonObject | None = None
+        self._budgeted: BudgetReservation | None = None
+        self.is_over = False
+        self._reader: ref[AsyncGenerator[ModelStreamEvent, None]] | None = None
+        self._scope: Scope = scope_for("model")
+        self._boundary = self._scope.next_id("signals")
+        self._action = _action(self._scope.next_id("model"), effects)
+
+    @property
+    def path(self) -> str:
+        return self._scope.path
+
+    def stream(self) -> AsyncGenerator[ModelStreamEvent, None]:
+        """The stream to read; the call knows when its reader lets go of it."""
+        events = self._events()
+        self._reader = ref(events)
+        return events
+
+    async def drain(self) -> None:
+        """Read on for the reader; for one that has left, what was read is the reply."""
+        if self._reader is None or self._reader() is None:
+            await self._close()
+            return
+        while (event := await self._read()) is not None:
+            self._read_ahead.append(event)
+
+    async def _events(self) -> AsyncGenerator[ModelStreamEvent, None]:
+        effects = self._effects
+        effects.liveness.check(self._scope)
+        request = await self._shown(effects.inbox.addressed(self._boundary, self._request))
+        recorded = effects.recording.take(self._action)
+        if recorded is not None and recorded.after is not None and is_kept(recorded.after):
+            effects.message_id = message_id_of(
+                effects.ledger.run.run_id, self._action.id, recorded.after.epoch
+            )
+            for replayed in self._replayed(cast("dict[str, JsonValue]", recorded.after.record)):
+                yield replayed
+            return
+        with effects.liveness.acting(self._scope):
+            await self._open(request)
+        try:
+            while (event := await self._next()) is not None:
+                yield event
+        finally:
+            await self._close()
+
+    async def _shown(self, request: ModelRequest) -> ModelRequest:
+        if self._effects.context is None:
+            return request
+        with self._effects.liveness.acting(self._scope):
+            shown = await self._effects.context.shown(self._scope, self._action.id, request, self._summary)
+        self._manifest = shown.manifest
+        return shown.request
+
+    async def _summary(self, request: ModelRequest) -> str:
+        """What the model says of earlier turns; a call like any other, as far as the run's limits go."""
+        spending, model = self._effects.spending, self._name
+        held = spending.reserve_model_call(model)
+        response = await self._model.complete(request)
+        spending.settle_model_call(model, response.usage, held)
+        return response.content
+
+    async def _open(self, request: ModelRequest) -> None:
+        effects = self._effects
+        effects.begin_anew()
+        effects.message_id = message_id_of(effects.ledger.run.run_id, self._action.id, effects.ledger.epoch)
+        effects.telling.supersede(effects.message_id)
+        self._held = effects.spending.reserve_model_call(self._name)
+        self._budgeted = await effects.gate.reserve(ONE_STEP)
+        await self._ask_whoever_must_be_asked()
+        denied = await effects.gate.before_model(request)
+        if denied is not None:
+            raise self._failed(ModelCallError(f"the model call is not allowed: {denied.reason}"))
+        self._inner = self._model.stream(request)
+        effects.open_streams.append(self)
+
+    async def _ask_whoever_must_be_asked(self) -> None:
+        boundary, effects = AgentApprovalBoundaryKind.MODEL_CALL, self._effects
+        was_asked = effects.waits.was_asked(self._action)
+        asks = None if was_asked else await effects.gate.question(boundary, self._action)
+        if asks is None and not was_asked:
+            return
+        call = Call(self._scope, self._action, _never, _as_it_is, boundary=boundary)
+        try:
+            effects.waits.approved_arguments(call, 1, asks)
+        except ToolError as rejected:
+            raise self._failed(ModelCallError(str(rejected))) from rejected
+
+    async def _next(self) -> ModelStreamEvent | None:
+        return self._read_ahead.popleft() if self._read_ahead else await self._read()
+
+    async def _read(self) -> ModelStreamEvent | None:
+        """The next event of the model; None behind the last one, whose reply is then recorded."""
+        if self.is_over or self._inner is None:
+            return None
+        try:
+            event = await anext(self._inner, None)
+        except Exception as error:
+            raise self._failed(error) from error
+        if self._effects.liveness.must_look:
+            self._effects.liveness.check(self._scope)
+        if event is None:
+            raise self._failed(ModelCallError("the model's stream ended without a reply", retryable=True))
+        if event.is_text_delta:
+            self._text.append(event.text)
+        elif event.reasoning_delta is not None:
+            self._reasoning.append(event.reasoning_delta)
+        if event.response is not None:
+            await self._replied(event.response)
+        if event.is_tool_call and event.tools is None:
+            return replace(event, tools=self._request.tool_calling)
+        return event
+
+    async def _replied(self, response: ModelResponse) -> None:
+        effects = self._effects
+        if effects.ledger.is_kept:
+            record: dict[str, JsonValue] = {"result": encode_response(response)}
+            if self._reasoning:
+                record["reasoning"] = "".join(self._reasoning)
+            record["model"] = self._name
+            self._record(record)
+        self.is_over = True
+        effects.observer.count("agent.model.tokens", response.usage.total_tokens or 0)
+        used = effects.spending.settle_model_call(self._name, response.usage, self._held)
+        await self._settle(ONE_STEP + used)
+        await effects.gate.after_model(response)
+
+    async def _settle(self, used: BudgetAmount) -> None:
+        """Tell the application's budget what the call took, once."""
+        reserved, self._budgeted = self._budgeted, None
+        await self._effects.gate.settle(reserved, used)
+
+    async def _close(self) -> None:
+        """Whoever leaves early is given, now and in replay, what was read."""
+        effects = self._effects
+        if self in effects.open_streams:
+            effects.open_streams.remove(self)
+        if not self.is_over:
+            effects.spending.let_go(self._held)
+            self._leave()
+        await self._settle(ONE_STEP)
+        inner, self._inner = self._inner, None
+        if isinstance(inner, AsyncGenerator):
+            await cast("AsyncGenerator[ModelStreamEvent, None]", inner).aclose()
+
+    def _leave(self) -> None:
+        """Record what was read; an attempt that is being stopped has not left, and makes the call again."""
+        self.is_over = True
+        task = asyncio.current_task()
+        if not self._effects.liveness.is_ending and not (task and task.cancelling()):
+            self._record({"result": encode_response(ModelResponse("".join(self._text)))})
+
+    def _failed(self, error: Exception) -> ModelCallError | AgentStructuredOutputError:
+        """Write down how the call failed, and give the error the program gets, now and in replay."""
+        self._effects.spending.let_go(self._held)
+        if isinstance(error, AgentStructuredOutputError):
+            said = "".join(self._text)
+            self._record({"error": str(error), "problems": list(error.problems), "text": said})
+            return error
+        failure = (
+            error if isinstance(error, ModelCallError) else ModelCallError(f"{type(error).__name__}: {error}")
+        )
+        self._record({"error": str(failure), "retryable": failure.retryable})
+        return failure
+
+    def _record(self, record: JsonObject) -> None:
+        self.is_over = True
+        view = self._effects.redactor.json(self._guarded(record))
+        if self._manifest is not None:
+            view = {**cast(JsonObject, view), "manifest": self._manifest}
+        self._effects.ledger.append(self._action, JournalStage.AFTER, 1, record, view)
+
+    def _guarded(self, record: JsonObject) -> JsonObject:
+        """The record as others may read it: without what only a tool may see of its arguments."""
+        hidden = hidden_arguments(self._request.tool_calling)
+        reply = record.get("result")
+        if not hidden or not isinstance(reply, dict):
+            return record
+        calls = [
+            {
+                **call,
+                "arguments": guard_json_value(call["arguments"], hidden.get(cast(str, call["name"]), ())),
+            }
+            for call in cast("list[JsonObject]", reply["tool_calls"])
+        ]
+        return {**record, "result": {**reply, "tool_calls": calls}}
+
+    def _replayed(self, record: dict[str, JsonValue]) -> Iterator[ModelStreamEvent]:
+        self._effects.spending.absorb(ONE_STEP)
+        if "problems" in record:
+            said = cast(str, record.get("text", ""))
+            yield ModelStreamEvent(ModelStreamEventKind.TOKEN_DELTA, token_delta=said)
+            problems = cast("list[str]", record["problems"])
+            raise AgentStructuredOutputError(record["error"], problems=problems)
+        if "error" in record:
+            raise ModelCallError(record["error"], retryable=bool(record["retryable"]))
+        response = decode_response(cast(JsonObject, record["result"]), self._request)
+        if "model" in record:
+            self._effects.spending.settle_model_call(cast(str, record["model"]), response.usage)
+        yield from replayed_events(response, self._request, cast(str, record.get("reasoning", "")))
+
+
+def message_id_of(run_id: str, action_id: str, epoch: int) -> str:
+    """The id of what a model says in one call; a call that is made again in another epoch says something else."""
+    return f"{run_id}:{action_id.removeprefix('run/')}@{epoch}"
+
+
+def next_message_id(effects: Effects) -> str:
+    """The id of what the model will say in the next call of this scope: in replay the one it had."""
+    action_id = scope_for("model").coming_id("model")
+    recorded = effects.recording.outcome_of(action_id)
+    epoch = recorded.epoch if recorded is not None else effects.ledger.epoch
+    return message_id_of(effects.ledger.run.run_id, action_id, epoch)
+
+
+def _action(action_id: str, effects: Effects) -> Action:
+    """A changed prompt is drift, not divergence: the messages are not part of the fingerprint."""
+    kind = AgentActionKind.MODEL_CALL
+    return Action(
+        id=action_id,
+        kind=kind,
+        name="model",
+        asked=None,
+        view=None,
+        idempotency=Idempotency.IDEMPOTENT,
+        is_read_only=True,
+        fingerprint=effects.fingerprint(action_id, kind, "model"),
+    )
+
+
+async def _never(_: Attempt) -> object:
+    raise AssertionError("a model call is carried out by its stream")
+
+
+def _as_it_is(value: JsonValue) -> object:
+    return value

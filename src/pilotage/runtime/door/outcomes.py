@@ -1,0 +1,111 @@
+"""Writing down what came of an action, and reading it back: the program gets the same, live and in replay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from pilotage.agent.ports.journal import JournalRow, JournalStage
+from pilotage.errors import ToolError
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.runtime.actions.action import Action
+from pilotage.runtime.actions.call import Call
+from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.journal.recording import RecordedAction, Recording
+from pilotage.runtime.journal.sealing import without_key_for
+from pilotage.runtime.stream.redactor import Redactor
+from pilotage.runtime.stream.secretless import secretless
+from pilotage.safety.exposure import EvidenceExposurePolicy
+from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
+from pilotage.safety.guard import guard_json_value
+
+_A_SECRET = SecretField()
+
+
+class Outcomes:
+    """Closes the actions of one attempt at a run. `under_way` are those that were begun and not closed."""
+
+    def __init__(self, ledger: Ledger, redactor: Redactor | None = None) -> None:
+        self.under_way: dict[str, tuple[Action, int]] = {}
+        self._closed: set[str] = set()
+        self._ledger = ledger
+        self._redactor = redactor or Redactor()
+
+    def begin(self, call: Call, attempt: int) -> None:
+        """From now on nobody can say that the action has not happened."""
+        self.under_way[call.action.id] = (call.action, attempt)
+
+    def still_open(self, recording: Recording) -> list[tuple[Action, int]]:
+        """Everything that was begun, in this attempt or in an earlier one, and has no outcome."""
+        begun = {action.id: (action, attempt) for action, attempt in recording.under_way()}
+        begun |= self.under_way
+        return [each for action_id, each in begun.items() if action_id not in self._closed]
+
+    def done(self, call: Call, attempt: int, result: object) -> JsonObject:
+        """Write down that an action came to a result; what others may see of it.
+
+        Raises:
+            ToolError: the result has no JSON form, and that is recorded instead.
+        """
+        try:
+            record: JsonObject = {"result": self._without_secrets(call, to_json_value(result))}
+            view = call.view_of(result)
+        except (TypeError, ValueError) as error:
+            words = f"{call.action.name!r} was done, but its result cannot be recorded: {error}"
+            raise self.failed(call, attempt, ToolError(words)) from error
+        self._close(call, attempt, record, view)
+        return view
+
+    def failed(self, call: Call, attempt: int, error: Exception) -> ToolError:
+        """Write down that an action failed for certain, and give the error the program gets, now and in replay."""
+        words = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
+        kept = words if not self._redactor.revision else self._redactor.without_secrets(words)
+        record: JsonObject = {"error": kept}
+        view = record if self._redactor.is_idle else {"error": self._redactor.text(kept)}
+        self._close(call, attempt, record, view)
+        return error if isinstance(error, ToolError) and kept == words else ToolError(kept)
+
+    def as_recorded(self, call: Call, result: object) -> object:
+        """A live result as the program may have it: what is secret in it is a mark, now as in replay."""
+        if not self._redactor.revision and not _secrets_of(call):
+            return result
+        whole = to_json_value(result)
+        kept = self._without_secrets(call, whole)
+        return result if kept == whole else call.decode(kept)
+
+    def _close(self, call: Call, attempt: int, record: JsonObject, view: JsonObject) -> None:
+        without_key = without_key_for(call.action, call.descriptor)
+        self._ledger.append(call.action, JournalStage.AFTER, attempt, record, view, without_key)
+        if self.under_way.pop(call.action.id, None) is not None:
+            self._closed.add(call.action.id)
+
+    def _without_secrets(self, call: Call, result: JsonValue) -> JsonValue:
+        """Secrets are in no record, not even in a sealed one."""
+        secrets = _secrets_of(call)
+        guarded = guard_json_value(result, secrets, EvidenceExposurePolicy()) if secrets else result
+        return secretless(guarded, self._redactor)
+
+
+def recorded_result(call: Call, row: JournalRow) -> object:
+    """What a finished action gave, as the program got it then.
+
+    Raises:
+        ToolError: it failed.
+    """
+    record = cast("dict[str, JsonValue]", row.record)
+    if "error" in record:
+        raise ToolError(record["error"])
+    return call.decode(record["result"])
+
+
+def executed_arguments(recorded: RecordedAction | None) -> JsonObject | None:
+    """The arguments that the last attempt ran with, where a person had changed them."""
+    if recorded is None or recorded.before is None:
+        return None
+    return cast("JsonObject | None", cast(JsonObject, recorded.before.record).get("executed"))
+
+
+def _secrets_of(call: Call) -> list[SensitiveFieldDescriptor]:
+    """Where a result holds secrets, each to be replaced by a mark: without the field it could not be read back."""
+    fields = call.descriptor.schema.output_sensitive_fields if call.descriptor else ()
+    return [replace(each, field=_A_SECRET) for each in fields if isinstance(each.field, SecretField)]

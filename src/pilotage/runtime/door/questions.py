@@ -1,0 +1,140 @@
+"""Questions about actions and the answers to them, as values and records. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.recovery_request import (
+    AgentRecoveryRequest,
+    RecoveryAnswer,
+    RecoveryDone,
+    RecoveryRetried,
+)
+from pilotage.agent.signals import ApprovalDecision
+from pilotage.agent.tools.metadata import Idempotency, ToolRisk
+from pilotage.errors import AgentStructuredOutputError
+from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.runtime.actions.action import Action
+from pilotage.runtime.actions.call import Call
+from pilotage.runtime.gate.gate import Ask
+from pilotage.safety.guard import guard_json_value
+
+APPROVAL = "approval"
+
+_WITHOUT_MODIFY = tuple(each for each in ApprovalDecision if each is not ApprovalDecision.MODIFY)
+
+
+def approval_question(
+    call: Call, run_id: str, request_id: str, attempt: int, verdict: Ask
+) -> AgentApprovalRequest:
+    """The question about a call; an approval handler may word it and say which answers are possible."""
+    request = _about_a_tool(call, run_id, request_id, attempt, verdict.reason)
+    if request is None:
+        request = AgentApprovalRequest(
+            request_id,
+            run_id,
+            call.boundary,
+            f"Approve {call.boundary.value.replace('_', ' ')} {call.action.name!r}?",
+            ToolRisk(),
+            call.action.id,
+            _WITHOUT_MODIFY,
+            arguments={"view": call.action.view} if call.action.view is not None else {},
+            attempt=attempt,
+            call_id=call.action.id,
+        )
+    return request if verdict.question is None else _worded(request, verdict.question)
+
+
+def recovery_question(call: Call, run_id: str, request_id: str, attempt: int) -> AgentRecoveryRequest:
+    """The question what became of an attempt."""
+    return AgentRecoveryRequest(
+        id=request_id,
+        agent_state_id=run_id,
+        action_id=call.action.id,
+        attempt=attempt,
+        reason=f"It is not known whether attempt {attempt} of {call.action.name!r} took effect.",
+        action_kind=call.action.kind,
+        action_name=call.action.name,
+        arguments={"view": call.action.view},
+    )
+
+
+def _about_a_tool(
+    call: Call, run_id: str, request_id: str, attempt: int, reason: str | None
+) -> AgentApprovalRequest | None:
+    if call.descriptor is None:
+        return None
+    return AgentApprovalRequest.from_tool_descriptor(
+        approval_id=request_id,
+        agent_state_id=run_id,
+        descriptor=call.descriptor,
+        call_id=call.call_id or call.action.id,
+        arguments=cast(JsonObject, call.action.asked),
+        attempt=attempt,
+        metadata={"reason": reason} if reason else None,
+    )
+
+
+def _worded(request: AgentApprovalRequest, wanted: AgentApprovalRequest) -> AgentApprovalRequest:
+    """The run's own question in the handler's words; what binds it to the call stays the run's."""
+    decisions = [each for each in wanted.allowed_decisions if each in request.allowed_decisions]
+    return replace(
+        request,
+        prompt=wanted.prompt,
+        allowed_decisions=tuple(decisions) or request.allowed_decisions,
+        expires_at=wanted.expires_at,
+        metadata={**request.metadata, **wanted.metadata},
+    )
+
+
+def fits(call: Call, answer: RecoveryDone) -> bool:
+    """Whether the result a person gives is one the call could have had."""
+    try:
+        call.decode(answer.result)
+    except AgentStructuredOutputError:
+        return False
+    return True
+
+
+def guarded_answer(call: Call, record: JsonObject) -> JsonObject:
+    """An answer as others may read it: arguments and results are hidden in it as they are in the call itself."""
+    if call.descriptor is None:
+        return record
+    schema, guarded = call.descriptor.schema, dict(record)
+    if schema.output_sensitive_fields and "result" in record:
+        guarded["result"] = guard_json_value(record["result"], schema.output_sensitive_fields)
+    if schema.input_sensitive_fields and record.get("modified_payload"):
+        guarded["modified_payload"] = guard_json_value(
+            record["modified_payload"], schema.input_sensitive_fields
+        )
+    return record if guarded == record else guarded
+
+
+def write_answer(answer: RecoveryAnswer) -> JsonObject:
+    """The answer about an unknown outcome as its row keeps it."""
+    return {"answer": type(answer).__name__, **cast(JsonObject, to_json_value(answer))}
+
+
+def read_answer(record: JsonObject) -> RecoveryRetried | RecoveryDone:
+    """An answer that lets the run go on; the others have ended it."""
+    request_id, action_id = cast(str, record["request_id"]), cast(str, record["action_id"])
+    if record["answer"] == RecoveryDone.__name__:
+        return RecoveryDone(request_id, action_id, record["result"])
+    return RecoveryRetried(request_id, action_id, cast(int, record["attempt"]))
+
+
+def wait_for(action: Action, what: str) -> Action:
+    """The question about an action; it stands and falls with it."""
+    return Action(
+        id=f"{action.id}/{what}",
+        kind=AgentActionKind.APPROVAL_WAIT,
+        name=action.name,
+        asked=None,
+        view=None,
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        is_read_only=False,
+        fingerprint=action.fingerprint,
+    )

@@ -1,0 +1,56 @@
+"""A model that knows the run it is called in: inside one a call is an action, outside it is the model's own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from functools import cached_property
+from typing import Any
+
+from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
+from pilotage.errors import ModelCallError
+from pilotage.runtime.door.effects import active_effects
+from pilotage.runtime.door.model_calls import ModelCall
+
+
+class RunAwareModel(IAgentModel):
+    """A model that is part of the run it is called in; outside a run it is the model behind it."""
+
+    def __init__(self, model: IAgentModel) -> None:
+        self._model = model
+
+    @cached_property
+    def name(self) -> str:
+        """What the model is called, for prices and records."""
+        return self._model.capability.model
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        effects = active_effects.get()
+        if effects is None:
+            return await self._model.complete(request)
+        async with aclosing(ModelCall(effects, self._model, self.name, request).stream()) as events:
+            async for event in events:
+                if event.response is not None:
+                    return event.response
+        raise ModelCallError("the model's stream ended without a reply", retryable=True)
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+        effects = active_effects.get()
+        if effects is None:
+            return self._model.stream(request)
+        return ModelCall(effects, self._model, self.name, request).stream()
+
+    @property
+    def capability(self) -> ModelCapability:
+        return self._model.capability
+
+    def capability_for(self, selection: ModelSelection | None) -> ModelCapability:
+        return self._model.capability_for(selection)
+
+    def validate_request(self, request: ModelRequest) -> None:
+        self._model.validate_request(request)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)

@@ -1,0 +1,60 @@
+"""What belongs to a run besides its actions: open streams, children, what the model is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.architecture import AgentRef
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.actions.scope import Scope
+from pilotage.values import value
+
+
+class IOpenStream(Protocol):
+    """A model's stream that is still being read."""
+
+    @property
+    def path(self) -> str:
+        """The scope it was opened in."""
+        ...
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its reply is recorded."""
+        ...
+
+    async def drain(self) -> None:
+        """Read it to its end and record the reply; whoever reads it gets the rest from memory."""
+        ...
+
+
+class IChildren(Protocol):
+    """The runs that belong to this one."""
+
+    async def run(self, name: str, agent: AgentRef, task: JsonObject) -> JsonValue:
+        """Run a child to its end and give its output."""
+        ...
+
+
+@value
+class Shown:
+    """A request as the model gets it, and its manifest as the record of the call shows it."""
+
+    request: ModelRequest
+    manifest: JsonObject | None = None
+
+
+class IContext(Protocol):
+    """What the model gets to see of what a program wants to show it."""
+
+    async def shown(
+        self,
+        scope: Scope,
+        call_id: str,
+        request: ModelRequest,
+        summarise: Callable[[ModelRequest], Awaitable[str]],
+    ) -> Shown:
+        """The request as the model may see it; `summarise` asks the model itself."""
+        ...

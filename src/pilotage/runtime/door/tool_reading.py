@@ -1,0 +1,127 @@
+"""Reading a tool call: which tool it is, whose, with what, and what others may see of its result. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
+from inspect import Signature, isawaitable, iscoroutinefunction, signature
+from typing import Any, TypeAlias, cast
+
+from pilotage.agent.evidence_capture import capture_result
+from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
+from pilotage.agent.tools.declare import original_function
+from pilotage.errors import AgentToolDispatchError
+from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.runtime.gate.result_budget import within_budget
+from pilotage.runtime.stream.redactor import Redactor
+from pilotage.safety.exposure import ContextExposurePolicy, EvidenceExposurePolicy
+from pilotage.safety.guard import guard_json_value
+from pilotage.values import value
+
+ToolFunction: TypeAlias = Callable[..., object]
+
+
+@value
+class Invocation:
+    """A tool with what it is called with; `in_thread` where a model asked for it and nobody waits on the spot."""
+
+    tool: ToolFunction
+    descriptor: AgentToolDescriptor
+    owner: object
+    arguments: dict[str, object]
+    in_thread: bool = False
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the tool is awaited."""
+        return is_async(self.tool)
+
+
+def asked_by_a_model(tool: ToolFunction, arguments: Mapping[str, object]) -> Invocation:
+    """The call of a function or bound method with arguments that were bound to it before.
+
+    Raises:
+        AgentToolDispatchError: the function belongs to no class.
+    """
+    function = cast(ToolFunction, getattr(tool, "__func__", tool))
+    owner = cast(object, getattr(tool, "__self__", None))
+    descriptor = _descriptor_in(function, owner if isinstance(owner, type) else type(owner))
+    return Invocation(function, descriptor, owner, dict(arguments), in_thread=True)
+
+
+def read_invocation(tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Invocation:
+    """Which tool is called, whose, and the arguments by name, without `self` and what the run fills.
+
+    Raises:
+        AgentToolDispatchError: the function belongs to no class.
+    """
+    bound = _signature_of(tool).bind_partial(*args, **kwargs)
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
+    owner = arguments.pop("self") if "self" in arguments else arguments.pop("cls", None)
+    arguments.pop("runtime_context", None)
+    descriptor = _descriptor_in(tool, owner if isinstance(owner, type) else type(owner))
+    for secret in descriptor.secrets:
+        arguments.pop(secret, None)
+    return Invocation(tool, descriptor, owner, arguments)
+
+
+@lru_cache(maxsize=1024)
+def is_async(tool: ToolFunction) -> bool:
+    """Whether a tool is awaited."""
+    return iscoroutinefunction(original_function(tool))
+
+
+def name_of(descriptor: AgentToolDescriptor | None) -> str:
+    """How messages call a tool."""
+    return f"{descriptor.owner.__name__}.{descriptor.name}" if descriptor else "the tool"
+
+
+def shown_to_the_model(descriptor: AgentToolDescriptor | None, result: object) -> object:
+    """What a model may see of a result: guarded, and within its budget; itself where that is all of it."""
+    if descriptor is None:
+        return result
+    sensitive, budget = descriptor.schema.output_sensitive_fields, descriptor.metadata.result_budget
+    if not sensitive and budget.max_bytes is None:
+        return result
+    return within_budget(guard_json_value(to_json_value(result), sensitive, ContextExposurePolicy()), budget)
+
+
+def shown_to_others(descriptor: AgentToolDescriptor, redactor: Redactor, result: object) -> JsonObject:
+    """What others may see of a result: guarded, and cut as the tool says."""
+    captured = capture_result(
+        result,
+        descriptor.metadata.evidence,
+        sensitive_fields=descriptor.schema.output_sensitive_fields,
+        policy=EvidenceExposurePolicy(),
+    )
+    return cast(JsonObject, redactor.json({"capture": captured.applied.value, **captured.entries}))
+
+
+def reconciler(invocation: Invocation) -> Callable[[str], Awaitable[object]] | None:
+    """The tool's own way to find out what became of an attempt; None where it has none."""
+    name = invocation.descriptor.metadata.reconcile
+    if name is None:
+        return None
+    method: Any = getattr(invocation.owner, name)
+
+    async def reconcile(key: str) -> object:
+        found = method(key)
+        return await found if isawaitable(found) else found
+
+    return reconcile
+
+
+@lru_cache(maxsize=1024)
+def _signature_of(tool: ToolFunction) -> Signature:
+    return signature(original_function(tool))
+
+
+@lru_cache(maxsize=1024)
+def _descriptor_in(tool: ToolFunction, holder: type) -> AgentToolDescriptor:
+    for descriptor in discover_agent_tools(holder).descriptors:
+        if descriptor.callable is tool:
+            return descriptor
+    raise AgentToolDispatchError(
+        f"{getattr(tool, '__qualname__', tool)} belongs to no class. Inside a run, tools are methods of pods."
+    )

@@ -1,0 +1,1 @@
+"""Who and what may stand against an action: permission, trust, budgets, time."""

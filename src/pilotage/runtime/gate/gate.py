@@ -1,0 +1,296 @@
+"""The gate before every action: permission, trust, budget, hooks and the approval handler, asked afresh for what has
+not begun.
+
+A stage that raises or hangs denies. Stages that are the exact built-in no-op are left out when a run is composed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
+from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.model_reply import ModelResponse
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.budget import (
+    BudgetAmount,
+    BudgetExhausted,
+    BudgetGranted,
+    BudgetReservation,
+    IAgentBudget,
+    NoBudget,
+)
+from pilotage.agent.ports.handlers import (
+    ApprovalSubject,
+    IAgentApprovalHandler,
+    IAgentRecoveryHandler,
+)
+from pilotage.agent.ports.hooks import HookVerdict, IAgentHooks, Veto
+from pilotage.agent.ports.permissions import (
+    AllowAll,
+    IAgentPermissions,
+    PermissionRequest,
+    PermissionVerdict,
+)
+from pilotage.agent.principal import Principal, RunContext
+from pilotage.agent.recovery import AgentActionBoundaryStage, AgentResumeBoundary
+from pilotage.agent.recovery_request import RecoveryCancelled, RecoveryDone, RecoveryFailed, RecoveryRetried
+from pilotage.agent.state import AgentSituation, AgentState
+from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.container.processing import IContainer
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.actions.action import Action
+from pilotage.runtime.actions.call import Call
+from pilotage.runtime.actions.interruptions import RunEnded
+from pilotage.runtime.gate.asking import NoAnswerError, asked, told
+from pilotage.runtime.gate.spending import budget_exhausted
+from pilotage.runtime.gate.trust_stage import TrustAsk, TrustDeny, verdict_for
+from pilotage.safety.trust import TrustLabel
+from pilotage.values import value
+
+
+@value
+class Pass:
+    """Nothing against it."""
+
+
+@value
+class Ask:
+    """Somebody must be asked first; the handler that says so may word the question."""
+
+    reason: str | None = None
+    question: AgentApprovalRequest | None = None
+
+
+@value
+class Deny:
+    """It must not happen."""
+
+    reason: str
+
+
+GateVerdict: TypeAlias = Pass | Ask | Deny
+
+_PASS = Pass()
+
+
+@value
+class Stages:
+    """What an application provides for its gates; None where there is nothing, or the built-in no-op."""
+
+    permissions: IAgentPermissions | None = None
+    hooks: tuple[IAgentHooks, ...] = ()
+    budget: IAgentBudget | None = None
+    approval: IAgentApprovalHandler | None = None
+    recovery: IAgentRecoveryHandler | None = None
+
+    @classmethod
+    def of(cls, container: IContainer) -> Stages:
+        """The stages of an application."""
+        permissions = container.get_or_none(IAgentPermissions)
+        budget = container.get_or_none(IAgentBudget)
+        return cls(
+            None if type(permissions) is AllowAll else permissions,
+            tuple(container.get_all(IAgentHooks)),
+            None if type(budget) is NoBudget else budget,
+            container.get_or_none(IAgentApprovalHandler),
+            container.get_or_none(IAgentRecoveryHandler),
+        )
+
+
+class Gate:
+    """The stages of an application for one run."""
+
+    def __init__(
+        self,
+        principal: Principal,
+        context: RunContext,
+        stages: Stages,
+        capabilities: tuple[str, ...] | None = None,
+    ) -> None:
+        self._principal = principal
+        self._context = context
+        self._stages = stages
+        self._capabilities = capabilities
+        self._is_open = stages == Stages()
+
+    async def before_call(self, call: Call, trust: TrustLabel, *, was_asked: bool = False) -> GateVerdict:
+        """Whether a tool call, a step or a delegation may begin.
+
+        Where a person `was_asked` about it, the approval handler has had its say.
+        """
+        asks = _PASS if call.descriptor is None else self._trusted(call.descriptor, trust)
+        if isinstance(asks, Deny) or self._is_open:
+            return asks
+        if self._stages.permissions is not None:
+            verdict = await self._permitted(call, self._stages.permissions)
+            if isinstance(verdict, Deny):
+                return verdict
+            asks = asks if isinstance(asks, Ask) else verdict
+        shown = _shown(call)
+        denied = await self._vetoed(lambda hook: hook.pre_tool(self._context, shown))
+        if denied is not None or was_asked:
+            return denied or asks
+        question = await self.question(call.boundary, call.action, call)
+        if question is None or not isinstance(asks, Ask):
+            return question or asks
+        return replace(question, reason=question.reason or asks.reason)
+
+    async def after_call(self, call: Call, view: JsonValue) -> None:
+        """Let hooks see what came of it; nothing they do can change that."""
+        for hook in self._stages.hooks:
+            await told(hook.post_tool, self._context, _shown(call), view)
+
+    async def before_model(self, request: ModelRequest) -> Deny | None:
+        """Whether a request may go to the model."""
+        return await self._vetoed(lambda hook: hook.pre_model(self._context, request))
+
+    async def after_model(self, response: ModelResponse) -> None:
+        """Let hooks see the reply."""
+        for hook in self._stages.hooks:
+            await told(hook.post_model, self._context, response)
+
+    async def before_run(self, state: AgentState) -> Deny | None:
+        """Whether a run may start or come back."""
+        return await self._vetoed(lambda hook: hook.pre_run(self._context, state))
+
+    async def after_run(self, state: AgentState) -> None:
+        """Let hooks see how the run stands."""
+        for hook in self._stages.hooks:
+            await told(hook.post_run, self._context, state)
+
+    async def reserve(self, need: BudgetAmount) -> BudgetReservation | None:
+        """Set something aside in the application's budget, where it has one.
+
+        Raises:
+            LimitReached: the budget does not allow it, or cannot say.
+        """
+        budget = self._stages.budget
+        if budget is None:
+            return None
+        try:
+            verdict = await asked(budget.allows_step, self._context, need)
+        except NoAnswerError as failure:
+            verdict = BudgetExhausted("budget", f"the budget check failed ({failure})")
+        match verdict:
+            case BudgetGranted(reservation):
+                return reservation
+            case BudgetExhausted():
+                raise budget_exhausted(verdict)
+
+    async def settle(self, reservation: BudgetReservation | None, used: BudgetAmount) -> None:
+        """Tell the budget what was really used."""
+        budget = self._stages.budget
+        if budget is not None and reservation is not None:
+            await told(budget.consume, self._context, reservation, used)
+
+    async def spend(self, amount: BudgetAmount) -> None:
+        """Take what is known beforehand, such as one tool call, out of the application's budget.
+
+        Raises:
+            LimitReached: the budget does not allow it, or cannot say.
+        """
+        await self.settle(await self.reserve(amount), amount)
+
+    async def question(
+        self, boundary: AgentApprovalBoundaryKind, action: Action, call: Call | None = None
+    ) -> Ask | None:
+        """The question that the application's approval handler wants to put to a person, if any."""
+        handler = self._stages.approval
+        if handler is None:
+            return None
+        arguments = _as_object(action.view)
+        descriptor = call.descriptor if call else None
+        subject = ApprovalSubject(boundary, action.id, action.name, arguments, descriptor)
+        try:
+            wanted = await asked(handler.request_for, self._context, subject)
+        except NoAnswerError as failure:
+            return Ask(f"the approval handler failed ({failure})")
+        return Ask(question=wanted) if wanted is not None else None
+
+    async def recovery_answer(self, call: Call, attempt: int) -> RecoveryRetried | RecoveryDone | None:
+        """What the application's recovery handler knows about an unknown outcome; None asks a person.
+
+        Raises:
+            RunEnded: the handler ends the run.
+        """
+        handler = self._stages.recovery
+        if handler is None:
+            return None
+        action = call.action
+        boundary = AgentResumeBoundary(
+            action.id, action.kind, AgentActionBoundaryStage.BEFORE, action.idempotency, action.id
+        )
+        try:
+            answer = await asked(handler.decide, self._context, boundary)
+        except NoAnswerError:
+            return None
+        match answer:
+            case None:
+                return None
+            case RecoveryRetried():
+                # The number of an attempt is the run's to give: no other attempt has had it.
+                return replace(answer, action_id=action.id, attempt=attempt + 1)
+            case RecoveryDone():
+                return replace(answer, action_id=action.id)
+            case RecoveryFailed(comment=comment):
+                words = f"the recovery handler decided that the run failed: {comment or 'no reason given'}"
+                raise RunEnded(AgentSituation.FAILED, words)
+            case RecoveryCancelled(comment=comment):
+                words = f"the recovery handler cancelled the run: {comment or 'no reason given'}"
+                raise RunEnded(AgentSituation.CANCELLING, words)
+
+    def _trusted(self, tool: AgentToolDescriptor, trust: TrustLabel) -> GateVerdict:
+        if self._capabilities is not None and tool.schema.name not in self._capabilities:
+            return Deny(f"the run was not given the tool {tool.schema.name!r}")
+        match verdict_for(trust, tool):
+            case TrustDeny(reason):
+                return Deny(reason)
+            case TrustAsk(reason):
+                return Ask(reason)
+            case _:
+                return _PASS
+
+    async def _permitted(self, call: Call, permissions: IAgentPermissions) -> GateVerdict:
+        tool = call.descriptor.metadata if call.descriptor else None
+        request = PermissionRequest(
+            principal=self._principal,
+            context=self._context,
+            action=call.action.kind,
+            name=call.action.name,
+            permissions=tuple(tool.permissions) if tool else (),
+            **({"risk": tool.risk} if tool else {}),
+        )
+        try:
+            decision = await asked(permissions.check, request)
+        except NoAnswerError as failure:
+            return Deny(f"the permission check failed ({failure})")
+        match decision.verdict:
+            case PermissionVerdict.ALLOW:
+                return _PASS
+            case PermissionVerdict.ASK:
+                return Ask(decision.reason)
+            case PermissionVerdict.DENY:
+                return Deny(decision.reason or "the permission is missing")
+
+    async def _vetoed(self, ask: Callable[[IAgentHooks], Awaitable[HookVerdict]]) -> Deny | None:
+        """The first veto; every hook hears of it all the same."""
+        denied: Deny | None = None
+        for hook in self._stages.hooks:
+            try:
+                verdict = await asked(ask, hook)
+            except NoAnswerError as failure:
+                verdict = Veto(f"a hook failed ({failure})")
+            if isinstance(verdict, Veto) and denied is None:
+                denied = Deny(verdict.reason)
+        return denied
+
+
+def _shown(call: Call) -> ModelToolCall:
+    return ModelToolCall(call.action.name, _as_object(call.action.view), call.action.id)
+
+
+def _as_object(view: JsonValue) -> JsonObject:
+    return view if isinstance(view, dict) else {} if view is None else {"arguments": view}

@@ -1,0 +1,268 @@
+"""What a run has spent, and whether it may spend more: steps, tool calls, tokens, money.
+
+Pure: no I/O and no clock, so replay counts to the same numbers. Things are reserved before they are done, in one act
+without a wait, so that branches side by side cannot both take the last one. What a run spends, the runs above it
+spend too, and every bound on the way up holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from pilotage.agent.delegation import DelegationBudget
+from pilotage.agent.limits import AgentExecutionLimits, LimitCode
+from pilotage.agent.model_reply import ModelUsage
+from pilotage.agent.ports.budget import BudgetAmount, BudgetExhausted
+from pilotage.agent.ports.pricing import IAgentPricing, ModelCost
+from pilotage.runtime.actions.interruptions import LimitReached
+
+NOTHING = BudgetAmount()
+ONE_STEP = BudgetAmount(steps=1)
+ONE_TOOL_CALL = BudgetAmount(tool_calls=1)
+
+_NO_LIMITS = AgentExecutionLimits()
+_NO_USAGE = ModelUsage()
+_FREE = Decimal(0)
+
+
+class Spending:
+    """What one run, or a part of it, spends: counted in its own account and in those of the runs above it.
+
+    One table of prices holds for all of them, that of the outermost run.
+    """
+
+    __slots__ = ("_account", "_is_bounded", "accounts", "prices")
+
+    def __init__(
+        self,
+        limits: AgentExecutionLimits = _NO_LIMITS,
+        pricing: IAgentPricing | None = None,
+        parent: Spending | None = None,
+    ) -> None:
+        self._account = Account(limits)
+        self.accounts: tuple[Account, ...] = (self._account, *(parent.accounts if parent is not None else ()))
+        self.prices: Prices = Prices(pricing) if parent is None else parent.prices
+        self._is_bounded = any(account.is_bounded for account in self.accounts)
+
+    @property
+    def spent(self) -> BudgetAmount:
+        """Everything so far, children included."""
+        account = self._account
+        return BudgetAmount(account.steps, account.tool_calls, account.tokens, account.cost)
+
+    @property
+    def usage(self) -> ModelUsage:
+        """The tokens so far, as far as the models told."""
+        return ModelUsage(self._account.input_tokens, self._account.output_tokens, self._account.tokens)
+
+    @property
+    def currency(self) -> str | None:
+        """What `spent.cost` is in; None while nothing had a price."""
+        return self.prices.currency
+
+    def branch(self) -> Spending:
+        """The spending of a part of this run: it counts here too, and its own `spent` is that of the part."""
+        return Spending(parent=self)
+
+    def limit_for_model_call(self) -> LimitReached | None:
+        """What stands against one more model call, without reserving it."""
+        if not self._is_bounded:
+            return None
+        against = (_against_step(account, self.prices) for account in self.accounts)
+        return next(filter(None, against), None)
+
+    def limit_for_tool_calls(self, count: int = 1) -> LimitReached | None:
+        """What stands against `count` more tool calls, without reserving them."""
+        if not self._is_bounded:
+            return None
+        against = (_against_tool_calls(account, count) for account in self.accounts)
+        return next(filter(None, against), None)
+
+    def reserve_model_call(self, model: str = "", expected: ModelUsage = _NO_USAGE) -> BudgetAmount:
+        """Take one step, before the model is called; what comes back belongs into `settle_model_call`.
+
+        Tokens that are expected, and their price, are held until then, so that calls side by side see each
+        other's.
+
+        Raises:
+            LimitReached: a bound of this run or of one above it; nothing is reserved.
+        """
+        if (reached := self.limit_for_model_call()) is not None:
+            raise reached
+        for account in self.accounts:
+            account.steps += 1
+        return self._hold(model, expected) if self._is_bounded else NOTHING
+
+    def reserve_tool_calls(self, count: int = 1) -> None:
+        """Take `count` tool calls, all or none, before the first of them begins.
+
+        Raises:
+            LimitReached: a bound of this run or of one above it; nothing is reserved.
+        """
+        if (reached := self.limit_for_tool_calls(count)) is not None:
+            raise reached
+        for account in self.accounts:
+            account.tool_calls += count
+
+    def settle_model_call(self, model: str, usage: ModelUsage, held: BudgetAmount = NOTHING) -> BudgetAmount:
+        """Count what a reserved call really took, and say it; when its reply is replayed, likewise.
+
+        Going over a bound here is no end, the reply is there: the next reservation is refused.
+
+        Raises:
+            LimitReached: tokens or cost are bounded, and nobody can say what the call took.
+        """
+        self.let_go(held)
+        tokens = _tokens_of(usage)
+        cost = None if tokens is None else self.prices.of(model, usage)
+        for account in self.accounts:
+            account.add_tokens(tokens or 0, cost or _FREE, usage)
+        used = BudgetAmount(tokens=tokens or 0, cost=cost or _FREE)
+        if not self._is_bounded:
+            return used
+        unknown = (_against_not_knowing(account, model, tokens, cost) for account in self.accounts)
+        if (reached := next(filter(None, unknown), None)) is not None:
+            raise reached
+        return used
+
+    def let_go(self, held: BudgetAmount) -> None:
+        """Give back what was held for a call that failed; the step stays taken."""
+        for account in self.accounts if held is not NOTHING else ():
+            account.held_tokens -= held.tokens
+            account.held_cost -= held.cost
+
+    def absorb(self, amount: BudgetAmount, usage: ModelUsage = _NO_USAGE) -> None:
+        """Count what a record says was spent. Nothing is asked: what is recorded was allowed when it was done."""
+        for account in self.accounts:
+            account.steps += amount.steps
+            account.tool_calls += amount.tool_calls
+            account.add_tokens(amount.tokens, amount.cost, usage)
+
+    def _hold(self, model: str, expected: ModelUsage) -> BudgetAmount:
+        tokens = _tokens_of(expected)
+        if tokens is None:
+            return NOTHING
+        held = BudgetAmount(tokens=tokens, cost=self.prices.of(model, expected) or _FREE)
+        for account in self.accounts:
+            account.held_tokens += held.tokens
+            account.held_cost += held.cost
+        return held
+
+
+@dataclass(slots=True)
+class Account:
+    """The bounds of one run and what was counted against them; `held` is for calls under way."""
+
+    limits: AgentExecutionLimits
+    steps: int = 0
+    tool_calls: int = 0
+    tokens: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: Decimal = _FREE
+    held_tokens: int = 0
+    held_cost: Decimal = _FREE
+
+    @property
+    def is_bounded(self) -> bool:
+        bounds = self.limits
+        return (bounds.max_steps, bounds.max_tool_calls, bounds.max_tokens, bounds.max_cost) != (None,) * 4
+
+    def add_tokens(self, tokens: int, cost: Decimal, usage: ModelUsage) -> None:
+        self.tokens += tokens
+        self.cost += cost
+        self.input_tokens += usage.input_tokens or 0
+        self.output_tokens += usage.output_tokens or 0
+
+
+@dataclass(slots=True)
+class Prices:
+    """The application's prices, in the currency of the first one: amounts of two currencies have no sum."""
+
+    pricing: IAgentPricing | None
+    currency: str | None = None
+
+    def of(self, model: str, usage: ModelUsage) -> Decimal | None:
+        found = self._asked(model, usage)
+        if found is None:
+            return None
+        self.currency = self.currency or found.currency
+        return found.amount if found.currency == self.currency else None
+
+    def _asked(self, model: str, usage: ModelUsage) -> ModelCost | None:
+        try:
+            return None if self.pricing is None else self.pricing.cost_of(model, usage)
+        except Exception:  # noqa: BLE001 - a table that fails knows no price
+            return None
+
+
+def child_limits(own: AgentExecutionLimits, packet: DelegationBudget) -> AgentExecutionLimits:
+    """The bounds of a delegated run: its agent's, cut to what the packet gives. Those above it hold anyway."""
+    cut = DelegationBudget(max_steps=own.max_steps, max_tokens=own.max_tokens).capped_by(packet)
+    return replace(own, max_steps=cut.max_steps, max_tokens=cut.max_tokens)
+
+
+def budget_exhausted(verdict: BudgetExhausted) -> LimitReached:
+    """What a run ends with when the application's own budget refuses a step."""
+    return LimitReached(LimitCode.BUDGET, verdict.limit, verdict.reason)
+
+
+def _against_step(account: Account, prices: Prices) -> LimitReached | None:
+    bounds = account.limits
+    if bounds.max_steps is not None and account.steps >= bounds.max_steps:
+        return _reached(LimitCode.MAX_STEPS, account, "max_steps", f"{account.steps} model calls were made")
+    if bounds.max_tokens is not None and account.tokens + account.held_tokens >= bounds.max_tokens:
+        happened = f"{account.tokens} tokens were used, {account.held_tokens} are held for calls under way"
+        return _reached(LimitCode.MAX_TOKENS, account, "max_tokens", happened)
+    if bounds.max_cost is not None and prices.pricing is None:
+        return _reached(LimitCode.COST_UNAVAILABLE, account, "max_cost", "nothing provides IAgentPricing")
+    if bounds.max_cost is not None and account.cost + account.held_cost >= bounds.max_cost:
+        happened = f"{account.cost} was spent, {account.held_cost} is held for calls under way"
+        return _reached(LimitCode.MAX_COST, account, "max_cost", happened)
+    return None
+
+
+def _against_tool_calls(account: Account, count: int) -> LimitReached | None:
+    bound = account.limits.max_tool_calls
+    if bound is None or account.tool_calls + count <= bound:
+        return None
+    happened = f"{account.tool_calls} tool calls were made, {count} more are wanted"
+    return _reached(LimitCode.MAX_TOOL_CALLS, account, "max_tool_calls", happened)
+
+
+def _against_not_knowing(
+    account: Account, model: str, tokens: int | None, cost: Decimal | None
+) -> LimitReached | None:
+    is_cost_bounded = account.limits.max_cost is not None
+    if tokens is None and (is_cost_bounded or account.limits.max_tokens is not None):
+        limit = "max_cost" if account.limits.max_tokens is None else "max_tokens"
+        happened = f"the reply of {model!r} does not say how many tokens it took"
+        return _reached(LimitCode.USAGE_UNAVAILABLE, account, limit, happened)
+    if cost is None and is_cost_bounded:
+        happened = f"there is no price for {model!r}, or one in another currency than before"
+        return _reached(LimitCode.COST_UNAVAILABLE, account, "max_cost", happened)
+    return None
+
+
+def _reached(code: LimitCode, account: Account, limit: str, happened: str) -> LimitReached:
+    bound = f"AgentExecutionLimits.{limit}={getattr(account.limits, limit)}"
+    match code:
+        case LimitCode.USAGE_UNAVAILABLE:
+            end, way_out = "cannot be kept", "Use a model that reports its usage, or leave the limit out."
+        case LimitCode.COST_UNAVAILABLE:
+            end, way_out = (
+                "cannot be kept",
+                "Provide an IAgentPricing with the price, or leave the limit out.",
+            )
+        case _:
+            end, way_out = "is reached", "Raise the limit, or give the agent a smaller task."
+    return LimitReached(code, limit, f"{bound} {end}: {happened}. {way_out}")
+
+
+def _tokens_of(usage: ModelUsage) -> int | None:
+    if usage.total_tokens is not None:
+        return usage.total_tokens
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    return usage.input_tokens + usage.output_tokens

@@ -1,0 +1,295 @@
+"""The journal of one run as its attempt writes it: rows appended at once, committed at barriers.
+
+The log is the lock. The first commit of an attempt is a CLAIMED row with a new epoch; a head that moved
+means that somebody else has the run, and kills the attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, assert_never
+
+from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.facts import fact_of
+from pilotage.agent.ports.conversations import ConversationTurns
+from pilotage.agent.ports.journal import (
+    CommitRefusal,
+    CommitRefused,
+    Committed,
+    HeadMoved,
+    JournalCommit,
+    JournalHead,
+    JournalRow,
+    JournalStage,
+    OutboxEvent,
+    RunKey,
+    SealedRecord,
+)
+from pilotage.agent.ports.sealing import RecordSealError
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.state import AgentState
+from pilotage.agent.tools.metadata import Idempotency
+from pilotage.jsonvalue import JsonValue
+from pilotage.runtime.actions.action import Action
+from pilotage.runtime.actions.interruptions import RunOwnershipLost, StartRefused, StoreUnavailable
+from pilotage.runtime.journal.chain import digest_after, said_of_record
+from pilotage.runtime.journal.sealing import Seals, WithoutKey, without_key_for
+from pilotage.runtime.journal.writer import JournalWriter
+from pilotage.runtime.stream.told_log import ToldLog
+from pilotage.values import value
+
+
+@value
+class Opening:
+    """What the first commit of a run says of others: the run it belongs to, the conversation it holds from now on."""
+
+    parent: RunKey | None = None
+    conversation: str | None = None
+
+
+class Ledger:
+    """Appends rows, moves the state, consumes signals; `barrier` makes all of it durable, in one commit."""
+
+    is_kept = True
+
+    def __init__(
+        self,
+        run: RunKey,
+        state: AgentState,
+        head: JournalHead,
+        writer: JournalWriter,
+        writer_id: str,
+        seals: Seals | None = None,
+        log: ToldLog | None = None,
+        opening: Opening | None = None,
+    ) -> None:
+        self._seals = seals or Seals(None, run)
+        self._opening = opening
+        self._turns: ConversationTurns | None = None
+        self._evidence: list[AgentEvidence] = []
+        self._facts: list[OutboxEvent] = []
+        self.run = run
+        self.state = state
+        self.epoch = head.epoch + 1
+        self.log = log or ToldLog()
+        self._writer = writer
+        # Nobody else has this id: two attempts that write the same rows must not take each other's for their own.
+        self._writer_id = writer_id
+        self._commits = 0
+        self._changes = self._changes_committed = 0
+        self._seq, self._digest = head.seq, head.digest
+        self._committed = head.seq
+        self._rows: list[JournalRow] = []
+        self._consumed: list[str] = []
+        self._moved: AgentState | None = None
+        self._death: BaseException | None = None
+        self._committing = asyncio.Lock()
+        self._soon: asyncio.Future[None] | None = None
+
+    def claim(self, record: JsonValue, view: JsonValue) -> None:
+        """Take the run over: the first row of an attempt."""
+        stage = JournalStage.CLAIMED
+        kept = self._sealed("run", stage, 1, record, view, WithoutKey.REFUSE)
+        self._append("run", None, stage, 1, "", Idempotency.IDEMPOTENT, kept, view)
+
+    async def prove(self) -> None:
+        """Return when it is certain that this attempt still has the run: by writing, for reading proves nothing.
+
+        Raises:
+            RunOwnershipLost: somebody else has it.
+        """
+        self.claim({"still_claimed": self.epoch}, {"still_claimed": self.epoch})
+        await self.barrier()
+
+    def append(
+        self,
+        action: Action,
+        stage: JournalStage,
+        attempt: int,
+        record: JsonValue,
+        view: JsonValue,
+        without_key: WithoutKey | None = None,
+    ) -> None:
+        """Add a row of an action; it is durable after the next barrier. What the view withholds is sealed."""
+        self.check_alive()
+        kept = self._sealed(action.id, stage, attempt, record, view, without_key or without_key_for(action))
+        rest = (action.fingerprint, action.idempotency, kept, view)
+        self._append(action.id, action.kind, stage, attempt, *rest)
+        if stage is not JournalStage.BEFORE:
+            self._commit_soon()
+
+    def say(self, turns: ConversationTurns | None) -> None:
+        """Add turns to the run's conversation together with the next commit."""
+        self._turns = turns
+
+    def prove_by(self, evidence: AgentEvidence) -> None:
+        """Add evidence together with the next commit."""
+        self._evidence.append(evidence)
+
+    def move(self, state: AgentState) -> None:
+        """Change the state of the run together with the next commit."""
+        self.check_alive()
+        fact = fact_of(self.state, state)
+        if fact is not None:
+            self._facts.append(fact)
+        self.state = self._moved = state
+        self._changes += 1
+
+    def consume(self, signal_id: str) -> None:
+        """Take a signal out of the queue together with the next commit."""
+        self.check_alive()
+        self._consumed.append(signal_id)
+        self._changes += 1
+
+    async def barrier(self) -> None:
+        """Return when everything so far is committed.
+
+        Raises:
+            RunInterruption: it cannot be; the attempt is dead.
+        """
+        self.check_alive()
+        # Who is cancelled while waiting leaves a commit under way; its outcome must be known all the same.
+        await asyncio.shield(asyncio.ensure_future(self._flush(self._changes)))
+
+    def kill(self, death: BaseException) -> None:
+        """End the attempt: every further effect raises `death`."""
+        self._death = self._death or death
+
+    def check_alive(self) -> None:
+        """Raise what killed the attempt, if anything did."""
+        if self._death is not None:
+            raise self._death
+
+    async def settle(self) -> None:
+        """Return when no commit is under way any more."""
+        if self._soon is not None and not self._soon.done():
+            await asyncio.wait([self._soon])
+
+    def _commit_soon(self) -> None:
+        """What was paid for, such as a model's reply, should not be lost with the process; nobody waits for it."""
+        if self._soon is None or self._soon.done():
+            self._soon = asyncio.ensure_future(self._flush(self._changes))
+            self._soon.add_done_callback(_heard)
+
+    async def _flush(self, changes: int) -> None:
+        """Commit everything there is, unless somebody else has committed as far as asked for."""
+        async with self._committing:
+            self.check_alive()
+            if self._changes_committed >= changes and not self.log.is_promised:
+                return
+            if not self._rows and not self.log.is_waiting:
+                # A change without a row would leave the head where it was, and somebody who read the run
+                # before it could still take it over as it had been.
+                self.claim({"state": self.state.status.value}, {"state": self.state.status.value})
+            if self.log.is_waiting:
+                self._write_log()
+            self._commits += 1
+            including = self._changes
+            commit = JournalCommit(
+                run=self.run,
+                token=f"{self._writer_id}:{self._commits}",
+                expected_head=self._committed,
+                rows=tuple(self._rows),
+                state=self._moved,
+                consumed_signals=tuple(self._consumed),
+                evidence=tuple(self._evidence),
+                outbox=tuple(self._facts),
+                turns=self._turns,
+                **self._opened(),
+            )
+            self._rows, self._consumed, self._moved = [], [], None
+            self._evidence, self._turns, self._facts = [], None, []
+            await self._commit(commit)
+            self._changes_committed = including
+
+    async def _commit(self, commit: JournalCommit) -> None:
+        try:
+            outcome = await self._writer.commit(commit)
+        except BaseException as error:
+            self.kill(error)
+            raise
+        match outcome:
+            case Committed(head) if head == commit.expected_head + len(commit.rows):
+                self._committed = head
+                self.log.committed(head)
+            case Committed(head):
+                words = f"the store reports row {head} for a commit behind row {commit.expected_head}"
+                self.kill(StoreUnavailable(f"run {self.run.run_id!r}: {words}"))
+            case HeadMoved(head, epoch):
+                words = f"epoch {epoch} wrote up to row {head}, this attempt is epoch {self.epoch}"
+                self.kill(RunOwnershipLost(f"run {self.run.run_id!r}: {words}"))
+            case CommitRefused(reason, CommitRefusal.CONVERSATION_HELD | CommitRefusal.PARENT_CLOSED):
+                self.kill(StartRefused(reason))
+            case CommitRefused(reason):
+                self.kill(
+                    StoreUnavailable(f"run {self.run.run_id!r}: the store refused the commit: {reason}")
+                )
+            case _:
+                assert_never(outcome)
+        self.check_alive()
+
+    def _opened(self) -> dict[str, Any]:
+        if self._committed or self._opening is None:
+            return {}
+        return {"parent": self._opening.parent, "conversation": self._opening.conversation}
+
+    def _sealed(
+        self,
+        action_id: str,
+        stage: JournalStage,
+        attempt: int,
+        record: JsonValue,
+        view: JsonValue,
+        without_key: WithoutKey,
+    ) -> JsonValue | SealedRecord:
+        if record is view:
+            return record
+        try:
+            return self._seals.closed(action_id, stage, attempt, record, view, without_key)
+        except RecordSealError as error:
+            # An agent's `except Exception` must not take this for a failed tool.
+            self.kill(death := StoreUnavailable(str(error)))
+            raise death from error
+
+    def _write_log(self) -> None:
+        """What was told goes along with what is committed next."""
+        seq = self._seq + 1
+        told = self.log.write(seq)
+        self._append(f"told#{seq}", None, JournalStage.TOLD, 1, "", Idempotency.IDEMPOTENT, told, told)
+
+    def _append(
+        self,
+        action_id: str,
+        kind: AgentActionKind | None,
+        stage: JournalStage,
+        attempt: int,
+        fingerprint: str,
+        idempotency: Idempotency,
+        record: JsonValue | SealedRecord,
+        view: JsonValue,
+    ) -> None:
+        seq = self._seq + 1
+        place: list[JsonValue] = [seq, action_id, kind, stage, attempt, self.epoch, fingerprint, idempotency]
+        digest = digest_after(self._digest, [*place, *said_of_record(record), view])
+        row = JournalRow(
+            seq=seq,
+            action_id=action_id,
+            kind=kind,
+            stage=stage,
+            attempt=attempt,
+            epoch=self.epoch,
+            fingerprint=fingerprint,
+            idempotency=idempotency,
+            record=record,
+            view=view,
+            digest=digest,
+        )
+        self._seq, self._digest = seq, digest
+        self._rows.append(row)
+        self._changes += 1
+
+
+def _heard(flush: asyncio.Future[None]) -> None:
+    """A commit that failed has killed the attempt; whoever acts next is told."""
+    if not flush.cancelled():
+        flush.exception()

@@ -1,0 +1,163 @@
+"""The agent's tools as an architecture sees them: every call passes the one gate, every failure is an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, cast
+
+from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.ports.architecture import IScopedTools, ToolCallOutcome
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.tool_calling import ToolCallingSpec
+from pilotage.agent.tools.bind import bind_agent_tool_invocation
+from pilotage.errors import AgentToolBindingError, AgentToolDispatchError, ToolError
+from pilotage.jsonvalue import to_json_value
+from pilotage.runtime.actions.call import Call
+from pilotage.runtime.actions.interruptions import Paused, RunInterruption
+from pilotage.runtime.actions.scope import Scope, entered
+from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.door.tool_calls import ToolCalls
+from pilotage.runtime.scoped.children import Children, Errand
+from pilotage.runtime.scoped.gathering import first_to_count
+from pilotage.runtime.scoped.teammates import Teammate
+
+BoundTool: TypeAlias = Callable[..., object]
+NO_TEAMMATES: Mapping[str, Teammate] = {}
+
+
+class ScopedTools(IScopedTools):
+    """The tools on offer to one run, its teammates among them."""
+
+    def __init__(
+        self,
+        tools: Sequence[BoundTool],
+        calls: ToolCalls,
+        effects: Effects,
+        scope: Scope | None = None,
+        teammates: Mapping[str, Teammate] = NO_TEAMMATES,
+    ) -> None:
+        self._scope = scope
+        self._tools = tuple(tools)
+        self._calls = calls
+        self._effects = effects
+        self._teammates = teammates
+        self._calling = _offer(self._tools, teammates) if self._tools or teammates else None
+        self._functions: Mapping[str, BoundTool] = self._calling.functions if self._calling else {}
+
+    @property
+    def calling(self) -> ToolCallingSpec | None:
+        return self._calling
+
+    def with_more(self, tools: Sequence[BoundTool]) -> ScopedTools:
+        """The same tools and some more."""
+        more = [*self._tools, *tools]
+        return ScopedTools(more, self._calls, self._effects, self._scope, self._teammates)
+
+    def inside(self, scope: Scope) -> ScopedTools:
+        """The same tools, their calls in another scope."""
+        return ScopedTools(self._tools, self._calls, self._effects, scope, self._teammates)
+
+    async def call(self, call: ModelToolCall) -> ToolCallOutcome:
+        prepared = self._prepared(call)
+        return prepared if isinstance(prepared, ToolCallOutcome) else await self._done(call, prepared)
+
+    async def call_all(self, calls: Sequence[ModelToolCall]) -> Sequence[ToolCallOutcome]:
+        if len(calls) == 1:
+            return [await self.call(calls[0])]
+        # Ids are taken here, in the order of the reply, whatever runs side by side later on.
+        prepared = [self._prepared(call, is_reserved=True) for call in calls]
+        begun = [each for each in prepared if isinstance(each, Call)]
+        self._reserve(begun)
+        reading = [
+            asyncio.create_task(self._done(call, each))
+            for call, each in zip(calls, prepared, strict=True)
+            if isinstance(each, Call) and each.action.is_read_only
+        ]
+        outcomes = iter(await self._side_by_side(reading, begun))
+        found: list[ToolCallOutcome] = []
+        for call, each in zip(calls, prepared, strict=True):
+            if isinstance(each, ToolCallOutcome):
+                found.append(each)
+            elif each.action.is_read_only:
+                found.append(next(outcomes))
+            else:
+                found.append(await self._in_turn(call, each, begun))
+        return found
+
+    def _prepared(self, call: ModelToolCall, *, is_reserved: bool = False) -> Call | ToolCallOutcome:
+        teammate, function = self._teammates.get(call.name), self._functions.get(call.name)
+        try:
+            with entered(self._scope):
+                if teammate is not None:
+                    errand = Errand(teammate.agent, teammate.task_in(call))
+                    return self._children.call(f"child:{teammate.name}", teammate.name, errand)
+                if function is not None:
+                    bound = bind_agent_tool_invocation(function, call.arguments)
+                    return self._calls.prepared(
+                        function, bound.arguments, call.call_id, is_reserved=is_reserved
+                    )
+        except AgentToolBindingError as error:
+            return ToolCallOutcome(call, error=" ".join(error.problems) or str(error))
+        except AgentToolDispatchError as error:
+            return ToolCallOutcome(call, error=str(error))
+        offered = ", ".join(map(repr, (*self._functions, *self._teammates))) or "none"
+        return ToolCallOutcome(call, error=f"there is no tool {call.name!r}. On offer are: {offered}.")
+
+    def _reserve(self, begun: Sequence[Call]) -> None:
+        """Count what is new before the first of it begins."""
+        tools = [call.action.id for call in begun if call.action.kind is AgentActionKind.TOOL_CALL]
+        new = sum(not self._effects.recording.knows(action_id) for action_id in tools)
+        if new:
+            self._effects.spending.reserve_tool_calls(new)
+
+    async def _side_by_side(
+        self, reading: Sequence[asyncio.Task[ToolCallOutcome]], begun: Sequence[Call]
+    ) -> list[ToolCallOutcome]:
+        if not reading:
+            return []
+        try:
+            await asyncio.wait(reading)
+        except asyncio.CancelledError:
+            for task in reading:
+                task.cancel()
+            await asyncio.wait(reading)
+            raise
+        ends = [task.exception() for task in reading if not task.cancelled()]
+        interruptions = [end for end in ends if isinstance(end, RunInterruption)]
+        if interruptions:
+            end = first_to_count(interruptions)
+            if isinstance(end, Paused):
+                self._effects.ask_ahead([call for call in begun if not call.action.is_read_only])
+            raise end
+        return [task.result() for task in reading]
+
+    async def _in_turn(self, call: ModelToolCall, prepared: Call, begun: Sequence[Call]) -> ToolCallOutcome:
+        try:
+            return await self._done(call, prepared)
+        except Paused:
+            # What comes behind in the reply must wait for this one, but people can be asked about all of it.
+            later = [each for each in begun if not each.action.is_read_only]
+            self._effects.ask_ahead(later[later.index(prepared) + 1 :])
+            raise
+
+    async def _done(self, call: ModelToolCall, prepared: Call) -> ToolCallOutcome:
+        try:
+            if prepared.action.kind is AgentActionKind.DELEGATION:
+                return ToolCallOutcome(call, await self._children.done(prepared))
+            return ToolCallOutcome(call, to_json_value(await self._calls.invoked(prepared)))
+        except (ToolError, AgentToolBindingError, AgentToolDispatchError) as error:
+            return ToolCallOutcome(call, error=str(error))
+
+    @property
+    def _children(self) -> Children:
+        return cast(Children, self._effects.children)
+
+
+def _offer(tools: Sequence[BoundTool], teammates: Mapping[str, Teammate]) -> ToolCallingSpec:
+    """Tools and teammates as a request shows them to the model."""
+    spec = ToolCallingSpec.from_tools(tools)
+    if not teammates:
+        return spec
+    mates = [mate.tool for mate in teammates.values()]
+    return ToolCallingSpec([*spec.tools, *mates], spec.choice, spec.tool_name, spec.functions)

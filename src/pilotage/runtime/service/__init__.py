@@ -1,0 +1,1 @@
+"""Starting runs, bringing them back, reading and answering them: behind `AgentRuns`."""

@@ -1,0 +1,154 @@
+"""Taking a run: its first row, or the row with which somebody else's run becomes ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import cast
+
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.ports.journal import JournalHead, JournalRow, JournalStage, RunKey
+from pilotage.agent.principal import Principal
+from pilotage.agent.sealing_check import input_fields
+from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
+from pilotage.errors import RunConflictError
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.actions.interruptions import RunOwnershipLost, StartRefused
+from pilotage.runtime.gate.deadline import decode_deadline, encode_deadline, extended
+from pilotage.runtime.journal.chain import NO_HEAD
+from pilotage.runtime.journal.ledger import Ledger, Opening
+from pilotage.runtime.journal.recording import recorded_action
+from pilotage.runtime.journal.sealing import WithoutKey
+from pilotage.runtime.journal.start_record import RunStart, definition_digest, encode_start
+from pilotage.runtime.service.services import Services
+from pilotage.runtime.stream.told import told_items
+from pilotage.runtime.stream.told_log import ToldLog
+from pilotage.safety.guard import guard_json_value
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+class Claims:
+    """Makes the ledgers of runs: whoever has one has the run."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def begin(self, definition: AgentDefinition, start: RunStart, run: RunKey) -> Ledger:
+        """Begin a run; when this returns, it is durable.
+
+        Raises:
+            RunConflictError: its conversation is held by another run, or its id is taken.
+            StartRefused: the run it belongs to is ending.
+        """
+        ledger = self._opened(definition, start, run)
+        await self._commit_start(ledger, run, is_child=start.parent is not None)
+        return ledger
+
+    async def begin_fork(
+        self, definition: AgentDefinition, start: RunStart, run: RunKey, rows: Sequence[JournalRow]
+    ) -> AgentState:
+        """Begin a run with rows of another one, which count as its own; nobody drives it yet."""
+        ledger = self._opened(definition, start, run)
+        for row in rows:
+            record = cast(JsonValue, row.record)
+            # What could not be sealed there was not kept there either.
+            kept = WithoutKey.KEEP_PLAIN
+            ledger.append(recorded_action(row), row.stage, row.attempt, record, row.view, kept)
+        await self._commit_start(ledger, run, is_child=False)
+        return ledger.state
+
+    def _opened(self, definition: AgentDefinition, start: RunStart, run: RunKey) -> Ledger:
+        situation = AgentSituation.CREATED
+        facts: JsonObject = {"parent": start.parent} if start.parent else {}
+        state = AgentState(
+            run.run_id, definition.agent_id, situation.status, tenant_id=run.tenant_id, metadata=facts
+        )
+        parent = RunKey(run.tenant_id, start.parent) if start.parent else None
+        held = start.conversation if start.history is not None else None
+        ledger = self._ledger(state, NO_HEAD, ToldLog(), Opening(parent, held))
+        record = encode_start(start)
+        ledger.claim(record, {**record, "input": guard_json_value(start.input, input_fields(definition))})
+        ledger.move(state.moved_to(AgentSituation.RUNNING))
+        return ledger
+
+    async def _commit_start(self, ledger: Ledger, run: RunKey, *, is_child: bool) -> None:
+        try:
+            await ledger.barrier()
+        except RunOwnershipLost as lost:
+            raise RunConflictError(f"there is a run {run.run_id!r} already.") from lost
+        except StartRefused as refused:
+            if is_child:
+                raise
+            raise RunConflictError(str(refused)) from refused
+
+    async def take_over(
+        self, definition: AgentDefinition, state: AgentState, rows: Sequence[JournalRow], principal: Principal
+    ) -> Ledger:
+        """Take a run over: from here on every other owner of it has lost.
+
+        Raises:
+            RunConflictError: somebody else took it in the same moment.
+        """
+        head = JournalHead(rows[-1].seq, rows[-1].epoch, rows[-1].digest)
+        told = list(told_items(rows))
+        ledger = self._ledger(state, head, ToldLog(told[-1].number if told else 0))
+        claim = {"claimed_by": principal.id, **self._changes(definition, state, rows)}
+        ledger.claim(claim, claim)
+        try:
+            await ledger.barrier()
+        except RunOwnershipLost as lost:
+            raise RunConflictError(
+                f"run {state.id!r} was taken by somebody else in the same moment."
+            ) from lost
+        return ledger
+
+    def deadline(
+        self, definition: AgentDefinition, state: AgentState, rows: Sequence[JournalRow]
+    ) -> datetime | None:
+        """When the time of the run is up: waiting for a person moves it, unless the agent counts that too."""
+        deadline, paused_at = _written_deadline(rows), state.metadata.get("paused_at")
+        if state.status is not AgentStatus.INTERRUPTED or not isinstance(paused_at, str):
+            return deadline
+        since = max(datetime.fromisoformat(paused_at), _counted_until(rows) or _LONG_AGO)
+        now = self._services.clock.now()
+        return extended(deadline, since, now, human_time_counts=definition.spec.human_time_counts)
+
+    def _ledger(
+        self, state: AgentState, head: JournalHead, log: ToldLog, opening: Opening | None = None
+    ) -> Ledger:
+        run, services = RunKey(state.tenant_id, state.id), self._services
+        writer_id = services.ids.uid()
+        return Ledger(run, state, head, services.writer, writer_id, services.seals(run), log, opening)
+
+    def _changes(
+        self, definition: AgentDefinition, state: AgentState, rows: Sequence[JournalRow]
+    ) -> dict[str, JsonValue]:
+        """What has changed since the run was last driven: its deadline by a wait, its agent by a release."""
+        changes: dict[str, JsonValue] = {}
+        deadline = self.deadline(definition, state, rows)
+        if deadline != _written_deadline(rows):
+            changes["deadline"] = encode_deadline(deadline)
+            changes["waits_counted_until"] = self._services.clock.now().isoformat()
+        known = cast(JsonObject, rows[0].record).get("definition")
+        if known and known != (now := definition_digest(definition)):
+            changes["drift"] = {"was": known, "is": now}
+        return changes
+
+
+def _counted_until(rows: Sequence[JournalRow]) -> datetime | None:
+    """Up to when waiting for people has moved the deadline: who comes back for nothing moves it no further."""
+    for row in reversed(rows):
+        if row.stage is JournalStage.CLAIMED and isinstance(row.record, dict):
+            counted = row.record.get("waits_counted_until")
+            if isinstance(counted, str):
+                return datetime.fromisoformat(counted)
+    return None
+
+
+def _written_deadline(rows: Sequence[JournalRow]) -> datetime | None:
+    """The last deadline that was written down."""
+    for row in reversed(rows):
+        if row.stage is JournalStage.CLAIMED and isinstance(row.record, dict) and "deadline" in row.record:
+            return decode_deadline(row.record["deadline"])
+    return None

@@ -1,0 +1,299 @@
+"""Setting attempts going as tasks that the runtime owns; knowing which runs are live in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.events import AgentEventAttribution
+from pilotage.agent.ports.conversations import ConversationTurn
+from pilotage.agent.ports.journal import JournalRow, RunKey
+from pilotage.agent.principal import Principal
+from pilotage.agent.run_result import RunResult
+from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
+from pilotage.errors import RunConflictError, RunNotFoundError
+from pilotage.runtime.actions.interruptions import RunOwnershipLost
+from pilotage.runtime.attempts.attempt import RunAttempt
+from pilotage.runtime.attempts.cancellation import begin_cancellation
+from pilotage.runtime.attempts.live import LiveRun
+from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.journal.leasing import Hold
+from pilotage.runtime.journal.start_record import RunStart, decode_start
+from pilotage.runtime.journal.unkept import UnkeptLedger
+from pilotage.runtime.service.claims import Claims
+from pilotage.runtime.service.composition import NO_OVERRIDES, Composer, Material, Overrides
+from pilotage.runtime.service.nursery import IRunStarter, Nursery
+from pilotage.runtime.service.records import Records
+from pilotage.runtime.service.services import Services
+from pilotage.runtime.stream.cursor import START, EventCursor
+from pilotage.runtime.stream.subscription import LogReader, Subscription
+from pilotage.runtime.stream.telling import KeptTelling
+
+_TURNING = frozenset({AgentSignalKind.PAUSE, AgentSignalKind.RESUME})
+
+
+class RunHandle:
+    """A run that somebody drives. Dropping the handle does not touch the run."""
+
+    def __init__(
+        self, run_id: str, result: Callable[[], Awaitable[RunResult]], events: Callable[[], Subscription]
+    ) -> None:
+        self.id = run_id
+        self._result = result
+        self._events = events
+
+    def events(self) -> Subscription:
+        """What the run does, from the start of this attempt; leaving the stream does not touch the run."""
+        return self._events()
+
+    async def result(self) -> RunResult:
+        """How the run stands when this attempt is over; cancelling the wait does not cancel the run."""
+        return await self._result()
+
+
+class Launcher(IRunStarter):
+    """Drives attempts as tasks that the runtime owns."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self.claims = Claims(services)
+        self.records = Records(services)
+        self.nursery = Nursery(services, self.records, self)
+        self._composer = Composer(services, self.nursery)
+        self._live: dict[str, LiveRun] = {}
+
+    def live(self, run_id: str) -> LiveRun | None:
+        """The run, where it is live in this process."""
+        return self._live.get(run_id)
+
+    @property
+    def live_runs(self) -> list[RunKey]:
+        """The runs that are live in this process."""
+        return [live.attempt.effects.ledger.run for live in self._live.values()]
+
+    async def begin(
+        self,
+        definition: AgentDefinition,
+        start: RunStart,
+        run: RunKey,
+        parent: Effects | None = None,
+        overrides: Overrides = NO_OVERRIDES,
+    ) -> LiveRun:
+        if parent is not None and not parent.ledger.is_kept:
+            return self.begin_unkept(definition, start, run, parent=parent)
+        # Of several who begin a run of one id the journal chooses one; the others must not hold it up.
+        ledger = await self.claims.begin(definition, start, run)
+        hold = await self._services.hold(run)
+        try:
+            history = await self.history(start)
+            instance = self._services.instance_of(definition)
+        except BaseException:
+            await _let_go(hold)
+            raise
+        return self._set_going(
+            Material(
+                definition,
+                instance,
+                start,
+                ledger,
+                deadline=start.deadline,
+                history=history,
+                parent=parent,
+                hold=hold,
+                overrides=overrides,
+            )
+        )
+
+    def begin_unkept(
+        self,
+        definition: AgentDefinition,
+        start: RunStart,
+        run: RunKey,
+        *,
+        instance: object = None,
+        history: Sequence[ConversationTurn] = (),
+        parent: Effects | None = None,
+        overrides: Overrides = NO_OVERRIDES,
+    ) -> LiveRun:
+        """Start a run that nobody keeps; it is not known to anybody but its reader."""
+        situation = AgentSituation.RUNNING
+        state = AgentState(run.run_id, definition.agent_id, situation.status, situation.transition)
+        material = Material(
+            definition,
+            instance or self._services.instance_of(definition),
+            start,
+            UnkeptLedger(run, state, self._services.conversations),
+            deadline=start.deadline,
+            history=history,
+            parent=parent,
+            overrides=overrides,
+        )
+        attempt = self._composer.compose(material)
+        task = asyncio.get_running_loop().create_task(attempt.run())
+        return LiveRun(run.run_id, attempt, task)
+
+    async def revive(
+        self,
+        state: AgentState,
+        rows: Sequence[JournalRow],
+        principal: Principal,
+        parent: Effects | None = None,
+        overrides: Overrides = NO_OVERRIDES,
+    ) -> LiveRun:
+        hold = await self._services.hold(RunKey(state.tenant_id, state.id))
+        try:
+            material = await self._revived(state, rows, principal)
+        except BaseException:
+            await _let_go(hold)
+            raise
+        return self._set_going(replace(material, parent=parent, hold=hold, overrides=overrides))
+
+    async def _revived(self, state: AgentState, rows: Sequence[JournalRow], principal: Principal) -> Material:
+        services = self._services
+        definition, start = services.definition_of(state.agent_type), decode_start(rows[0])
+        deadline = self.claims.deadline(definition, state, rows)
+        ledger = await self.claims.take_over(definition, state, rows, principal)
+        pending = await services.signals.list_pending(state.id)
+        cancel = next((signal for signal in pending if signal.kind is AgentSignalKind.CANCEL), None)
+        if cancel is not None and state.status is not AgentStatus.CANCELLING:
+            await begin_cancellation(ledger, cancel)
+        for signal in pending:
+            if signal.kind in _TURNING:
+                ledger.consume(signal.id)
+        history, instance = await self.history(start), services.instance_of(definition)
+        return Material(definition, instance, start, ledger, rows, pending, deadline, history)
+
+    async def end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
+        run = RunKey(state.tenant_id, state.id)
+        hold = await self._services.hold(run)
+        try:
+            await self._end(state, signal, principal)
+        finally:
+            await _let_go(hold)
+
+    async def _end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
+        # Read anew, the rows first: whoever had the run may have brought it to its end meanwhile.
+        state, rows = await self.records.standing(state.id, principal)
+        if state.is_terminal:
+            return
+        definition = self._services.definition_of(state.agent_type)
+        ledger = await self.claims.take_over(definition, state, rows, principal)
+        if state.status is not AgentStatus.CANCELLING:
+            is_stored = signal.id in {each.id for each in await self._services.signals.list_pending(state.id)}
+            await begin_cancellation(ledger, signal, is_stored=is_stored)
+        material = Material(definition, None, decode_start(rows[0]), ledger, rows)
+        await self._composer.compose(material).run()
+
+    def handle(self, live: LiveRun) -> RunHandle:
+        """What a caller holds of a run that is live here."""
+        telling = live.attempt.telling
+        after = telling.resumed_after if isinstance(telling, KeptTelling) else START
+        run = live.attempt.effects.ledger.run
+        events = partial(self._subscription, partial(_known, run), after, live)
+        return RunHandle(live.run_id, lambda: asyncio.shield(live.task), events)
+
+    def attached(self, state: AgentState) -> RunHandle:
+        """What a caller holds of a run that was started before: live here, elsewhere, waiting or ended."""
+        live = self._live.get(state.id)
+        if live is not None:
+            return self.handle(live)
+        run = RunKey(state.tenant_id, state.id)
+        events = partial(self._subscription, partial(_known, run), START, None)
+        return RunHandle(state.id, partial(self.records.result, state), events)
+
+    def events(self, run_id: str, after: EventCursor, principal: Principal | None) -> Subscription:
+        """A reader of a run's events; without a principal in whatever tenant the run is."""
+        live = self._live.get(run_id)
+        is_mine = live is not None and (
+            principal is None or live.attempt.effects.ledger.run.tenant_id == principal.tenant
+        )
+        find = partial(self._named, run_id, principal)
+        return self._subscription(find, after, live if is_mine else None)
+
+    async def _named(self, run_id: str, principal: Principal | None) -> RunKey:
+        return RunKey(principal.tenant if principal else await self.records.tenant_of(run_id), run_id)
+
+    def _subscription(
+        self, find: Callable[[], Awaitable[RunKey]], after: EventCursor, live: LiveRun | None
+    ) -> Subscription:
+        log = LogReader(self._services.journal, find, self._attribution)
+        telling = live.attempt.telling if live else None
+        kept = telling if isinstance(telling, KeptTelling) else None
+        return Subscription(log, kept, self._services.clock, after)
+
+    async def _attribution(self, run: RunKey) -> AgentEventAttribution:
+        state = await self.records.find(run.run_id, run.tenant_id)
+        if state is None:
+            raise RunNotFoundError(f"there is no run {run.run_id!r}.")
+        rows = self._services.journal.read(run)
+        async for row in rows:
+            (first,) = self._services.seals(run).opened_rows([row])
+            start = decode_start(first)
+            conversation = start.conversation or run.run_id
+            return AgentEventAttribution(start.agent, run.run_id, conversation, start.parent)
+        raise RunNotFoundError(f"run {run.run_id!r} has no journal.")
+
+    async def cancel(self, signal: AgentSignal) -> bool:
+        """Cancel a run that is live here and wait for the attempt's end; False where it came to its own end."""
+        live = self._live.get(signal.agent_state_id)
+        if live is None:
+            return False
+        try:
+            is_cancelled = await live.attempt.cancel(signal)
+        except RunOwnershipLost as lost:
+            live.task.cancel()
+            await asyncio.wait([live.task])
+            raise RunConflictError(
+                f"run {live.run_id!r} was taken over by another process. The cancellation is on its way there."
+            ) from lost
+        await asyncio.wait([live.task])
+        return is_cancelled
+
+    async def stop(self) -> None:
+        """End the attempts of this process, not their runs."""
+        tasks = [live.task for live in self._live.values()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _set_going(self, material: Material) -> LiveRun:
+        attempt = self._composer.compose(material)
+        run_id = material.ledger.run.run_id
+        task = asyncio.create_task(_driven(attempt, material.hold), name=f"run {run_id}")
+        live = self._live[run_id] = LiveRun(run_id, attempt, task)
+        task.add_done_callback(partial(self._forget, live))
+        return live
+
+    async def history(self, start: RunStart) -> Sequence[ConversationTurn]:
+        """What was said in the run's conversation before it began."""
+        conversations = self._services.conversations
+        if not start.history or conversations is None or start.conversation is None:
+            return ()
+        tenant = start.principal.tenant
+        return await conversations.load_history(tenant, start.conversation, up_to=start.history)
+
+    def _forget(self, live: LiveRun, _: object) -> None:
+        if self._live.get(live.run_id) is live:
+            del self._live[live.run_id]
+
+
+async def _known(run: RunKey) -> RunKey:
+    return run
+
+
+async def _driven(attempt: RunAttempt, hold: Hold | None) -> RunResult:
+    try:
+        return await attempt.run()
+    finally:
+        await attempt.effects.ledger.settle()
+        await _let_go(hold)
+
+
+async def _let_go(hold: Hold | None) -> None:
+    if hold is not None:
+        await hold.let_go()

@@ -1,0 +1,165 @@
+"""Starting runs: what a run starts with, and what becomes of a start that was made before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+from weakref import WeakValueDictionary
+
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.messages import ModelMessage
+from pilotage.agent.ports.architecture import AgentRef
+from pilotage.agent.ports.conversations import ConversationTurn
+from pilotage.agent.ports.journal import JournalRow, RunKey
+from pilotage.agent.principal import Principal
+from pilotage.agent.run_input import RunAgentInput
+from pilotage.agent.state import AgentState
+from pilotage.errors import RunConflictError
+from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
+from pilotage.runtime.gate.deadline import deadline_at
+from pilotage.runtime.journal.input_record import encode_input
+from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest
+from pilotage.runtime.service.composition import NO_OVERRIDES, Overrides
+from pilotage.runtime.service.launch import Launcher, RunHandle
+from pilotage.runtime.service.services import Services
+
+
+class Starts:
+    """Starts runs that are kept."""
+
+    def __init__(self, services: Services, launcher: Launcher) -> None:
+        self._services = services
+        self._launcher = launcher
+        self._starting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def start(
+        self,
+        agent: AgentRef,
+        given: object,
+        principal: Principal,
+        alias: str | None,
+        conversation: str | None,
+        metadata: JsonObject,
+        overrides: Overrides = NO_OVERRIDES,
+    ) -> RunHandle:
+        """Start a run, or attach to the one that was started with the same name.
+
+        Raises:
+            AgentDefinitionError: the class is no agent of this application, or the input does not fit.
+            RunConflictError: the name stands for a run with another input, or the conversation is held.
+        """
+        definition = self._services.definition_of(agent)
+        start = await self.described(definition, given, principal, conversation, metadata)
+        if alias is None:
+            return await self._begin(definition, start, self._services.ids.uid(), overrides)
+        # The caller's name is no authority: the run's own id follows from it, within the tenant.
+        run_id = run_id_of(principal.tenant, alias)
+        start = replace(start, metadata={**start.metadata, "alias": alias})
+        async with self._starting.setdefault(run_id, asyncio.Lock()):
+            return await self._started_once(definition, start, run_id, overrides)
+
+    async def _started_once(
+        self, definition: AgentDefinition, start: RunStart, run_id: str, overrides: Overrides
+    ) -> RunHandle:
+        try:
+            return await self._attached(run_id, start) or await self._begin(
+                definition, start, run_id, overrides
+            )
+        except RunConflictError:
+            # Another process started it with this name in the same moment.
+            attached = await self._attached(run_id, start)
+            if attached is None:
+                raise
+            return attached
+
+    async def described(
+        self,
+        definition: AgentDefinition,
+        given: object,
+        principal: Principal,
+        conversation: str | None,
+        metadata: JsonObject,
+    ) -> RunStart:
+        """What a run would start with now."""
+        if isinstance(given, RunAgentInput):
+            conversation = conversation or given.conversation_id
+            metadata = {**given.metadata, **metadata}
+        keeps_turns = not (isinstance(given, RunAgentInput) and given.message_history)
+        return RunStart(
+            definition.agent_id,
+            encode_input(definition, given),
+            principal,
+            conversation,
+            deadline=deadline_at(self._services.clock.now(), definition.spec),
+            limits=definition.spec.limits,
+            history=await self._turns_before(definition, principal, conversation) if keeps_turns else None,
+            definition=definition_digest(definition),
+            metadata=metadata,
+        )
+
+    async def fork(self, run_id: str, rows: Sequence[JournalRow], principal: Principal) -> AgentState:
+        """Begin a run with the rows of another one: on its own, with time of its own."""
+        origin = decode_start(rows[0])
+        definition = self._services.definition_of(origin.agent)
+        facts = {name: fact for name, fact in origin.metadata.items() if name != "alias"}
+        start = replace(
+            origin,
+            input=_with_history(origin.input, await self._launcher.history(origin)),
+            salt=origin.salt or run_id,
+            metadata={**facts, "forked_from": run_id},
+            conversation=None,
+            history=None,
+            parent=None,
+            generation=0,
+            deadline=deadline_at(self._services.clock.now(), definition.spec),
+        )
+        run = RunKey(principal.tenant, self._services.ids.uid())
+        return await self._launcher.claims.begin_fork(definition, start, run, rows[1:])
+
+    async def _begin(
+        self, definition: AgentDefinition, start: RunStart, run_id: str, overrides: Overrides
+    ) -> RunHandle:
+        run = RunKey(start.principal.tenant, run_id)
+        return self._launcher.handle(await self._launcher.begin(definition, start, run, None, overrides))
+
+    async def _attached(self, run_id: str, start: RunStart) -> RunHandle | None:
+        """The run that an earlier start with the same name and input began."""
+        principal = start.principal
+        state = await self._launcher.records.find(run_id, principal.tenant)
+        if state is None:
+            return None
+        rows = await self._launcher.records.rows(RunKey(principal.tenant, run_id))
+        before = decode_start(rows[0])
+        if (before.agent, before.input) != (start.agent, start.input):
+            alias = cast(str, start.metadata["alias"])
+            raise RunConflictError(
+                f"a run was started as {alias!r} already, with another agent or input. Choose another id."
+            )
+        return self._launcher.attached(state)
+
+    async def _turns_before(
+        self, definition: AgentDefinition, principal: Principal, conversation: str | None
+    ) -> int | None:
+        conversations = self._services.conversations
+        if conversation is None or conversations is None or not definition.is_declarative:
+            return None
+        return len(await conversations.load_history(principal.tenant, conversation))
+
+
+def _with_history(given: JsonObject, turns: Sequence[ConversationTurn]) -> JsonObject:
+    """The input of a run that leaves its conversation: it takes along what was said before it."""
+    if not turns:
+        return given
+    said: list[JsonValue] = [to_json_value(_message(turn)) for turn in turns]
+    return {**given, "messages": [*said, *cast("list[JsonValue]", given.get("messages", []))]}
+
+
+def _message(turn: ConversationTurn) -> ModelMessage:
+    return ModelMessage.user(turn.content) if turn.role == "user" else ModelMessage.assistant(turn.content)
+
+
+def run_id_of(tenant: str, alias: str) -> str:
+    """The id of the run that a caller's own name stands for."""
+    return text_digest(f"start\n{tenant}\n{alias}")[:32]

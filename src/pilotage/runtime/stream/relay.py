@@ -1,0 +1,110 @@
+"""What a run tells of its children: everything once, whatever a crash left in the two logs.
+
+A child and its parent write their logs in commits of their own, so after a crash each may know events that the other
+does not. Coming back, the parent tells what its log lacks, and does not tell again what it has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from pilotage.agent.events import (
+    AgentEvent,
+    AgentEventAttribution,
+    RunFinishedEvent,
+    RunPausedEvent,
+    RunStartedEvent,
+    ToolCallEndEvent,
+)
+from pilotage.jsonvalue import canonical_json
+from pilotage.runtime.stream.deltas import TextId, piece_of
+from pilotage.runtime.stream.event_record import encode_event
+from pilotage.runtime.stream.said_before import SUPERSEDED, SaidBefore
+from pilotage.runtime.stream.told import ToldItem
+
+_Turn = RunStartedEvent | RunPausedEvent | RunFinishedEvent
+
+
+class Relay:
+    """Passes on what a child and the runs below it tell, but for what the parent's log has of them by now."""
+
+    def __init__(self, tell: Callable[[AgentEvent], None], told: Iterable[ToldItem], child: str) -> None:
+        self._tell = tell
+        self._said: dict[str, SaidBefore] = {}
+        self._turns: Counter[str] = Counter()
+        self._superseded: set[str] = set()
+        self._closed: set[TextId] = set()
+        for by, items in _by_run(told, child):
+            self._said[by.run_id] = SaidBefore(items, by)
+            for item in items:
+                self._remember(item.event(by))
+
+    def catch_up(self, event: AgentEvent) -> None:
+        """Tell something from the child's log, or what of it has not been told."""
+        said = self._said.get(event.attribution.run_id)
+        if said is None:
+            self._tell(event)
+        elif event.metadata.get(SUPERSEDED):
+            self._supersede(event)
+        elif isinstance(event, _Turn):
+            self._turn(event)
+        elif (piece := piece_of(event)) is not None and piece[0] in self._closed:
+            return
+        elif (unsaid := said.unsaid(event)) is not None:
+            self._tell(unsaid)
+
+    def tell(self, event: AgentEvent) -> None:
+        """Tell what the child says now; what a model call said before it was made again does not count any more."""
+        said = self._said.get(event.attribution.run_id)
+        if said is not None and not event.metadata.get(SUPERSEDED):
+            for mark in said.superseded_by(event):
+                self._supersede(mark)
+        self.catch_up(event)
+
+    def _remember(self, event: AgentEvent) -> None:
+        if event.metadata.get(SUPERSEDED):
+            self._superseded.add(_key(event))
+            if (text := _text_of(event)) is not None:
+                self._closed.add(text)
+        elif isinstance(event, _Turn):
+            self._turns[_key(event)] += 1
+
+    def _supersede(self, mark: AgentEvent) -> None:
+        if (key := _key(mark)) not in self._superseded:
+            self._superseded.add(key)
+            self._tell(mark)
+
+    def _turn(self, event: _Turn) -> None:
+        """Starts, pauses and ends are told by the run itself, and may be the same several times."""
+        if not self._turns[key := _key(event)]:
+            self._tell(event)
+            return
+        self._turns[key] -= 1
+
+
+def _by_run(told: Iterable[ToldItem], child: str) -> Iterable[tuple[AgentEventAttribution, list[ToldItem]]]:
+    """The items of a log that a child and the runs below it told, by run."""
+    found: dict[str, tuple[AgentEventAttribution, list[ToldItem]]] = {}
+    family = {child}
+    for item in told:
+        by = item.event(_ITSELF).attribution
+        if by.run_id in family or by.parent_run_id in family:
+            family.add(by.run_id)
+            found.setdefault(by.run_id, (by, []))[1].append(item)
+    return found.values()
+
+
+def _text_of(mark: AgentEvent) -> TextId | None:
+    """The text that a mark says does not count any more."""
+    if isinstance(mark, ToolCallEndEvent):
+        return "arguments", mark.attribution.run_id, mark.call_id
+    piece = piece_of(mark)
+    return piece[0] if piece else None
+
+
+_ITSELF = AgentEventAttribution("-", "-", "-")
+
+
+def _key(event: AgentEvent) -> str:
+    return f"{event.attribution.run_id} {canonical_json(encode_event(event, event.attribution))}"

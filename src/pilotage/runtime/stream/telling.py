@@ -1,0 +1,238 @@
+"""What a run tells: kept in its journal with the next commit, and passed on to whoever listens at once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from pilotage.agent.events import AgentEvent, AgentEventAttribution
+from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.stream.cursor import START, EventCursor
+from pilotage.runtime.stream.deltas import piece_of, with_text
+from pilotage.runtime.stream.event_record import encode_event
+from pilotage.runtime.stream.exposure import Exposure
+from pilotage.runtime.stream.feed import Feed, Pipe
+from pilotage.runtime.stream.said_before import SaidBefore
+from pilotage.runtime.stream.told import ToldItem
+from pilotage.runtime.stream.told_log import ToldLog
+
+
+class ITold(Protocol):
+    """What keeps what is told: the ledger of a run."""
+
+    log: ToldLog
+    epoch: int
+
+
+class Telling(ABC):
+    """Takes the events of one attempt at a run."""
+
+    def __init__(self, exposure: Exposure) -> None:
+        self._exposure = exposure
+
+    def say(self, event: AgentEvent) -> None:
+        """Tell what the program says, as far as it may be seen by now.
+
+        Raises:
+            AgentOutputGuardError: something of it must not be seen at all.
+        """
+        exposure = self._exposure
+        if exposure.is_transparent:
+            self._pass_on(event)
+        else:
+            for released in exposure.push(event):
+                self._pass_on(released)
+
+    def flush(self, *, is_guarded: bool = False) -> None:
+        """Tell what was held back and may be seen now; behind the final guard that is everything.
+
+        Raises:
+            AgentOutputGuardError: something of it must not be seen at all.
+        """
+        for released in self._exposure.flush(guarded=is_guarded):
+            self._pass_on(released)
+
+    def drop(self) -> None:
+        """Forget what was held back: it must not be seen."""
+        self._exposure.drop()
+
+    @property
+    def is_repeating(self) -> bool:
+        """Whether there is something in the log that the program may say again."""
+        return False
+
+    def go_live(self) -> None:  # noqa: B027 - nothing to do where nothing was said before
+        """The program has repeated everything it said before; from here on it says something new."""
+
+    def supersede(self, message_id: str) -> None:  # noqa: B027 - the same
+        """A model is asked for this message: what was told of it by an owner before does not count."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the run should wait for its reader."""
+        return False
+
+    async def room(self) -> None:  # noqa: B027 - who is never full need not be waited for
+        """Return when the run may go on telling."""
+
+    def start_facts(self) -> JsonObject:
+        """What the first event of the attempt says about the ones before."""
+        return {}
+
+    @abstractmethod
+    def report(self, event: AgentEvent) -> None:
+        """Tell what the run itself has to say, at once."""
+
+    @abstractmethod
+    def prepare(self, event: AgentEvent) -> None:
+        """Put an event into the next commit; `release` tells it when that is durable."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Tell what was prepared."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """There will be no more."""
+
+    @abstractmethod
+    def _pass_on(self, event: AgentEvent) -> None: ...
+
+
+class PipedTelling(Telling):
+    """Of a run that nobody keeps: straight to its one reader."""
+
+    def __init__(self, exposure: Exposure, forward: Callable[[AgentEvent], None] | None = None) -> None:
+        super().__init__(exposure)
+        self.pipe = Pipe()
+        # A child has no reader of its own: what it tells, its parent tells.
+        self._put = forward or self.pipe.put
+        self._prepared: list[AgentEvent] = []
+
+    def say(self, event: AgentEvent) -> None:
+        if self._exposure.is_transparent:
+            self._put(event)
+        else:
+            super().say(event)
+
+    @property
+    def is_full(self) -> bool:
+        return self.pipe.is_full
+
+    async def room(self) -> None:
+        await self.pipe.room()
+
+    def report(self, event: AgentEvent) -> None:
+        self._put(self._exposure.redacted(event))
+
+    def prepare(self, event: AgentEvent) -> None:
+        self._prepared.append(self._exposure.redacted(event))
+
+    def release(self) -> None:
+        for event in self._prepared:
+            self._put(event)
+        self._prepared.clear()
+
+    def close(self) -> None:
+        self.pipe.close()
+
+    def _pass_on(self, event: AgentEvent) -> None:
+        self._put(event)
+
+
+class KeptTelling(Telling):
+    """Of a run with a journal. In replay, what is in its log by now is not told a second time."""
+
+    def __init__(
+        self,
+        by: AgentEventAttribution,
+        ledger: ITold,
+        exposure: Exposure,
+        told: Sequence[ToldItem] = (),
+        forward: Callable[[AgentEvent], None] | None = None,
+    ) -> None:
+        super().__init__(exposure)
+        self.feed = Feed()
+        self._forward = forward
+        self.resumed_after: EventCursor = told[-1].end if told else START
+        self._by = by
+        self._ledger = ledger
+        self._log = ledger.log
+        self._epoch = ledger.epoch
+        self._prepared: list[tuple[int, AgentEvent]] = []
+        self._before = SaidBefore(told, by) if told else None
+        self._is_repeating = bool(told)
+
+    def start_facts(self) -> JsonObject:
+        if self._epoch == 1:
+            return {}
+        # Whoever has seen more than this has seen what was never committed: it is told anew.
+        return {"epoch": self._epoch, "resumed_after": str(self.resumed_after)}
+
+    def report(self, event: AgentEvent) -> None:
+        self._publish(self._exposure.redacted(event))
+
+    def prepare(self, event: AgentEvent) -> None:
+        event = self._exposure.redacted(event)
+        self._prepared.append((self._log.promise(encode_event(event, self._by)), event))
+
+    def release(self) -> None:
+        for number, event in self._prepared:
+            self._pass_along(number, 0, event)
+        self._prepared.clear()
+
+    def close(self) -> None:
+        self.feed.close()
+
+    @property
+    def is_repeating(self) -> bool:
+        return self._is_repeating
+
+    def go_live(self) -> None:
+        self._is_repeating = False
+        if self._before is not None:
+            self._before.go_live(self._exposure.held_texts)
+            if self._before.is_done:
+                self._before = None
+
+    def supersede(self, message_id: str) -> None:
+        if self._before is not None:
+            for mark in self._before.repeated(message_id, self._by.run_id):
+                self._publish(mark)
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last event that was told."""
+        return self._prepared[0][0] - 1 if self._prepared else self._log.last_number
+
+    def open_end(self) -> list[ToldItem]:
+        """What was told and cannot be read from the journal yet; what is only prepared was not told."""
+        last = self.last_number
+        return [item for item in self._log.open_end(self._epoch) if item.number <= last]
+
+    def _pass_on(self, event: AgentEvent) -> None:
+        if self._before is None:
+            self._publish(event)
+            return
+        for mark in self._before.superseded_by(event):
+            self._publish(mark)
+        unsaid = self._before.unsaid(event)
+        if unsaid is not None:
+            self._publish(unsaid)
+
+    def _publish(self, event: AgentEvent) -> None:
+        piece = piece_of(event)
+        if piece is None or event.metadata:
+            number, offset = self._log.add(encode_event(event, self._by)), 0
+        else:
+            text, words = piece
+            number, offset = self._log.grow(text, words) or self._log.begin(
+                text, encode_event(with_text(event, ""), self._by), words
+            )
+        self._pass_along(number, offset, event)
+
+    def _pass_along(self, number: int, offset: int, event: AgentEvent) -> None:
+        self.feed.publish((self._epoch, number, offset, event))
+        if self._forward is not None:
+            self._forward(event)

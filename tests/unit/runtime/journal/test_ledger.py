@@ -1,0 +1,259 @@
+"""The journal of one run as its attempt writes it: one commit per barrier, and death when the head has moved."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from tests.unit.runtime.rows import AFTER, BEFORE, CLAIMED, an_action
+
+from pilotage.agent.ports.journal import JournalHead, JournalRow, JournalStage, RunKey
+from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.agent.state import AgentSituation, AgentState
+from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.actions.interruptions import (
+    Paused,
+    RunInterruption,
+    RunOwnershipLost,
+    StartRefused,
+    StoreUnavailable,
+)
+from pilotage.runtime.journal.chain import NO_HEAD, first_broken
+from pilotage.runtime.journal.ledger import Ledger, Opening
+from pilotage.runtime.journal.writer import JournalWriter
+from pilotage.testing import FaultyJournal, LoseReply, MemoryStore
+
+TOLD = JournalStage.TOLD
+RUN = RunKey("default", "run-1")
+CREATED = AgentState("run-1", "clerk", AgentSituation.CREATED.status)
+PAY = an_action()
+START: JsonObject = {"input": {}}
+PAID: JsonObject = {"result": 1}
+
+
+class Books:
+    """A store, and ledgers over it as different owners have them."""
+
+    def __init__(self, fault: LoseReply | None = None) -> None:
+        self.store = MemoryStore()
+        self.journal = FaultyJournal(self.store.journal, fault)
+        self._owners = 0
+
+    def ledger(
+        self, head: JournalHead = NO_HEAD, run: RunKey = RUN, opening: Opening | None = None
+    ) -> Ledger:
+        self._owners += 1
+        state = replace(CREATED, id=run.run_id)
+        writer = JournalWriter(self.journal)
+        return Ledger(run, state, head, writer, f"owner {self._owners}", opening=opening)
+
+    async def rows(self) -> list[JournalRow]:
+        return [row async for row in self.store.journal.read(RUN)]
+
+
+async def claimed(books: Books) -> Ledger:
+    """A ledger whose claim is committed."""
+    ledger = books.ledger()
+    ledger.claim(START, START)
+    await ledger.barrier()
+    return ledger
+
+
+async def test_nothing_is_written_before_a_barrier() -> None:
+    books = Books()
+    ledger = books.ledger()
+    ledger.claim(START, START)
+    ledger.append(PAY, BEFORE, 1, None, None)
+    assert await books.rows() == []
+    await ledger.barrier()
+    assert [row.seq for row in await books.rows()] == [1, 2]
+
+
+async def test_rows_state_and_signals_of_a_step_are_one_commit() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    await books.store.signals.append(AgentSignal("s-1", "run-1", AgentSignalKind.CANCEL))
+    ledger.append(PAY, AFTER, 1, PAID, PAID)
+    ledger.move(CREATED.moved_to(AgentSituation.RUNNING))
+    ledger.consume("s-1")
+    await ledger.barrier()
+    assert books.journal.commits == 2
+    assert (await books.store.states.get("run-1")).status is AgentSituation.RUNNING.status
+    assert await books.store.signals.list_pending("run-1") == []
+
+
+async def test_a_barrier_without_news_writes_nothing() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    await ledger.barrier()
+    assert books.journal.commits == 1
+
+
+async def test_what_was_told_is_the_last_row_of_the_next_commit() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    ledger.log.add({"kind": "first"})
+    ledger.append(PAY, BEFORE, 1, None, None)
+    ledger.log.add({"kind": "second"})
+    await ledger.barrier()
+    ledger.log.add({"kind": "third"})
+    ledger.append(PAY, AFTER, 1, PAID, PAID)
+    await ledger.barrier()
+    rows = await books.rows()
+    assert [(row.action_id, row.stage) for row in rows] == [
+        ("run", CLAIMED),
+        (PAY.id, BEFORE),
+        ("told#3", TOLD),
+        (PAY.id, AFTER),
+        ("told#5", TOLD),
+    ]
+    assert rows[2].record == {
+        "first": 1,
+        "events": [{"event": {"kind": "first"}}, {"event": {"kind": "second"}}],
+    }
+    assert rows[4].record == {"first": 3, "events": [{"event": {"kind": "third"}}]}
+    assert first_broken(rows) is None
+
+
+async def test_telling_alone_writes_nothing() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    ledger.log.add({"kind": "said"})
+    await ledger.barrier()
+    assert books.journal.commits == 1
+
+
+async def test_what_may_be_told_only_when_it_is_durable_is_written_by_the_next_barrier() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    ledger.log.promise({"kind": "paused"})
+    await ledger.barrier()
+    await ledger.barrier()
+    assert [row.stage for row in await books.rows()] == [CLAIMED, TOLD]
+    assert books.journal.commits == 2
+
+
+async def test_a_state_that_moves_without_a_row_moves_the_head() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    ledger.move(CREATED.moved_to(AgentSituation.RUNNING))
+    await ledger.barrier()
+    assert [row.record for row in await books.rows()] == [START, {"state": "active"}]
+
+
+async def test_a_record_that_must_be_sealed_and_cannot_be_kills_the_attempt() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    with pytest.raises(StoreUnavailable, match="nothing provides IRecordSealer"):
+        ledger.append(PAY, AFTER, 1, PAID, {"result": "hidden"})
+    with pytest.raises(StoreUnavailable):
+        await ledger.barrier()
+    assert len(await books.rows()) == 1
+
+
+async def test_the_first_commit_says_what_the_run_belongs_to_and_no_later_one_does() -> None:
+    books = Books()
+    ledger = books.ledger(opening=Opening(conversation="talk-1"))
+    ledger.claim(START, START)
+    ledger.move(CREATED.moved_to(AgentSituation.RUNNING))
+    await ledger.barrier()
+    ledger.append(PAY, BEFORE, 1, None, None)
+    await ledger.barrier()
+    other = books.ledger(run=RunKey("default", "run-2"), opening=Opening(conversation="talk-1"))
+    other.claim(START, START)
+    other.move(replace(CREATED, id="run-2").moved_to(AgentSituation.RUNNING))
+    with pytest.raises(StartRefused, match="talk-1"):
+        await other.barrier()
+
+
+async def test_the_rows_of_all_owners_are_one_chain() -> None:
+    books = Books()
+    first = await claimed(books)
+    first.append(PAY, BEFORE, 1, None, None)
+    await first.barrier()
+    head = await books.store.journal.head(RUN)
+    assert head is not None
+    second = books.ledger(head)
+    second.claim(START, START)
+    second.append(PAY, AFTER, 1, PAID, PAID)
+    await second.barrier()
+    rows = await books.rows()
+    assert first_broken(rows) is None
+    assert [row.epoch for row in rows] == [1, 1, 2, 2]
+
+
+async def test_of_two_owners_with_the_same_claim_one_loses() -> None:
+    books = Books()
+    first, second = books.ledger(), books.ledger()
+    for ledger in (first, second):
+        ledger.claim(START, START)
+    await first.barrier()
+    with pytest.raises(RunOwnershipLost) as error:
+        await second.barrier()
+    assert str(error.value) == "run 'run-1': epoch 1 wrote up to row 1, this attempt is epoch 1"
+    assert len(await books.rows()) == 1
+
+
+async def test_a_lost_reply_is_no_lost_run() -> None:
+    books = Books(LoseReply(1))
+    await claimed(books)
+    assert len(await books.rows()) == 1
+
+
+async def test_a_dead_ledger_stays_dead_with_its_first_death() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    ledger.kill(Paused("q-1"))
+    ledger.kill(RunOwnershipLost("later"))
+    with pytest.raises(Paused):
+        ledger.append(PAY, BEFORE, 1, None, None)
+    with pytest.raises(Paused):
+        ledger.move(CREATED)
+    with pytest.raises(Paused):
+        ledger.consume("s-1")
+    with pytest.raises(Paused):
+        await ledger.barrier()
+    with pytest.raises(Paused):
+        ledger.check_alive()
+    assert len(await books.rows()) == 1
+
+
+async def test_what_the_store_refuses_kills_the_attempt() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    ledger.consume("nobody sent it")
+    with pytest.raises(
+        StoreUnavailable, match="the store refused the commit: signal 'nobody sent it'"
+    ) as error:
+        await ledger.barrier()
+    with pytest.raises(RunInterruption) as again:
+        ledger.check_alive()
+    assert again.value is error.value
+
+
+async def test_who_is_cancelled_in_a_barrier_loses_no_rows() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    ledger.append(PAY, BEFORE, 1, None, None)
+    waiting = asyncio.create_task(ledger.barrier())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await ledger.barrier()
+    assert len(await books.rows()) == 2
+
+
+async def test_barriers_at_once_wait_for_each_other() -> None:
+    books = Books()
+    ledger = await claimed(books)
+
+    async def append_and_wait(number: int) -> None:
+        ledger.append(an_action(f"run/tool:pay#{number}"), BEFORE, 1, None, None)
+        await ledger.barrier()
+
+    await asyncio.gather(*(append_and_wait(number) for number in range(1, 21)))
+    assert first_broken(await books.rows()) is None
+    assert len(await books.rows()) == 21
+    assert books.journal.commits == 2

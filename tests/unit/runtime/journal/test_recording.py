@@ -1,0 +1,120 @@
+"""What a run did, folded from its rows, and the words for a program that asks for something else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from tests.unit.runtime.rows import AFTER, BEFORE, WAIT, a_claim, a_row, an_action
+
+from pilotage.agent.ports.journal import JournalRow, JournalStage
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.runtime.actions.action import Action
+from pilotage.runtime.actions.interruptions import RunDiverged
+from pilotage.runtime.journal.recording import RecordedAction, Recording
+
+PAY = an_action(asked={"amount": "5"})
+LOOK = an_action("run/tool:look#1")
+QUESTION = an_action("run/tool:pay#1/approval", kind=WAIT)
+
+
+@pytest.mark.parametrize(
+    ("rows", "before", "after", "attempt"),
+    [
+        ([a_row(PAY, BEFORE)], True, False, 1),
+        ([a_row(PAY, AFTER)], False, True, 1),
+        ([a_row(PAY, BEFORE), a_row(PAY, AFTER)], True, True, 1),
+        ([a_row(PAY, BEFORE), a_row(PAY, BEFORE, attempt=2)], True, False, 2),
+        ([a_row(PAY, BEFORE), a_row(PAY, BEFORE, attempt=2), a_row(PAY, AFTER, attempt=2)], True, True, 2),
+    ],
+)
+def test_the_last_attempt_of_an_action_counts(
+    rows: Sequence[JournalRow], before: bool, after: bool, attempt: int
+) -> None:
+    recorded = Recording([a_claim(), *rows]).take(PAY)
+    assert recorded is not None
+    assert (recorded.before is not None, recorded.after is not None) == (before, after)
+    assert recorded.attempt == attempt
+
+
+def test_claims_are_no_actions() -> None:
+    recording = Recording([a_claim(1), a_claim(2, epoch=2)])
+    assert recording.is_used_up
+
+
+def test_what_is_not_recorded_is_new() -> None:
+    assert Recording([a_row(LOOK)]).take(PAY) is None
+
+
+def test_a_recorded_action_without_rows_is_a_mistake() -> None:
+    with pytest.raises(AssertionError, match="a recorded action has at least one row"):
+        _ = RecordedAction().row
+
+
+def test_a_recording_is_used_up_when_everything_was_asked_for_again() -> None:
+    recording = Recording([a_row(LOOK), a_row(QUESTION, BEFORE), a_row(PAY)])
+    assert not recording.is_used_up
+    recording.take(LOOK)
+    recording.take(LOOK)
+    assert not recording.is_used_up
+    recording.take(QUESTION)
+    assert not recording.is_used_up
+    recording.take(PAY)
+    assert recording.is_used_up
+    recording.check_used_up()
+
+
+def test_a_question_does_not_have_to_be_asked_for_again() -> None:
+    recording = Recording([a_row(PAY), a_row(QUESTION, BEFORE), a_row(QUESTION, AFTER)])
+    recording.take(PAY)
+    assert recording.is_used_up
+    recording.check_used_up()
+
+
+STEP = AgentActionKind.STEP
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (
+            an_action(asked={"amount": "6"}),
+            "run/tool:pay#1: the tool_call 'tool:pay' is recorded with other arguments than the program asks for "
+            "now: {'amount': '6'}",
+        ),
+        (
+            an_action(kind=STEP, asked={"amount": "5"}),
+            "run/tool:pay#1: the tool_call 'tool:pay' is recorded, and the program asks for the step 'pay'",
+        ),
+    ],
+    ids=["other arguments", "another kind"],
+)
+def test_something_else_at_the_same_place_is_divergence(asked: Action, words: str) -> None:
+    recording = Recording([a_row(PAY)])
+    with pytest.raises(RunDiverged) as error:
+        recording.take(asked)
+    assert str(error.value) == words
+    assert error.value.action_id == "run/tool:pay#1"
+    assert not recording.is_used_up
+
+
+@pytest.mark.parametrize("stage", [BEFORE, AFTER])
+def test_what_the_program_leaves_out_is_divergence(stage: JournalStage) -> None:
+    recording = Recording([a_row(LOOK), a_row(PAY, stage)])
+    recording.take(LOOK)
+    with pytest.raises(RunDiverged) as error:
+        recording.check_used_up()
+    assert str(error.value) == (
+        "run/tool:pay#1: the tool_call 'tool:pay' is recorded, and the program left it out"
+    )
+
+
+def test_what_was_begun_and_has_no_outcome_is_under_way() -> None:
+    rows = [
+        a_row(LOOK),
+        a_row(PAY, BEFORE),
+        a_row(PAY, BEFORE, attempt=2),
+        a_row(QUESTION, BEFORE),
+    ]
+    ((action, attempt),) = Recording(rows).under_way()
+    assert (action.id, action.kind, action.fingerprint, attempt) == (PAY.id, PAY.kind, PAY.fingerprint, 2)

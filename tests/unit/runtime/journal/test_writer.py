@@ -1,0 +1,135 @@
+"""Group commit: one call carries what all runs want, and everybody learns their own outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+from tests.unit.runtime.rows import a_claim, a_journal
+
+from pilotage.agent.ports.journal import (
+    CommitOutcome,
+    Committed,
+    HeadMoved,
+    IAgentJournal,
+    JournalCommit,
+    JournalHead,
+    JournalRow,
+    RunKey,
+)
+from pilotage.runtime.actions.interruptions import StoreUnavailable
+from pilotage.runtime.journal.writer import JournalWriter
+from pilotage.testing import FailWrite, FaultyJournal, LoseReply, MemoryStore, ProcessStopped, StopBefore
+
+
+def commit_of(run_id: str, *, tenant: str = "default", expected_head: int = 0) -> JournalCommit:
+    """A claim of a run."""
+    row = a_journal([a_claim(n + 1) for n in range(expected_head + 1)])[-1]
+    return JournalCommit(RunKey(tenant, run_id), f"token {run_id}", expected_head, (row,))
+
+
+class Watched(IAgentJournal):
+    """A journal that shows each call and answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore().journal
+        self.calls: list[list[str]] = []
+        self.gate = asyncio.Event()
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        self.calls.append([f"{commit.run.tenant_id}/{commit.run.run_id}" for commit in commits])
+        await self.gate.wait()
+        return await self.store.commit(commits)
+
+    async def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:
+        async for row in self.store.read(run, after):
+            yield row
+
+    async def head(self, run: RunKey) -> JournalHead | None:
+        return await self.store.head(run)
+
+
+class Dead(Watched):
+    """A journal that never answers."""
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        self.calls.append([])
+        raise OSError("no route")
+
+
+async def test_what_comes_while_a_batch_is_written_goes_into_the_next_one() -> None:
+    journal = Watched()
+    writer = JournalWriter(journal)
+    first = asyncio.create_task(writer.commit(commit_of("a")))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    others = [asyncio.create_task(writer.commit(commit_of(name))) for name in "dcb"]
+    await asyncio.sleep(0)
+    journal.gate.set()
+    assert await asyncio.gather(first, *others) == [Committed(1)] * 4
+    assert journal.calls == [["default/a"], ["default/b", "default/c", "default/d"]]
+
+
+async def test_a_batch_is_in_the_order_of_tenants_and_runs() -> None:
+    journal = Watched()
+    journal.gate.set()
+    writer = JournalWriter(journal)
+    keys = [("z", "a"), ("y", "b"), ("z", "0"), ("y", "a")]
+    await asyncio.gather(*(writer.commit(commit_of(run, tenant=tenant)) for tenant, run in keys))
+    assert journal.calls == [["y/a", "y/b", "z/0", "z/a"]]
+
+
+async def test_everybody_gets_their_own_outcome() -> None:
+    writer = JournalWriter(MemoryStore().journal)
+    outcomes = await asyncio.gather(
+        writer.commit(commit_of("b")),
+        writer.commit(commit_of("lost", expected_head=3)),
+        writer.commit(commit_of("a")),
+    )
+    assert outcomes == [Committed(1), HeadMoved(0, 0), Committed(1)]
+
+
+@pytest.mark.parametrize("fault", [LoseReply(1), FailWrite(1)])
+async def test_a_commit_without_a_reply_is_sent_again_and_written_once(fault: LoseReply | FailWrite) -> None:
+    store = MemoryStore()
+    journal = FaultyJournal(store.journal, fault)
+    assert await JournalWriter(journal).commit(commit_of("a")) == Committed(1)
+    assert journal.commits == 2
+    assert len([row async for row in store.journal.read(RunKey("default", "a"))]) == 1
+
+
+async def test_a_store_that_does_not_answer_is_given_up() -> None:
+    journal = Dead()
+    with pytest.raises(StoreUnavailable, match=r"^the journal did not answer 3 times: no route$"):
+        await JournalWriter(journal).commit(commit_of("a"))
+    assert len(journal.calls) == 3
+
+
+async def test_a_writer_goes_on_after_a_batch_that_failed() -> None:
+    store = MemoryStore()
+    writer = JournalWriter(FaultyJournal(store.journal, FailWrite(1)))
+    outcomes = await asyncio.gather(*(writer.commit(commit_of(name)) for name in "ab"))
+    assert outcomes == [Committed(1)] * 2
+    assert await writer.commit(commit_of("c")) == Committed(1)
+
+
+async def test_everybody_in_a_batch_hears_of_the_death_of_the_process() -> None:
+    writer = JournalWriter(FaultyJournal(MemoryStore().journal, StopBefore(1)))
+    outcomes = await asyncio.gather(
+        *(writer.commit(commit_of(name)) for name in "ab"), return_exceptions=True
+    )
+    assert [type(outcome) for outcome in outcomes] == [ProcessStopped, ProcessStopped]
+
+
+async def test_who_stops_waiting_loses_no_rows() -> None:
+    journal = Watched()
+    writer = JournalWriter(journal)
+    waiting = asyncio.create_task(writer.commit(commit_of("a")))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    journal.gate.set()
+    assert await writer.commit(commit_of("b")) == Committed(1)
+    assert await journal.head(RunKey("default", "a")) is not None

@@ -1,0 +1,130 @@
+"""What the branches of a gather come to together, as tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from pilotage.agent.ports.architecture import FailurePolicy
+from pilotage.agent.state import AgentSituation
+from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.actions.interruptions import Paused, RunEnded
+from pilotage.runtime.scoped.gathering import (
+    BranchEnd,
+    Decision,
+    Failed,
+    GatherFailed,
+    Succeeded,
+    Taken,
+    check_gather,
+    decide,
+    first_to_count,
+    interruption_in,
+    is_about_the_past,
+    waits_below,
+)
+
+FAST, COLLECT, QUORUM, FIRST = (
+    FailurePolicy.FAIL_FAST,
+    FailurePolicy.COLLECT,
+    FailurePolicy.QUORUM,
+    FailurePolicy.FIRST,
+)
+GOOD = Succeeded()
+
+
+def bad(number: int) -> Failed:
+    return Failed(f"no {number}")
+
+
+@pytest.mark.parametrize(
+    ("policy", "quorum", "ends", "expected"),
+    [
+        (FAST, None, {}, None),
+        (FAST, None, {0: GOOD, 1: GOOD}, None),
+        (FAST, None, {0: GOOD, 2: GOOD, 1: GOOD}, Taken((0, 1, 2))),
+        (FAST, None, {2: bad(2)}, GatherFailed("no 2")),
+        (FAST, None, {2: bad(2), 0: bad(0)}, GatherFailed("no 0")),
+        (COLLECT, None, {0: bad(0), 1: GOOD}, None),
+        (COLLECT, None, {0: bad(0), 1: GOOD, 2: bad(2)}, Taken((0, 1, 2))),
+        (FIRST, None, {2: GOOD, 0: GOOD}, Taken((2,))),
+        (FIRST, None, {0: bad(0), 1: bad(1)}, None),
+        (FIRST, None, {1: bad(1), 0: bad(0), 2: bad(2)}, GatherFailed("all branches failed: no 0")),
+        (QUORUM, 2, {0: GOOD, 1: GOOD}, None),
+        (QUORUM, 2, {2: GOOD, 0: GOOD, 1: bad(1)}, Taken((0, 2))),
+        (
+            QUORUM,
+            2,
+            {1: bad(1), 0: bad(0)},
+            GatherFailed("2 of 3 branches failed, 2 must succeed: no 0"),
+        ),
+        (QUORUM, None, {0: GOOD, 1: GOOD, 2: bad(2)}, Taken((0, 1))),
+        (QUORUM, 3, {1: bad(1)}, GatherFailed("1 of 3 branches failed, 3 must succeed: no 1")),
+    ],
+)
+def test_what_is_certain_by_now(
+    policy: FailurePolicy, quorum: int | None, ends: dict[int, BranchEnd], expected: Decision | None
+) -> None:
+    assert decide(ends, 3, policy, quorum) == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (FAST, Taken(())),
+        (COLLECT, Taken(())),
+        (FIRST, GatherFailed("there are no branches")),
+        (QUORUM, GatherFailed("0 of 0 branches failed, 1 must succeed")),
+    ],
+)
+def test_a_gather_of_nothing_is_decided_at_once(policy: FailurePolicy, expected: Decision) -> None:
+    assert decide({}, 0, policy, None) == expected
+
+
+@pytest.mark.parametrize(
+    ("limit", "policy", "quorum", "words"),
+    [
+        (0, FAST, None, "limit is 0"),
+        (None, FAST, 1, "Use FailurePolicy.QUORUM"),
+        (None, QUORUM, 0, "quorum is 0 of 3"),
+        (None, QUORUM, 4, "quorum is 4 of 3"),
+    ],
+)
+def test_a_gather_that_cannot_be_is_refused(
+    limit: int | None, policy: FailurePolicy, quorum: int | None, words: str
+) -> None:
+    with pytest.raises(AgentDefinitionError, match=words):
+        check_gather("drafts", 3, limit, policy, quorum)
+
+
+def test_what_ends_the_run_counts_more_than_waiting() -> None:
+    ended, paused = RunEnded(AgentSituation.FAILED, "no"), Paused("q")
+    assert first_to_count([paused, ended]) is ended
+    assert first_to_count([paused, Paused("r")]) is paused
+
+
+def test_a_group_of_tasks_is_interrupted_by_what_counts_most_in_it() -> None:
+    ended, paused = RunEnded(AgentSituation.FAILED, "no"), Paused("q")
+    nested = BaseExceptionGroup("tasks", [ValueError("x"), BaseExceptionGroup("inner", [paused])])
+    assert interruption_in(nested) is paused
+    assert interruption_in(BaseExceptionGroup("tasks", [paused, ended])) is ended
+    assert interruption_in(paused) is paused
+
+
+@pytest.mark.parametrize("leaf", [KeyboardInterrupt(), SystemExit()])
+def test_a_group_with_something_unknown_in_it_is_no_interruption(leaf: BaseException) -> None:
+    group = BaseExceptionGroup("tasks", [Paused("q"), leaf])
+    with pytest.raises(BaseExceptionGroup):
+        interruption_in(group)
+
+
+def test_the_questions_below_a_path_are_those_of_the_run_there_and_those_of_its_children_there() -> None:
+    asked: dict[str, JsonObject] = {
+        "here": {"agent_state_id": "r", "call_id": "run/g#1/0/tool:a#1"},
+        "past": {"agent_state_id": "r", "action_id": "run/g#1/1/tool:a#1", "action_kind": "tool_call"},
+        "beside": {"agent_state_id": "r", "call_id": "run/g#10/0/tool:a#1"},
+        "child": {"agent_state_id": "c", "call_id": "run/g#1/0/tool:a#1"},
+        "other child": {"agent_state_id": "d", "call_id": "run/g#1/0/tool:a#1"},
+    }
+    assert waits_below("run/g#1", "r", asked, {"child"}) == ["here", "past", "child"]
+    assert [wait for wait in asked if is_about_the_past(asked[wait])] == ["past"]

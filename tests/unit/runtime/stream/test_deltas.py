@@ -1,0 +1,51 @@
+"""Which events are pieces of a text, and of which."""
+
+from __future__ import annotations
+
+import pytest
+
+from pilotage.agent.events import (
+    AgentEvent,
+    AgentEventAttribution,
+    ArtifactEvent,
+    MessageDeltaEvent,
+    ReasoningDeltaEvent,
+    RunStartedEvent,
+    ToolCallArgsDeltaEvent,
+    ToolCallEndEvent,
+    ToolCallStartEvent,
+)
+from pilotage.runtime.stream.deltas import TextId, piece_of, with_text
+
+BY = AgentEventAttribution("clerk", "run-1", "talk-1")
+OTHER = AgentEventAttribution("kid", "run-2", "talk-1", "run-1")
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (MessageDeltaEvent(BY, "m", "abc"), ("message", "run-1", "m")),
+        (MessageDeltaEvent(OTHER, "m", "abc"), ("message", "run-2", "m")),
+        (ReasoningDeltaEvent(BY, "r", "abc", {"k": 1}), ("reasoning", "run-1", "r")),
+        (ToolCallArgsDeltaEvent(BY, "c", "abc"), ("arguments", "run-1", "c")),
+    ],
+)
+def test_a_delta_is_a_piece_of_its_text(event: AgentEvent, text: TextId) -> None:
+    assert piece_of(event) == (text, "abc")
+    changed = with_text(event, "d")
+    assert piece_of(changed) == (text, "d")
+    assert with_text(changed, "abc") == event
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        RunStartedEvent(BY),
+        ToolCallStartEvent(BY, "c", "look"),
+        ToolCallEndEvent(BY, "c"),
+        ArtifactEvent(BY, "a", "abc"),
+    ],
+)
+def test_other_events_are_no_pieces_and_stay_as_they_are(event: AgentEvent) -> None:
+    assert piece_of(event) is None
+    assert with_text(event, "d") is event

@@ -1,0 +1,115 @@
+"""What a parent tells of its children after a crash, given what the two logs have."""
+
+from __future__ import annotations
+
+from pilotage.agent.events import (
+    AgentEvent,
+    AgentEventAttribution,
+    MessageDeltaEvent,
+    RunFinishedEvent,
+    RunPausedEvent,
+    RunStartedEvent,
+    StepFinishedEvent,
+)
+from pilotage.agent.state import AgentStateReason
+from pilotage.runtime.stream.deltas import piece_of, with_text
+from pilotage.runtime.stream.event_record import encode_event
+from pilotage.runtime.stream.relay import Relay
+from pilotage.runtime.stream.told import ToldItem
+
+PARENT = AgentEventAttribution("p", "parent", "parent")
+CHILD = AgentEventAttribution("c", "child", "child", "parent")
+GRANDCHILD = AgentEventAttribution("g", "grandchild", "grandchild", "child")
+OTHER = AgentEventAttribution("c", "other", "other", "parent")
+
+STARTED, FINISHED = RunStartedEvent(CHILD), RunFinishedEvent(CHILD)
+PAUSED = RunPausedEvent(CHILD, AgentStateReason.APPROVAL_REQUIRED, "may I?", "child", "q")
+
+
+def step(name: str, by: AgentEventAttribution = CHILD) -> StepFinishedEvent:
+    return StepFinishedEvent(by, name)
+
+
+def says(text: str, epoch: int = 1) -> MessageDeltaEvent:
+    return MessageDeltaEvent(CHILD, f"child:model#1@{epoch}", text)
+
+
+def log(*events: AgentEvent) -> list[ToldItem]:
+    """The log of the parent."""
+    items: list[ToldItem] = []
+    for number, event in enumerate(events, start=1):
+        piece = piece_of(event)
+        if piece is None or event.metadata:
+            items.append(ToldItem(1, number, {"event": encode_event(event, PARENT)}))
+        else:
+            record = {"event": encode_event(with_text(event, ""), PARENT), "text": piece[1]}
+            items.append(ToldItem(1, number, record))
+    return items
+
+
+def caught_up(parents: list[ToldItem], *childs: AgentEvent) -> list[AgentEvent]:
+    heard: list[AgentEvent] = []
+    relay = Relay(heard.append, parents, "child")
+    for event in childs:
+        relay.catch_up(event)
+    return heard
+
+
+def test_a_parent_that_told_nothing_tells_everything() -> None:
+    assert caught_up([], STARTED, step("a"), FINISHED) == [STARTED, step("a"), FINISHED]
+
+
+def test_what_the_parent_has_told_is_not_told_again() -> None:
+    told = log(RunStartedEvent(PARENT), STARTED, step("a"), step("a", OTHER))
+    assert caught_up(told, STARTED, step("a"), step("a"), FINISHED) == [step("a"), FINISHED]
+
+
+def test_the_rest_of_a_text_is_told() -> None:
+    assert caught_up(log(STARTED, says("one ")), STARTED, says("one two")) == [says("two")]
+
+
+def test_equal_pauses_are_told_as_often_as_they_were() -> None:
+    again = RunStartedEvent(CHILD, {"epoch": 2})
+    told = log(STARTED, PAUSED)
+    assert caught_up(told, STARTED, PAUSED, again, PAUSED) == [again, PAUSED]
+
+
+def test_runs_further_below_belong_to_the_child_they_came_through() -> None:
+    told = log(STARTED, RunStartedEvent(GRANDCHILD), step("g", GRANDCHILD))
+    rest = step("h", GRANDCHILD)
+    assert caught_up(told, STARTED, RunStartedEvent(GRANDCHILD), step("g", GRANDCHILD), rest) == [rest]
+
+
+def test_what_a_child_could_not_write_down_is_not_told_again_when_it_says_it_again() -> None:
+    heard: list[AgentEvent] = []
+    relay = Relay(heard.append, log(STARTED, step("a")), "child")
+    again = RunStartedEvent(CHILD, {"epoch": 2})
+    for event in (again, step("a"), step("b")):
+        relay.tell(event)
+    assert heard == [again, step("b")]
+
+
+def test_a_model_call_that_is_made_again_supersedes_what_the_parent_told_of_it() -> None:
+    heard: list[AgentEvent] = []
+    relay = Relay(heard.append, log(STARTED, says("one ")), "child")
+    relay.tell(says("three", epoch=2))
+    mark, new = heard
+    assert isinstance(mark, MessageDeltaEvent)
+    assert (mark.message_id, mark.metadata) == ("child:model#1@1", {"superseded": True})
+    assert new == says("three", epoch=2)
+
+
+def test_a_text_is_superseded_once_though_child_and_parent_both_know_of_it() -> None:
+    heard: list[AgentEvent] = []
+    relay = Relay(heard.append, log(STARTED, says("one two")), "child")
+    relay.catch_up(says("one "))
+    mark = MessageDeltaEvent(CHILD, "child:model#1@1", "", {"superseded": True})
+    relay.tell(mark)
+    relay.tell(says("three", epoch=2))
+    assert heard == [mark, says("three", epoch=2)]
+
+
+def test_a_mark_that_stands_in_the_log_is_not_told_again() -> None:
+    mark = MessageDeltaEvent(CHILD, "child:model#1@1", "", {"superseded": True})
+    told = log(STARTED, says("one"), mark, says("two", epoch=2))
+    assert caught_up(told, STARTED, says("one"), mark, says("two!", epoch=2)) == [says("!", epoch=2)]

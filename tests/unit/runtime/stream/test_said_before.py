@@ -1,0 +1,200 @@
+"""Replay says things again: nothing is told twice, nothing new is left out, what is void is marked once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilotage.agent.events import (
+    AgentEvent,
+    AgentEventAttribution,
+    ArtifactEvent,
+    MessageDeltaEvent,
+    ReasoningDeltaEvent,
+    RunFinishedEvent,
+    RunPausedEvent,
+    RunStartedEvent,
+    StepStartedEvent,
+    ToolCallArgsDeltaEvent,
+    ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+)
+from pilotage.agent.state import AgentStateReason
+from pilotage.runtime.stream.event_record import encode_event
+from pilotage.runtime.stream.said_before import SUPERSEDED, SaidBefore
+from pilotage.runtime.stream.told import ToldItem
+
+BY = AgentEventAttribution("clerk", "run-1", "talk-1")
+KID = AgentEventAttribution("kid", "run-2", "talk-1", "run-1")
+MARK = {SUPERSEDED: True}
+STEP = StepStartedEvent(BY, "look")
+
+
+def before(*told: AgentEvent) -> SaidBefore:
+    return SaidBefore([ToldItem(1, n, {"event": encode_event(e, BY)}) for n, e in enumerate(told, 1)], BY)
+
+
+def says(text: str, message_id: str = "m", by: AgentEventAttribution = BY) -> MessageDeltaEvent:
+    return MessageDeltaEvent(by, message_id, text)
+
+
+def thinks(text: str, message_id: str = "m") -> ReasoningDeltaEvent:
+    return ReasoningDeltaEvent(BY, f"{message_id}:reasoning", text)
+
+
+def calls(message_id: str, call_id: str = "c") -> ToolCallStartEvent:
+    return ToolCallStartEvent(BY, call_id, "look", message_id)
+
+
+@given(st.text(max_size=20), st.integers(0, 20), st.lists(st.integers(1, 5)))
+def test_a_text_goes_on_where_it_was_told_however_it_is_cut(whole: str, told: int, cuts: list[int]) -> None:
+    said = before(says(whole[:told]))
+    shown: list[str] = []
+    at = 0
+    for size in [*cuts, len(whole)]:
+        unsaid = said.unsaid(says(whole[at : at + size]))
+        shown += [unsaid.delta] if isinstance(unsaid, MessageDeltaEvent) else []
+        at += size
+    assert "".join(shown) == whole[told:]
+
+
+def test_texts_are_known_by_their_kind_their_run_and_their_id() -> None:
+    said = before(says("abc"))
+    others: list[AgentEvent] = [
+        says("abc", "n"),
+        says("abc", "m", KID),
+        thinks("abc"),
+        ToolCallArgsDeltaEvent(BY, "m", "abc"),
+    ]
+    assert [said.unsaid(event) for event in others] == others
+    assert said.unsaid(says("abc")) is None
+
+
+def test_other_events_are_told_as_often_as_they_are_new() -> None:
+    said = before(STEP, STEP, StepStartedEvent(BY, "go"))
+    assert [said.unsaid(STEP) for _ in range(3)] == [None, None, STEP]
+    assert said.unsaid(StepStartedEvent(BY, "go", {"n": 1})) is not None
+
+
+def test_a_piece_that_says_more_than_its_text_is_known_by_all_it_says() -> None:
+    noted = MessageDeltaEvent(BY, "m", "", {"source": "x"})
+    said = before(says("ab"), noted, MessageDeltaEvent(BY, "m", "c", {"source": "y"}))
+    assert said.unsaid(says("ab")) is None
+    assert said.unsaid(noted) is None
+    assert said.unsaid(MessageDeltaEvent(BY, "m", "c", {"source": "y"})) is None
+    assert said.unsaid(noted) == noted
+    assert said.unsaid(says("d")) == says("d")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        RunStartedEvent(BY),
+        RunPausedEvent(BY, AgentStateReason.USER_INTERRUPTED, "paused", "run-1"),
+        RunFinishedEvent(BY),
+    ],
+)
+def test_starts_and_ends_are_told_by_the_run_each_time(event: AgentEvent) -> None:
+    assert before(event).unsaid(event) is event
+
+
+def test_what_a_child_told_is_no_matter_of_its_parent() -> None:
+    said = before(says("abc", "run-2:model#1@1", KID), StepStartedEvent(KID, "look"))
+    assert said.is_done
+    assert said.superseded_by(says("x", "run-2:model#1@2", KID)) == []
+
+
+def test_behind_the_repetition_everything_is_new_but_for_what_is_held_back() -> None:
+    said = before(STEP, says("abc"), says("abc", "n"))
+    said.go_live({("message", "run-1", "m")})
+    assert said.unsaid(STEP) == STEP
+    assert said.unsaid(says("abc", "n")) == says("abc", "n")
+    assert said.unsaid(says("abcd")) == says("d")
+
+
+def test_it_is_done_when_nothing_of_it_can_matter_any_more() -> None:
+    said = before(STEP, says("abc"))
+    assert not said.is_done
+    said.go_live()
+    assert said.is_done
+    made = before(says("abc", "run-1:model#1@1"))
+    made.go_live()
+    assert not made.is_done, "its call may be made again yet"
+
+
+FIRST = "run-1:model#1@1"
+AGAIN = "run-1:model#1@2"
+PARTS: Sequence[AgentEvent] = [
+    says("half a ", FIRST),
+    thinks("hm", FIRST),
+    calls(FIRST),
+    ToolCallArgsDeltaEvent(BY, "c", '{"a"'),
+]
+MARKS: Sequence[AgentEvent] = [
+    MessageDeltaEvent(BY, FIRST, "", MARK),
+    ReasoningDeltaEvent(BY, f"{FIRST}:reasoning", "", MARK),
+    ToolCallEndEvent(BY, "c", MARK),
+]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        says("all", AGAIN),
+        thinks("hm", AGAIN),
+        calls(AGAIN, "d"),
+        ToolCallResultEvent(BY, "d", "look", AGAIN, "found"),
+    ],
+)
+def test_what_a_repeated_call_said_before_is_marked_when_it_says_something_else(event: AgentEvent) -> None:
+    said = before(*PARTS)
+    said.go_live()
+    assert said.superseded_by(event) == MARKS
+    assert said.superseded_by(event) == []
+    assert said.is_done
+
+
+def test_a_call_that_is_replayed_is_not_superseded() -> None:
+    said = before(*PARTS)
+    assert said.superseded_by(says("half a ", FIRST)) == []
+    said.go_live()
+    assert said.superseded_by(says("new", AGAIN)) == []
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        says("x", "run-1:model#2@2"),
+        says("x", "run-1:model#11@2"),
+        says("x", "run-1:voices#1/0/model#1@2"),
+        says("x", "run-1:message"),
+        says("x", "m"),
+        STEP,
+        ArtifactEvent(BY, AGAIN, "x"),
+    ],
+)
+def test_other_calls_and_texts_that_no_model_made_supersede_nothing(event: AgentEvent) -> None:
+    assert before(*PARTS).superseded_by(event) == []
+
+
+def test_a_name_may_look_like_an_epoch() -> None:
+    odd = "run-1:at@3/model#1@1"
+    said = before(says("half", odd))
+    assert said.superseded_by(says("x", "run-1:at@4/model#1@2")) == []
+    assert said.superseded_by(says("x", "run-1:at@3/model#1@2")) == [MessageDeltaEvent(BY, odd, "", MARK)]
+
+
+def test_what_is_marked_is_not_marked_again_by_the_next_owner() -> None:
+    said = before(*PARTS, *MARKS, says("more", AGAIN))
+    third = says("all", "run-1:model#1@3")
+    assert said.superseded_by(third) == [MessageDeltaEvent(BY, AGAIN, "", MARK)]
+
+
+def test_a_call_that_is_made_again_without_a_word_supersedes_as_well() -> None:
+    said = before(*PARTS)
+    assert list(said.repeated(AGAIN, "run-1")) == MARKS
+    assert list(said.repeated(AGAIN, "run-1")) == []

@@ -1,0 +1,188 @@
+"""A reader over a log and a live end: nothing is left out, whatever happens while it reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from pilotage.agent.events import AgentEventAttribution, MessageDeltaEvent, RunFinishedEvent, RunPausedEvent
+from pilotage.agent.ports.journal import (
+    CommitOutcome,
+    IAgentJournal,
+    JournalCommit,
+    JournalHead,
+    JournalRow,
+    JournalStage,
+    RunKey,
+)
+from pilotage.agent.state import AgentStateReason
+from pilotage.agent.tools.metadata import Idempotency
+from pilotage.errors import AgentDefinitionError, RunNotFoundError
+from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.stream.cursor import START, EventCursor
+from pilotage.runtime.stream.event_record import encode_event
+from pilotage.runtime.stream.subscription import POLL_SECONDS, LogReader, Subscription
+from pilotage.testing import VirtualClock
+
+BY = AgentEventAttribution("clerk", "run-1", "talk-1")
+RUN = RunKey("default", "run-1")
+PAUSED = RunPausedEvent(BY, AgentStateReason.USER_INTERRUPTED, "paused", "run-1")
+
+
+class Rows(IAgentJournal):
+    """A journal that a test writes row by row, and that may be away."""
+
+    def __init__(self) -> None:
+        self.rows: list[JournalRow] = []
+        self.reads: list[int] = []
+        self.failure: Exception | None = None
+        self.numbers = 0
+
+    def tell(self, *events: JsonObject, epoch: int = 1) -> None:
+        """Add a row of events."""
+        record: JsonObject = {"first": self.numbers + 1, "events": [{"event": event} for event in events]}
+        self.numbers += len(events)
+        self._add(JournalStage.TOLD, epoch, record)
+
+    def claim(self, epoch: int) -> None:
+        """Somebody takes the run."""
+        self._add(JournalStage.CLAIMED, epoch, None)
+
+    def _add(self, stage: JournalStage, epoch: int, record: JsonObject | None) -> None:
+        seq = len(self.rows) + 1
+        row = JournalRow(
+            seq, f"row#{seq}", None, stage, 1, epoch, "", Idempotency.IDEMPOTENT, record, record, "-"
+        )
+        self.rows.append(row)
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        raise NotImplementedError
+
+    async def head(self, run: RunKey) -> JournalHead | None:
+        raise NotImplementedError
+
+    async def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:
+        self.reads.append(after)
+        await asyncio.sleep(0)
+        if self.failure is not None:
+            raise self.failure
+        for row in self.rows[after:]:
+            yield row
+
+
+def words(text: str) -> JsonObject:
+    return encode_event(MessageDeltaEvent(BY, "m", text), BY)
+
+
+async def find() -> RunKey:
+    return RUN
+
+
+async def describe(run: RunKey) -> AgentEventAttribution:
+    if run != RUN:
+        raise RunNotFoundError(f"there is no run {run.run_id!r}.")
+    return BY
+
+
+def reader(rows: Rows, clock: VirtualClock | None = None, after: EventCursor = START) -> Subscription:
+    return Subscription(LogReader(rows, find, describe), None, clock or VirtualClock(), after)
+
+
+async def fallen_asleep(clock: VirtualClock) -> None:
+    """Let the reader come to its next wait."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert clock.sleepers
+
+
+async def told(subscription: Subscription, count: int) -> list[str]:
+    """The next pieces of text."""
+    events = [await anext(subscription) for _ in range(count)]
+    return [event.delta for event in events if isinstance(event, MessageDeltaEvent)]
+
+
+async def test_a_follower_reads_each_row_once_and_looks_again_after_a_while() -> None:
+    rows, clock = Rows(), VirtualClock()
+    rows.claim(1)
+    rows.tell(words("a"), words("b"))
+    following = reader(rows, clock)
+    assert await told(following, 2) == ["a", "b"]
+    waiting = asyncio.ensure_future(anext(following))
+    await fallen_asleep(clock)
+    rows.tell(words("c"))
+    clock.advance(POLL_SECONDS)
+    assert await waiting == MessageDeltaEvent(BY, "m", "c")
+    assert rows.reads == [0, 2, 2]
+    assert following.cursor == "1.3.0"
+
+
+@pytest.mark.parametrize("end", [PAUSED, RunFinishedEvent(BY)])
+async def test_a_follower_ends_with_a_pause_or_an_end(end: RunPausedEvent | RunFinishedEvent) -> None:
+    rows = Rows()
+    rows.tell(words("a"), encode_event(end, BY))
+    following = reader(rows)
+    assert [event async for event in following] == [MessageDeltaEvent(BY, "m", "a"), end]
+    with pytest.raises(StopAsyncIteration):
+        await anext(following)
+
+
+async def test_a_pause_is_no_end_once_somebody_has_taken_the_run_again() -> None:
+    rows, clock = Rows(), VirtualClock()
+    rows.tell(encode_event(PAUSED, BY))
+    rows.claim(2)
+    following = reader(rows, clock, EventCursor(1, 1, 0))
+    waiting = asyncio.ensure_future(anext(following, None))
+    await fallen_asleep(clock)
+    rows.tell(encode_event(PAUSED, BY), epoch=2)
+    clock.advance(POLL_SECONDS)
+    assert await waiting == PAUSED
+    assert await anext(following, None) is None
+
+
+async def test_a_store_that_was_away_has_cost_the_reader_nothing() -> None:
+    rows = Rows()
+    rows.tell(words("a"), words("b"), encode_event(RunFinishedEvent(BY), BY))
+    following = reader(rows)
+    rows.failure = OSError("away")
+    for _ in range(2):
+        with pytest.raises(OSError, match="away"):
+            await anext(following)
+    rows.failure = None
+    assert await told(following, 2) == ["a", "b"]
+
+
+async def test_an_event_that_cannot_be_read_is_not_skipped() -> None:
+    rows = Rows()
+    rows.tell(words("a"), {"kind": "unheard of"}, words("c"))
+    following = reader(rows)
+    assert await told(following, 1) == ["a"]
+    for _ in range(2):
+        with pytest.raises(AgentDefinitionError, match="'unheard of'"):
+            await anext(following)
+
+
+async def test_a_reader_keeps_no_more_than_it_has_not_read() -> None:
+    rows, clock = Rows(), VirtualClock()
+    log = LogReader(rows, find, describe)
+    following = Subscription(log, None, clock)
+    for _ in range(50):
+        rows.tell(words("a"), words("b"))
+        await told(following, 2)
+        waiting = asyncio.ensure_future(anext(following))
+        await fallen_asleep(clock)
+        waiting.cancel()
+        clock.advance(POLL_SECONDS)
+        await asyncio.wait([waiting])
+        assert len(await log.read()) == 1
+
+
+async def test_who_has_closed_it_gets_nothing_more() -> None:
+    rows = Rows()
+    rows.tell(words("a"), words("b"))
+    following = reader(rows)
+    await told(following, 1)
+    await following.aclose()
+    assert [event async for event in following] == []
+    assert following.cursor == "1.1.0"
