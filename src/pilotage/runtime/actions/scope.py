@@ -8,9 +8,8 @@ by the first thing it asks for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
+from types import TracebackType
 
 from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
 
@@ -65,30 +64,40 @@ def enter(scope: Scope) -> None:
     _current.set(scope)
 
 
-@contextmanager
-def inside(path: str) -> Generator[None]:
+class Inside:
+    """What is asked for in the block belongs to a scope; without one, where it is.
+
+    A class, because a generator as context manager costs as much as a small action.
+    """
+
+    __slots__ = ("_scope", "_token")
+
+    def __init__(self, scope: Scope | None) -> None:
+        self._scope = scope
+        self._token: Token[Scope | None] | None = None
+
+    def __enter__(self) -> None:
+        if self._scope is not None:
+            self._token = _current.set(self._scope)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            _current.reset(self._token)
+
+
+def inside(path: str) -> Inside:
     """What is asked for in the block belongs below the action of this id."""
-    token = _current.set(Scope(path, _running_task()))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return Inside(Scope(path, _running_task()))
 
 
-@contextmanager
-def entered(scope: Scope | None) -> Generator[None]:
+def entered(scope: Scope | None) -> Inside:
     """What is asked for in the block belongs to this scope; None leaves it where it is.
 
     A branch or turn keeps what is asked for inside it, whoever asks: only so its row stands for all of it.
     """
-    if scope is None:
-        yield
-        return
-    token = _current.set(_place_of(scope))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return Inside(_place_of(scope) if scope is not None else None)
 
 
 def worker_scope(name: str) -> Scope:

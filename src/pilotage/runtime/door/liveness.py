@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager
+from types import TracebackType
 
 from pilotage.runtime.actions.interruptions import (
     LimitReached,
@@ -21,6 +20,24 @@ _UNDER_WAY = ("tool:", "step:")
 
 class BranchStopped(RunInterruption):
     """Nobody needs the result of this branch any more."""
+
+
+class Acting:
+    """An action under way. A class, because a generator as context manager costs as much as a small action."""
+
+    __slots__ = ("_liveness", "_scope")
+
+    def __init__(self, liveness: Liveness, scope: Scope) -> None:
+        self._liveness = liveness
+        self._scope = scope
+
+    def __enter__(self) -> None:
+        self._liveness.begin(self._scope)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._liveness.ended(self._scope, error)
 
 
 class Liveness:
@@ -59,27 +76,28 @@ class Liveness:
         """Whether nothing new begins any more."""
         return self._end is not None
 
-    @contextmanager
-    def acting(self, scope: Scope) -> Generator[None]:
+    def acting(self, scope: Scope) -> Acting:
         """Around every action: refuses to begin for the dead, and notes what an action ended with.
 
         Raises:
-            RunInterruption: this attempt, or this branch of it, is over.
+            RunInterruption: this attempt, or this branch of it, is over; raised where the block begins.
         """
+        return Acting(self, scope)
+
+    def begin(self, scope: Scope) -> None:
+        """An action begins."""
         self.check(scope)
         self._acting += 1
-        try:
-            yield
-        except Paused as pause:
-            self.pause(scope, pause)
-            raise
-        except (RunDiverged, RunEnded, LimitReached) as end:
+
+    def ended(self, scope: Scope, end: BaseException | None) -> None:
+        """An action is over, with what it raised."""
+        if isinstance(end, Paused):
+            self.pause(scope, end)
+        elif isinstance(end, (RunDiverged, RunEnded, LimitReached)):
             self.end(end)
-            raise
-        finally:
-            self._acting -= 1
-            if not self._acting:
-                self._idle.set()
+        self._acting -= 1
+        if not self._acting:
+            self._idle.set()
 
     def pause(self, scope: Scope, pause: Paused) -> None:
         """The calling task and everything above its scope wait from now on."""

@@ -113,7 +113,7 @@ class ModelCall:
         self._held = effects.spending.reserve_model_call(self._name)
         self._budgeted = await effects.gate.reserve(ONE_STEP)
         await self._ask_whoever_must_be_asked()
-        denied = await effects.gate.before_model(request)
+        denied = await effects.gate.before_model(request, effects.redactor)
         if denied is not None:
             raise self._failed(ModelCallError(f"the model call is not allowed: {denied.reason}"))
         self._inner = self._model.stream(request)
@@ -168,7 +168,7 @@ class ModelCall:
         effects.observer.count("agent.model.tokens", response.usage.total_tokens or 0)
         used = effects.spending.settle_model_call(self._name, response.usage, self._held)
         await self._settle(ONE_STEP + used)
-        await effects.gate.after_model(response)
+        await effects.gate.after_model(response, self._request, effects.redactor)
 
     async def _settle(self, used: BudgetAmount) -> None:
         """Tell the application's budget what the call took, once."""

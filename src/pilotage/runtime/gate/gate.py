@@ -45,8 +45,10 @@ from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Call
 from pilotage.runtime.actions.interruptions import RunEnded
 from pilotage.runtime.gate.asking import NoAnswerError, asked, told
+from pilotage.runtime.gate.model_views import shown_request, shown_response
 from pilotage.runtime.gate.spending import budget_exhausted
 from pilotage.runtime.gate.trust_stage import TrustAsk, TrustDeny, verdict_for
+from pilotage.runtime.stream.redactor import Redactor
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
@@ -143,14 +145,20 @@ class Gate:
         for hook in self._stages.hooks:
             await told(hook.post_tool, self._context, _shown(call), view)
 
-    async def before_model(self, request: ModelRequest) -> Deny | None:
+    async def before_model(self, request: ModelRequest, redactor: Redactor) -> Deny | None:
         """Whether a request may go to the model."""
-        return await self._vetoed(lambda hook: hook.pre_model(self._context, request))
+        if not self._stages.hooks:
+            return None
+        shown = shown_request(request, redactor)
+        return await self._vetoed(lambda hook: hook.pre_model(self._context, shown))
 
-    async def after_model(self, response: ModelResponse) -> None:
-        """Let hooks see the reply."""
+    async def after_model(self, response: ModelResponse, request: ModelRequest, redactor: Redactor) -> None:
+        """Let hooks see the reply to a request."""
+        if not self._stages.hooks:
+            return
+        shown = shown_response(response, request, redactor)
         for hook in self._stages.hooks:
-            await told(hook.post_model, self._context, response)
+            await told(hook.post_model, self._context, shown)
 
     async def before_run(self, state: AgentState) -> Deny | None:
         """Whether a run may start or come back."""

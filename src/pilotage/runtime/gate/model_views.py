@@ -1,0 +1,50 @@
+"""Model requests and replies as hooks may see them: redacted, and without what only a tool may see. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pilotage.agent.messages import ModelMessage, ModelToolCall, TextPart
+from pilotage.agent.model_reply import ModelResponse
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.tool_calling import HiddenArguments, hidden_arguments
+from pilotage.runtime.stream.redactor import Redactor
+
+
+def shown_request(request: ModelRequest, redactor: Redactor) -> ModelRequest:
+    """A request as hooks may see it; itself where nothing is hidden."""
+    hidden = hidden_arguments(request.tool_calling)
+    if redactor.is_idle and not hidden:
+        return request
+    return replace(request, messages=[_message(each, redactor, hidden) for each in request.messages])
+
+
+def shown_response(response: ModelResponse, request: ModelRequest, redactor: Redactor) -> ModelResponse:
+    """A reply as hooks may see it; itself where nothing is hidden."""
+    hidden = hidden_arguments(request.tool_calling)
+    if redactor.is_idle and not hidden:
+        return response
+    return replace(
+        response,
+        content=redactor.text(response.content),
+        structured_output=redactor.json(response.structured_output),
+        tool_calls=[_call(each, redactor, hidden) for each in response.tool_calls],
+        output=None,
+    )
+
+
+def _message(message: ModelMessage, redactor: Redactor, hidden: HiddenArguments) -> ModelMessage:
+    content = message.content
+    shown = (
+        redactor.text(content)
+        if isinstance(content, str)
+        else [TextPart(redactor.text(part.text)) if isinstance(part, TextPart) else part for part in content]
+    )
+    calls = [_call(each, redactor, hidden) for each in message.tool_calls]
+    return replace(message, content=shown, tool_calls=calls)
+
+
+def _call(call: ModelToolCall, redactor: Redactor, hidden: HiddenArguments) -> ModelToolCall:
+    guarded = call.guarded(hidden.get(call.name, ()))
+    arguments = redactor.json(guarded.arguments)
+    return replace(guarded, arguments=arguments if isinstance(arguments, dict) else {})
