@@ -230,7 +230,7 @@ class Runs(RuleBasedStateMachine):
         self.written[state.id] = digests
         results = sum(row.action_id == RESULT for row in rows)
         assert results == (state.status in WITH_RESULT)
-        told = [row.record for row in rows if row.stage is JournalStage.TOLD]
+        told = [row.view for row in rows if row.stage is JournalStage.TOLD]
         assert (
             sum('"run_finished"' in canonical_json(cast(JsonObject, each)) for each in told)
             == state.is_terminal

@@ -252,10 +252,10 @@ class Ledger:
             raise death from error
 
     def _write_log(self) -> None:
-        """What was told goes along with what is committed next."""
+        """What was told goes along with what is committed next: for readers, not for replay, so it has no record."""
         seq = self._seq + 1
         told = self.log.write(seq)
-        self._append(f"told#{seq}", None, JournalStage.TOLD, 1, "", Idempotency.IDEMPOTENT, told, told)
+        self._append(f"told#{seq}", None, JournalStage.TOLD, 1, "", Idempotency.IDEMPOTENT, None, told)
 
     def _append(
         self,
