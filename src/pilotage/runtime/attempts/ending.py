@@ -12,7 +12,6 @@ from pilotage.agent.ports.handlers import IAgentOutputGuard
 from pilotage.agent.ports.journal import JournalStage
 from pilotage.agent.principal import RunContext
 from pilotage.agent.run_result import RunResult
-from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import AgentOutputGuardError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
@@ -111,7 +110,7 @@ class Ending:
         self._keep(record)
         return await self._told(situation, left, error, record)
 
-    async def pause(self, signal: AgentSignal | None = None) -> RunResult:
+    async def pause(self) -> RunResult:
         """The waiting branch has unwound; its siblings go on to their own end or wait, then the run pauses."""
         try:
             await self._stragglers.wait()

@@ -151,7 +151,7 @@ class Effects:
                 return recorded_result(call, row)
             case FetchAgain():
                 self._know(call)
-                return await call.act(self._attempt(call, 1, None))
+                return await self._read_again(call)
             case Begin():
                 self.begin_anew()
                 return await self._begun(call)
@@ -164,6 +164,17 @@ class Effects:
             case AskHuman(attempt):
                 self._check_time()
                 return await self._ask_human(call, self._attempt(call, attempt, executed_arguments(recorded)))
+
+    async def _read_again(self, call: Call) -> object:
+        """What was read before, once more: the program gets it as it would have got the recorded one."""
+        try:
+            with inside(call.action.id):
+                result = await call.act(self._attempt(call, 1, None))
+        except (RunInterruption, ToolError):
+            raise
+        except Exception as error:
+            raise ToolError(f"{type(error).__name__}: {error}") from error
+        return self.outcomes.as_recorded(call, result)
 
     async def _begun(self, call: Call) -> object:
         is_tool = call.action.kind is AgentActionKind.TOOL_CALL

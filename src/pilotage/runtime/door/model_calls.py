@@ -98,12 +98,29 @@ class ModelCall:
         return shown.request
 
     async def _summary(self, request: ModelRequest) -> str:
-        """What the model says of earlier turns; a call like any other, as far as the run's limits go."""
-        spending, model = self._effects.spending, self._name
-        held = spending.reserve_model_call(model)
-        response = await self._model.complete(request)
-        spending.settle_model_call(model, response.usage, held)
+        """What the model says of earlier turns: counted and asked about like any other call.
+
+        Raises:
+            ModelCallError: the call failed, or must not be made.
+        """
+        effects = self._effects
+        held = effects.spending.reserve_model_call(self._name)
+        reserved, used = await effects.gate.reserve(ONE_STEP), ONE_STEP
+        try:
+            await self._check_allowed(request)
+            response = await self._model.complete(request)
+            used += effects.spending.settle_model_call(self._name, response.usage, held)
+        except ModelCallError:
+            effects.spending.let_go(held)
+            raise
+        finally:
+            await effects.gate.settle(reserved, used)
         return response.content
+
+    async def _check_allowed(self, request: ModelRequest) -> None:
+        denied = await self._effects.gate.before_model(request, self._effects.redactor)
+        if denied is not None:
+            raise ModelCallError(f"the model call is not allowed: {denied.reason}")
 
     async def _open(self, request: ModelRequest) -> None:
         effects = self._effects
@@ -113,9 +130,10 @@ class ModelCall:
         self._held = effects.spending.reserve_model_call(self._name)
         self._budgeted = await effects.gate.reserve(ONE_STEP)
         await self._ask_whoever_must_be_asked()
-        denied = await effects.gate.before_model(request, effects.redactor)
-        if denied is not None:
-            raise self._failed(ModelCallError(f"the model call is not allowed: {denied.reason}"))
+        try:
+            await self._check_allowed(request)
+        except ModelCallError as denied:
+            raise self._failed(denied) from denied
         self._inner = self._model.stream(request)
         effects.open_streams.append(self)
 

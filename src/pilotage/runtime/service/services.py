@@ -61,11 +61,6 @@ class Services:
         """
         return _required(self.app.get_or_none(IAgentJournal))
 
-    @property
-    def keeps_runs(self) -> bool:
-        """Whether the application can keep a run at all."""
-        return self.app.contains(IAgentJournal)
-
     @cached_property
     def states(self) -> IAgentStateRepository:
         return _required(self.app.get_or_none(IAgentStateRepository))
