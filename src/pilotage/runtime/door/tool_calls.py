@@ -116,9 +116,10 @@ class ToolCalls:
         self, invocation: Invocation, *, call_id: str | None = None, is_reserved: bool = False
     ) -> Call:
         descriptor = invocation.descriptor
-        asked = cast(JsonObject, to_json_value(invocation.arguments))
-        guarded = guard_json_value(asked, descriptor.schema.input_sensitive_fields, ContextExposurePolicy())
-        view = self._effects.redactor.json(guarded)
+        asked = view = cast(JsonObject, to_json_value(invocation.arguments))
+        if sensitive := descriptor.schema.input_sensitive_fields:
+            view = guard_json_value(asked, sensitive, ContextExposurePolicy())
+        view = self._effects.redactor.json(view)
         label = f"tool:{descriptor.schema.name}"
         scope = scope_for(label, asked)
         action_id = scope.next_id(label)
