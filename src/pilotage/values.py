@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar, cast, dataclass_transform, overload
 
 T = TypeVar("T")
@@ -28,6 +28,11 @@ def value(*, slots: bool = True) -> Callable[[type[T]], type[T]]: ...
 def value(cls: Any = None, /, *, slots: bool = True) -> Any:
     """Make a class a frozen dataclass; `slots=False` for generic ones, which some Pythons cannot slot."""
     return _define(cls, slots=slots) if cls is not None else partial(_define, slots=slots)
+
+
+def shared(make: Callable[[], T]) -> Callable[[], T]:
+    """For `default_factory`: one frozen default for all values that need it, made when the first one does."""
+    return cache(make)
 
 
 def _define(cls: Any, *, slots: bool) -> Any:

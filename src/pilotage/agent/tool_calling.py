@@ -99,7 +99,9 @@ class ToolCallingSpec:
     def hidden(self) -> HiddenArguments:
         """By tool, which of its arguments only the tool itself may see; tools without any are left out."""
         found = {name: tool_interface(_plain(each)) for name, each in self.functions.items()}
-        return {name: tool.input_sensitive_fields for name, tool in found.items() if tool.input_sensitive_fields}
+        return {
+            name: tool.input_sensitive_fields for name, tool in found.items() if tool.input_sensitive_fields
+        }
 
     async def invoke(self, call: ModelToolCall) -> object:
         """Call the tool a model asks for. Inside a run the call is an action of the run.

@@ -191,7 +191,7 @@ class Effects:
         used = NOTHING
         try:
             self._count(call)
-            was_asked = self.waits.was_asked(call.action)
+            was_asked = self.waits.was_asked(call.action.id)
             verdict = await self.gate.before_call(call, self.trust, was_asked=was_asked)
             arguments = self._allowed(call, verdict)
             used = ONE_TOOL_CALL
@@ -209,7 +209,7 @@ class Effects:
             raise self.outcomes.failed(
                 call, 1, ToolError(f"{call.action.name!r} is not allowed: {verdict.reason}")
             )
-        if call.needs_approval or isinstance(verdict, Ask) or self.waits.was_asked(call.action):
+        if call.needs_approval or isinstance(verdict, Ask) or self.waits.was_asked(call.action.id):
             return self.waits.approved_arguments(call, 1, verdict)
         return None
 

@@ -147,7 +147,7 @@ class ModelCall:
         effects.message_id = message_id_of(effects.ledger.run.run_id, self._action.id, effects.ledger.epoch)
         effects.telling.supersede(effects.message_id)
         self._held = effects.spending.reserve_model_call(self._name)
-        if not effects.gate.is_open or effects.waits.was_asked(self._action):
+        if not effects.gate.is_open or effects.waits.was_asked(self._action.id):
             await self._pass_the_gate(request)
         self._inner = self._model.stream(request)
         effects.open_streams.append(self)
@@ -162,7 +162,7 @@ class ModelCall:
 
     async def _ask_whoever_must_be_asked(self) -> None:
         boundary, effects = AgentApprovalBoundaryKind.MODEL_CALL, self._effects
-        was_asked = effects.waits.was_asked(self._action)
+        was_asked = effects.waits.was_asked(self._action.id)
         asks = None if was_asked else await effects.gate.question(boundary, self._action)
         if asks is None and not was_asked:
             return
@@ -191,7 +191,7 @@ class ModelCall:
             self._text.append(event.token_delta or event.message_delta or "")
         elif event.reasoning_delta is not None:
             self._reasoning.append(event.reasoning_delta)
-        elif kind is _CALL and event.tools is None:
+        elif kind is _CALL and event.tools is None and self._request.tool_calling is not None:
             event = replace(event, tools=self._request.tool_calling)
         if event.response is not None:
             await self._replied(event.response)
@@ -266,7 +266,7 @@ class ModelCall:
         """The record as others may read it: without what only a tool may see of its arguments."""
         hidden = hidden_arguments(self._request.tool_calling)
         reply = record.get("result")
-        if not hidden or not isinstance(reply, dict):
+        if not hidden or not isinstance(reply, dict) or "tool_calls" not in reply:
             return record
         calls = [
             {

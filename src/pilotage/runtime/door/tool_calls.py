@@ -19,7 +19,7 @@ from pilotage.agent.tools.catalog import AgentToolDescriptor, ToolBinding
 from pilotage.agent.tools.context import AgentToolRuntimeContext, CancellationToken
 from pilotage.agent.tools.declare import original_function
 from pilotage.errors import AgentToolDispatchError, ToolError
-from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Attempt, Call
 from pilotage.runtime.actions.codec import decoder_of
@@ -116,7 +116,8 @@ class ToolCalls:
         self, invocation: Invocation, *, call_id: str | None = None, is_reserved: bool = False
     ) -> Call:
         descriptor = invocation.descriptor
-        asked = view = cast(JsonObject, to_json_value(invocation.arguments))
+        asked = cast(JsonObject, to_json_value(invocation.arguments))
+        view: JsonValue = asked
         if sensitive := descriptor.schema.input_sensitive_fields:
             view = guard_json_value(asked, sensitive, ContextExposurePolicy())
         view = self._effects.redactor.json(view)

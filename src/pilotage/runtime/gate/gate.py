@@ -38,7 +38,6 @@ from pilotage.agent.principal import Principal, RunContext
 from pilotage.agent.recovery import AgentActionBoundaryStage, AgentResumeBoundary
 from pilotage.agent.recovery_request import RecoveryCancelled, RecoveryDone, RecoveryFailed, RecoveryRetried
 from pilotage.agent.state import AgentSituation, AgentState
-from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.container.processing import IContainer
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.actions.action import Action

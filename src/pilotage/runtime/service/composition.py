@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
-from typing import cast
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
@@ -20,8 +17,6 @@ from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.principal import RunContext
 from pilotage.agent.sealing_check import hidden_output
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
-from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tools.catalog import discover_agent_tools
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.attempts.attempt import RunAttempt
 from pilotage.runtime.attempts.cancellation import Cleanup
@@ -41,13 +36,11 @@ from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.start_record import RunStart
-from pilotage.runtime.scoped.architecture_registry import find_architecture
 from pilotage.runtime.scoped.blocks import ScopedRuntime
 from pilotage.runtime.scoped.children import Children, INursery, teller_for
 from pilotage.runtime.scoped.dependencies import DEFAULT_MAX_TURNS, RunDependencies
 from pilotage.runtime.scoped.model import ScopedModel
-from pilotage.runtime.scoped.teammates import Teammate, teammates_of
-from pilotage.runtime.scoped.tools import BoundTool, ScopedTools
+from pilotage.runtime.scoped.tools import ScopedTools
 from pilotage.runtime.service.blueprint import blueprint_of
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.stream.exposure import Exposure
