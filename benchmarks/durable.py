@@ -114,7 +114,7 @@ async def _stored(store: Store, effort: Effort) -> dict[str, float]:
 
 def _size(row: JournalRow) -> int:
     """A view that says the same as its record is stored once."""
-    stored = replace(row, view=None) if row.view == row.record else row
+    stored = replace(row, view=None if row.view == row.record else row.view, encoded=None)
     return len(to_bytes(canonical_json(to_json_value(stored))))
 
 

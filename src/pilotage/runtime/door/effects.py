@@ -47,7 +47,6 @@ from pilotage.runtime.journal.recovery import (
     Reuse,
     recovery_for,
 )
-from pilotage.runtime.journal.sealing import without_key_for
 from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.telling import Telling
 
@@ -219,8 +218,7 @@ class Effects:
         record, view = {"asked": call.action.asked}, {"asked": call.action.view}
         if attempt.arguments is not None:
             record["executed"], view["executed"] = attempt.arguments, call.shown(attempt.arguments)
-        without_key = without_key_for(call.action, call.descriptor)
-        self.ledger.append(call.action, JournalStage.BEFORE, attempt.number, record, view, without_key)
+        self.ledger.append(call.action, JournalStage.BEFORE, attempt.number, record, view, call.descriptor)
         return await self._dispatch(call, attempt)
 
     async def _dispatch(self, call: Call, attempt: Attempt) -> object:

@@ -12,7 +12,6 @@ from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Call
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import RecordedAction, Recording
-from pilotage.runtime.journal.sealing import without_key_for
 from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.secretless import secretless
 from pilotage.safety.exposure import EvidenceExposurePolicy
@@ -76,8 +75,7 @@ class Outcomes:
         return result if kept == whole else call.decode(kept)
 
     def _close(self, call: Call, attempt: int, record: JsonObject, view: JsonObject) -> None:
-        without_key = without_key_for(call.action, call.descriptor) if self._ledger.is_kept else None
-        self._ledger.append(call.action, JournalStage.AFTER, attempt, record, view, without_key)
+        self._ledger.append(call.action, JournalStage.AFTER, attempt, record, view, call.descriptor)
         if self.under_way.pop(call.action.id, None) is not None:
             self._closed.add(call.action.id)
 
