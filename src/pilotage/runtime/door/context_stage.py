@@ -43,8 +43,10 @@ class ContextStage:
         self._windows: dict[str, ContextWindow] = {}
         self._is_needed = effects.ledger.is_kept or budget is not None
 
-    def concerns(self, request: ModelRequest) -> bool:
-        """A run that nobody keeps needs no manifest, and without a budget nothing is measured."""
+    def concerns(self, request: ModelRequest, *, is_live: bool) -> bool:
+        """In replay only what was condensed matters; live, a run that nobody keeps needs no manifest."""
+        if not is_live:
+            return self._budget is not None
         return self._is_needed or bool(request.context)
 
     async def shown(self, scope: Scope, call_id: str, request: ModelRequest, summarise: Summarise) -> Shown:

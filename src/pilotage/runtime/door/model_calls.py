@@ -103,13 +103,15 @@ class ModelCall:
         """Ask the model, unless its reply is recorded."""
         effects = self._effects
         request = effects.inbox.addressed(self._boundary, self._request)
-        if effects.context is not None and effects.context.concerns(request):
-            request = await self._shown(effects.context, request)
         recorded = effects.recording.take(self._action)
-        if recorded is None or recorded.after is None or not is_kept(recorded.after):
+        reply = recorded.after if recorded is not None else None
+        is_live = reply is None or not is_kept(reply)
+        if effects.context is not None and effects.context.concerns(request, is_live=is_live):
+            request = await self._shown(effects.context, request)
+        if is_live:
             await self._open(request)
             return None
-        return recorded.after
+        return reply
 
     async def _shown(self, context: IContext, request: ModelRequest) -> ModelRequest:
         shown = await context.shown(self._scope, self._action.id, request, self._summary)

@@ -49,8 +49,11 @@ class Shown:
 class IContext(Protocol):
     """What the model gets to see of what a program wants to show it."""
 
-    def concerns(self, request: ModelRequest) -> bool:
-        """Whether there is anything to do for a request; if not, the model sees it as it is."""
+    def concerns(self, request: ModelRequest, *, is_live: bool) -> bool:
+        """Whether there is anything to do for a request; if not, the model sees it as it is.
+
+        A request whose reply is recorded goes to no model.
+        """
         ...
 
     async def shown(
