@@ -24,6 +24,7 @@ from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Attempt, Call
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.door.run_parts import Summary
 from pilotage.runtime.gate.spending import NOTHING, ONE_STEP
 from pilotage.runtime.journal.model_record import decode_response, encode_response, replayed_events
 from pilotage.runtime.journal.sealing import is_kept
@@ -97,7 +98,7 @@ class ModelCall:
         self._manifest = shown.manifest
         return shown.request
 
-    async def _summary(self, request: ModelRequest) -> str:
+    async def _summary(self, request: ModelRequest) -> Summary:
         """What the model says of earlier turns: counted and asked about like any other call.
 
         Raises:
@@ -115,7 +116,7 @@ class ModelCall:
             raise
         finally:
             await effects.gate.settle(reserved, used)
-        return response.content
+        return Summary(response.content, used)
 
     async def _check_allowed(self, request: ModelRequest) -> None:
         denied = await self._effects.gate.before_model(request, self._effects.redactor)

@@ -28,6 +28,9 @@ def _count(kind: AgentActionKind | None, record: dict[str, JsonValue], spending:
         _count_reply(record, spending)
     elif kind is AgentActionKind.DELEGATION:
         _count_child(record, spending)
+    elif kind is AgentActionKind.STEP and "spent" in record:
+        # A context that was condensed: what the summary took.
+        spending.absorb(decode_amount(cast(JsonObject, record["spent"])))
 
 
 def _count_reply(record: dict[str, JsonValue], spending: Spending) -> None:
