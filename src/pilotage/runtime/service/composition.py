@@ -48,6 +48,7 @@ from pilotage.runtime.scoped.dependencies import DEFAULT_MAX_TURNS, RunDependenc
 from pilotage.runtime.scoped.model import ScopedModel
 from pilotage.runtime.scoped.teammates import Teammate, teammates_of
 from pilotage.runtime.scoped.tools import BoundTool, ScopedTools
+from pilotage.runtime.service.catalogs import provided_tools
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.stream.exposure import Exposure
 from pilotage.runtime.stream.redactor import Redactor
@@ -218,9 +219,9 @@ class Composer:
 
 
 def _offer(instance: object) -> Sequence[BoundTool]:
-    """The tools that an agent offers: its own, and those of the pods it holds, each pod once."""
+    """The tools that an agent offers: its own, those of the pods it holds, each pod once, and of their catalogs."""
     owners = {id(owner): owner for owner in (instance, *vars(instance).values())}
-    return [tool for owner in owners.values() for tool in _tools_of(owner)]
+    return [*(tool for owner in owners.values() for tool in _tools_of(owner)), *provided_tools(instance)]
 
 
 def _tools_of(owner: object) -> list[BoundTool]:

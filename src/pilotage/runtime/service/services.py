@@ -34,6 +34,7 @@ from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.sealing import Seals
 from pilotage.runtime.journal.writer import JournalWriter
 from pilotage.runtime.scoped.dependencies import Provided
+from pilotage.runtime.service.catalogs import Catalogs
 
 T = TypeVar("T")
 
@@ -176,7 +177,11 @@ class Services:
 
     def tool(self, identity: str) -> AgentToolDescriptor | None:
         """The tool of this identity among the pods of the application."""
-        return self._tools.get(identity)
+        return self._tools.get(identity) or self.catalogs.tool(identity)
+
+    @cached_property
+    def catalogs(self) -> Catalogs:
+        return Catalogs(self.app)
 
     @cached_property
     def _tools(self) -> dict[str, AgentToolDescriptor]:
