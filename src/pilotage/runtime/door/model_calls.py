@@ -19,12 +19,14 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tool_calling import hidden_arguments
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Attempt, Call
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.door.left_streams import ESTIMATED, LeftUsage, ToldUsage, usage_of_left
 from pilotage.runtime.door.run_parts import Summary
+from pilotage.runtime.gate.counting import count_reply
 from pilotage.runtime.gate.spending import NOTHING, ONE_STEP
 from pilotage.runtime.journal.model_record import decode_response, encode_response, replayed_events
 from pilotage.runtime.journal.sealing import is_kept
@@ -40,10 +42,12 @@ class ModelCall:
         self._name = name
         self._request = request
         self._inner: AsyncIterator[ModelStreamEvent] | None = None
+        self._asked_for = request
         self._read_ahead: deque[ModelStreamEvent] = deque()
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._held = NOTHING
+        self._told: ToldUsage | None = None
+        self._held = self._took = NOTHING
         self._manifest: JsonObject | None = None
         self._budgeted: BudgetReservation | None = None
         self.is_over = False
@@ -135,6 +139,7 @@ class ModelCall:
             await self._check_allowed(request)
         except ModelCallError as denied:
             raise self._failed(denied) from denied
+        self._asked_for = request
         self._inner = self._model.stream(request)
         effects.open_streams.append(self)
 
@@ -171,6 +176,8 @@ class ModelCall:
             self._reasoning.append(event.reasoning_delta)
         if event.response is not None:
             await self._replied(event.response)
+        elif event.usage is not None:
+            self._told = ToldUsage(event.usage, len(self._reasoning) + len(self._text))
         if event.is_tool_call and event.tools is None:
             return replace(event, tools=self._request.tool_calling)
         return event
@@ -200,9 +207,8 @@ class ModelCall:
         if self in effects.open_streams:
             effects.open_streams.remove(self)
         if not self.is_over:
-            effects.spending.let_go(self._held)
             self._leave()
-        await self._settle(ONE_STEP)
+        await self._settle(ONE_STEP + self._took)
         inner, self._inner = self._inner, None
         if isinstance(inner, AsyncGenerator):
             await cast("AsyncGenerator[ModelStreamEvent, None]", inner).aclose()
@@ -210,21 +216,41 @@ class ModelCall:
     def _leave(self) -> None:
         """Record what was read; an attempt that is being stopped has not left, and makes the call again."""
         self.is_over = True
+        left = self._counted()
         task = asyncio.current_task()
         if not self._effects.liveness.is_ending and not (task and task.cancelling()):
-            self._record({"result": encode_response(ModelResponse("".join(self._text)))})
+            facts: JsonObject = {ESTIMATED: True} if left.is_estimated else {}
+            reply = ModelResponse("".join(self._text), usage=left.usage, metadata=facts)
+            self._record({"result": encode_response(reply), "model": self._name, "left": True})
+
+    def _counted(self) -> LeftUsage:
+        """What a stream took that does not come to its end; from here on it counts."""
+        left = usage_of_left(self._asked_for, [*self._reasoning, *self._text], self._told)
+        self._effects.observer.count("agent.model.tokens", left.usage.total_tokens or 0)
+        self._took = self._effects.spending.count_left(self._name, left.usage, self._held)
+        return left
 
     def _failed(self, error: Exception) -> ModelCallError | AgentStructuredOutputError:
         """Write down how the call failed, and give the error the program gets, now and in replay."""
-        self._effects.spending.let_go(self._held)
+        took: JsonObject = {}
+        if self._text or self._reasoning or self._told is not None:
+            left = self._counted()
+            took = {
+                "model": self._name,
+                "left": True,
+                "usage": to_json_value(left.usage),
+                ESTIMATED: left.is_estimated,
+            }
+        else:
+            self._effects.spending.let_go(self._held)
         if isinstance(error, AgentStructuredOutputError):
             said = "".join(self._text)
-            self._record({"error": str(error), "problems": list(error.problems), "text": said})
+            self._record({"error": str(error), "problems": list(error.problems), "text": said, **took})
             return error
         failure = (
             error if isinstance(error, ModelCallError) else ModelCallError(f"{type(error).__name__}: {error}")
         )
-        self._record({"error": str(failure), "retryable": failure.retryable})
+        self._record({"error": str(failure), "retryable": failure.retryable, **took})
         return failure
 
     def _record(self, record: JsonObject) -> None:
@@ -251,6 +277,7 @@ class ModelCall:
 
     def _replayed(self, record: dict[str, JsonValue]) -> Iterator[ModelStreamEvent]:
         self._effects.spending.absorb(ONE_STEP)
+        count_reply(record, self._effects.spending)
         if "problems" in record:
             said = cast(str, record.get("text", ""))
             yield ModelStreamEvent(ModelStreamEventKind.TOKEN_DELTA, token_delta=said)
@@ -259,8 +286,6 @@ class ModelCall:
         if "error" in record:
             raise ModelCallError(record["error"], retryable=bool(record["retryable"]))
         response = decode_response(cast(JsonObject, record["result"]), self._request)
-        if "model" in record:
-            self._effects.spending.settle_model_call(cast(str, record["model"]), response.usage)
         yield from replayed_events(response, self._request, cast(str, record.get("reasoning", "")))
 
 
