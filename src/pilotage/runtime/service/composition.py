@@ -18,6 +18,7 @@ from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.principal import RunContext
+from pilotage.agent.run_input import AgentContext
 from pilotage.agent.sealing_check import hidden_output
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.structured_output import StructuredOutputSpec
@@ -36,6 +37,7 @@ from pilotage.runtime.door.tool_calls import ToolCalls
 from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.gate import Gate
 from pilotage.runtime.gate.spending import Spending
+from pilotage.runtime.journal.context_record import decode_context
 from pilotage.runtime.journal.input_record import decode_input, decode_instruction
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger
@@ -49,6 +51,7 @@ from pilotage.runtime.scoped.model import ScopedModel
 from pilotage.runtime.scoped.teammates import Teammate, teammates_of
 from pilotage.runtime.scoped.tools import BoundTool, ScopedTools
 from pilotage.runtime.service.catalogs import provided_tools
+from pilotage.runtime.service.model_choice import selected_model
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.stream.exposure import Exposure
 from pilotage.runtime.stream.redactor import Redactor
@@ -176,7 +179,7 @@ class Composer:
         effects.may_delegate = definition.spec.delegation_allowed
         if start.trust:
             effects.trust = effects.trust.join(TrustLabel.from_payload(start.trust))
-        effects.context = self._context(definition, effects)
+        effects.context = self._context(definition, effects, decode_context(start.given))
         effects.observer = Observer(self._services.provided.telemetry)
         if not definition.is_declarative:
             return HandWritten(material.instance, decode_input(definition, start.input), effects, by)
@@ -185,7 +188,7 @@ class Composer:
         spec, instructions = definition.spec, definition.instructions or ""
         dependencies = RunDependencies(
             effects,
-            ScopedModel(self._model(material.overrides, instance)),
+            ScopedModel(self._model(material.overrides, instance, start.model)),
             ScopedTools(_offer(instance), tools, effects, teammates=self._teammates(material)),
             ScopedRuntime(effects, effects.children),
             by,
@@ -207,12 +210,16 @@ class Composer:
         spec, capabilities = material.definition.spec, material.start.capabilities
         return teammates_of(spec, self._services.definition_of, capabilities)
 
-    def _context(self, definition: AgentDefinition, effects: Effects) -> ContextStage:
-        spec = definition.spec
-        return ContextStage(effects, spec.context_budget, spec.compaction, self._services.context_handler)
+    def _context(
+        self, definition: AgentDefinition, effects: Effects, given: AgentContext | None
+    ) -> ContextStage:
+        spec, handler = definition.spec, self._services.context_handler
+        return ContextStage(effects, spec.context_budget, spec.compaction, handler, given)
 
-    def _model(self, overrides: Overrides, instance: object) -> IAgentModel:
+    def _model(self, overrides: Overrides, instance: object, selected: str | None) -> IAgentModel:
         wanted = overrides.model
+        if wanted is None and selected is not None:
+            return selected_model(self._services.app, selected)
         if wanted is None:
             return self._services.model_of(instance)
         return wanted if isinstance(wanted, RunAwareModel) else RunAwareModel(wanted)
