@@ -28,6 +28,7 @@ PilotageError
     ├── RunConflictError
     ├── SignalNotFoundError
     ├── EvidenceNotFoundError
+    ├── ModelNotFoundError
     └── PermissionDeniedError
 
 The errors know their data; the sentences are built where the data is known.
@@ -57,6 +58,7 @@ __all__ = [
     "ContextNotActiveError",
     "EvidenceNotFoundError",
     "ModelCallError",
+    "ModelNotFoundError",
     "PermissionDeniedError",
     "PilotageError",
     "PluginError",
@@ -339,6 +341,13 @@ class EvidenceNotFoundError(CallerError):
 
     message: ClassVar[str] = "There is no such evidence."
     code: ClassVar[str] = "evidence_not_found"
+
+
+class ModelNotFoundError(CallerError):
+    """The application has no model of the name that was selected, or several."""
+
+    message: ClassVar[str] = "There is no such model."
+    code: ClassVar[str] = "model_not_found"
 
 
 class PermissionDeniedError(CallerError):
