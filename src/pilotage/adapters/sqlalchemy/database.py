@@ -9,17 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, exc
 
 from pilotage.adapters.sqlalchemy.engines import IEngines
-from pilotage.adapters.sqlalchemy.errors import StoreUnreachableError, translated
+from pilotage.adapters.sqlalchemy.errors import translated
 from pilotage.adapters.sqlalchemy.postgresql import PostgresqlEngines
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings, shown
 from pilotage.adapters.sqlalchemy.sqlite import SqliteEngines
-from pilotage.adapters.sqlalchemy.urls import database_url, sqlite_file
+from pilotage.adapters.sqlalchemy.urls import database_url
 from pilotage.ids import IClock, SystemClock
 
 T = TypeVar("T")
@@ -43,11 +42,6 @@ class Database:
         )
         self._writers = ThreadPoolExecutor(self.engines.writers, "pilotage-writer")
         self._readers = ThreadPoolExecutor(settings.pool_size, "pilotage-reader")
-
-    @property
-    def file(self) -> Path | None:
-        """The file of an SQLite database."""
-        return sqlite_file(self.url)
 
     async def read(self, work: Work[T]) -> T:
         """Read something; each statement sees what is committed.
@@ -121,6 +115,3 @@ def _twice(transact: Callable[[Engine, Work[T]], T], engine: Engine, work: Work[
         if not error.connection_invalidated:
             raise
     return transact(engine, work)
-
-
-__all__ = ["Database", "StoreUnreachableError", "Work"]

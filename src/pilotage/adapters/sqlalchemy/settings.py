@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from pilotage.adapters.sqlalchemy.start_errors import DatabaseStartError
 from pilotage.checks import reject_blank, reject_not_positive
@@ -66,9 +67,11 @@ class DatabaseSettings:
         )
 
 
-def is_in_environment(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether somebody has said where the database is."""
-    return bool(environ.get(URL))
+def sqlite_file(url: str) -> Path | None:
+    """The file of an SQLite database; None for other databases."""
+    scheme, _, rest = url.partition(":///")
+    file = rest.partition("?")[0]
+    return Path(file) if scheme.partition("+")[0] == "sqlite" and file and file != ":memory:" else None
 
 
 def shown(url: str) -> str:

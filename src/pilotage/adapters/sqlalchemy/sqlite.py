@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,7 @@ class SqliteEngines:
     def __init__(self, url: URL, settings: DatabaseSettings, clock: IClock) -> None:
         self._url, self._settings, self._clock = url, settings, clock
         self._made: list[Engine] = []
-        if url.database:
-            Path(url.database).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_private(Path(str(url.database)))
 
     @cached_property
     def writing(self) -> Engine:
@@ -84,6 +84,14 @@ class SqliteEngines:
         event.listen(engine, "connect", partial(_set_up, pragmas=pragmas, clock=self._clock))
         self._made.append(engine)
         return engine
+
+
+def _make_private(file: Path) -> None:
+    """A file that nobody but its owner reads, where there is none; the log beside it gets the same mode."""
+    # What cannot be made is reported when somebody connects.
+    with suppress(OSError):
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.touch(mode=0o600, exist_ok=True)
 
 
 def _set_up(connection: sqlite3.Connection, _: Any, *, pragmas: tuple[str, ...], clock: IClock) -> None:

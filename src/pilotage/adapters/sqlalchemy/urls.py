@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from pathlib import Path
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -40,11 +39,6 @@ def database_url(text: str) -> URL:
         )
     _refuse_memory(text, url)
     return url.set(drivername=drivername)
-
-
-def sqlite_file(url: URL) -> Path | None:
-    """The file of an SQLite database; None for other databases."""
-    return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
 
 
 def _refuse_memory(text: str, url: URL) -> None:
