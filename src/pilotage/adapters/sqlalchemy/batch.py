@@ -170,10 +170,8 @@ class Batch:
         run.epoch = next(
             (r.epoch for r in reversed(commit.rows) if r.stage is JournalStage.CLAIMED), run.epoch
         )
-        run.conversation, run.parent = (
-            run.conversation or commit.conversation,
-            run.parent or (commit.parent and commit.parent.run_id),
-        )
+        run.conversation = run.conversation or commit.conversation
+        run.parent = commit.parent.run_id if commit.parent else run.parent
         if commit.state is not None:
             given_at = run.state["given_at"] or state["given_at"]
             run.status, run.state = commit.state.status, {**state, "given_at": given_at}

@@ -19,10 +19,7 @@ _ESCAPED = "~"
 
 def to_stored(text: str) -> str:
     """A text as every database takes it: U+0000 and halves of surrogate pairs are written as escapes."""
-    if text.isascii():
-        is_plain = "\x00" not in text
-    else:
-        is_plain = "\x00" not in text and _is_utf8(text)
+    is_plain = "\x00" not in text and (text.isascii() or _is_utf8(text))
     if is_plain and not text.startswith(_ESCAPED):
         return text
     return _ESCAPED + text.encode("unicode_escape").decode("ascii")

@@ -6,35 +6,39 @@ other. The head is compared again inside the statement that moves it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import BigInteger, Connection, bindparam, case, func, select, tuple_
+from sqlalchemy.sql.expression import ColumnElement
 
 from pilotage.adapters.sqlalchemy.batch import Batch, Known, Standing, Writes, as_columns
 from pilotage.adapters.sqlalchemy.bulk import Given, bulk_insert, bulk_update
 from pilotage.adapters.sqlalchemy.columns import Moment, now
-from pilotage.adapters.sqlalchemy.engines import IEngines
+from pilotage.adapters.sqlalchemy.engines import Engines
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
+from pilotage.adapters.sqlalchemy.mapping import Stored
 from pilotage.adapters.sqlalchemy.tables import blobs, evidence, journal, outbox, runs, signals
 from pilotage.adapters.sqlalchemy.turns import append_turns
 from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, JournalStage, RunKey
 from pilotage.agent.state import AgentStatus
 
-_LOCKED = (
-    select(
-        runs.c.tenant_id,
-        runs.c.run_id,
-        runs.c.head,
-        runs.c.epoch,
-        runs.c.digest,
-        runs.c.status,
-        runs.c.conversation_id,
-        runs.c.parent_id,
-    )
-    .where(tuple_(runs.c.tenant_id, runs.c.run_id).in_(bindparam("keys", expanding=True)))
-    .order_by(runs.c.tenant_id, runs.c.run_id)
-    .with_for_update(key_share=True)
-)
+_LOCKED = select(
+    runs.c.tenant_id,
+    runs.c.run_id,
+    runs.c.head,
+    runs.c.epoch,
+    runs.c.digest,
+    runs.c.status,
+    runs.c.conversation_id,
+    runs.c.parent_id,
+).with_for_update(key_share=True)
+
+_LOCKED_ONE = _LOCKED.where(runs.c.tenant_id == bindparam("tenant"), runs.c.run_id == bindparam("run"))
+
+_LOCKED_SOME = _LOCKED.where(
+    tuple_(runs.c.tenant_id, runs.c.run_id).in_(bindparam("keys", expanding=True))
+).order_by(runs.c.tenant_id, runs.c.run_id)
 
 _TOKEN = select(journal.c.token).where(
     journal.c.tenant_id == bindparam("tenant"),
@@ -78,7 +82,7 @@ _EVIDENCE = select(evidence.c.tenant_id, evidence.c.evidence_id).where(
 _STATE = ("status", "agent_type", "state")
 
 
-def _created(given: Given) -> dict[str, object]:
+def _created(given: Given) -> Mapping[str, ColumnElement[Any]]:
     first_kept = func.coalesce(given["given_at"], now())
     return {
         "created_at": case((given["status"].is_not(None), first_kept)),
@@ -86,7 +90,7 @@ def _created(given: Given) -> dict[str, object]:
     }
 
 
-def _moved(given: Given) -> dict[str, object]:
+def _moved(given: Given) -> Mapping[str, ColumnElement[Any]]:
     has_state = given["status"].is_not(None)
     return {
         **{name: given[name] for name in ("head", "epoch", "digest")},
@@ -161,7 +165,7 @@ _CONSUME = bulk_update(
 
 
 def commit_together(
-    engines: IEngines,
+    engines: Engines,
     commits: Sequence[JournalCommit],
     connection: Connection,
     *,
@@ -187,11 +191,8 @@ def _look(connection: Connection, commits: Sequence[JournalCommit]) -> Known:
     known = Known()
     named = {key for commit in commits for key in (commit.run, commit.parent) if key is not None}
     keys = sorted((key.tenant_id, key.run_id) for key in named)
-    for row in connection.execute(_LOCKED, {"keys": keys}):
-        tenant, run_id, head, epoch, digest, status, conversation, parent = row
-        known.runs[RunKey(tenant, run_id)] = Standing(
-            head, head, epoch, digest, status and AgentStatus(status), conversation, parent, is_stored=True
-        )
+    for found in _locked(connection, keys):
+        known.runs[RunKey(found["tenant_id"], found["run_id"])] = _standing(found)
     for commit in commits:
         run = known.runs.get(commit.run)
         if run is not None and commit.rows and commit.expected_head < run.stored_head:
@@ -199,6 +200,26 @@ def _look(connection: Connection, commits: Sequence[JournalCommit]) -> Known:
     _look_for_holders(connection, commits, known)
     _look_for_signals(connection, commits, known)
     return known
+
+
+def _locked(connection: Connection, keys: Sequence[tuple[str, str]]) -> Iterable[Stored]:
+    if len(keys) == 1:
+        ((tenant, run_id),) = keys
+        return connection.execute(_LOCKED_ONE, {"tenant": tenant, "run": run_id}).mappings()
+    return connection.execute(_LOCKED_SOME, {"keys": keys}).mappings()
+
+
+def _standing(found: Stored) -> Standing:
+    return Standing(
+        stored_head=found["head"],
+        head=found["head"],
+        epoch=found["epoch"],
+        digest=found["digest"],
+        status=None if found["status"] is None else AgentStatus(found["status"]),
+        conversation=found["conversation_id"],
+        parent=found["parent_id"],
+        is_stored=True,
+    )
 
 
 def _look_for_token(connection: Connection, commit: JournalCommit, known: Known) -> None:
@@ -239,7 +260,7 @@ def _look_closely(connection: Connection, commits: Iterable[JournalCommit], know
             known.evidence.update((row[0], row[1]) for row in connection.execute(_EVIDENCE, {"keys": keys}))
 
 
-def _write(engines: IEngines, connection: Connection, known: Known, writes: Writes) -> None:
+def _write(engines: Engines, connection: Connection, known: Known, writes: Writes) -> None:
     changed = [(key, known.runs[key]) for key in sorted(writes.runs, key=_order)]
     moved = [as_columns(key, run) for key, run in changed if run.is_stored]
     made = [as_columns(key, run) for key, run in changed if not run.is_stored]

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, exc
 
-from pilotage.adapters.sqlalchemy.engines import IEngines
+from pilotage.adapters.sqlalchemy.engines import Engines
 from pilotage.adapters.sqlalchemy.errors import translated
 from pilotage.adapters.sqlalchemy.postgresql import PostgresqlEngines
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings, shown
@@ -35,7 +35,7 @@ class Database:
         self.url = url
         self.name = shown(settings.url)
         self.is_sqlite = url.get_backend_name() == "sqlite"
-        self.engines: IEngines = (
+        self.engines: Engines = (
             SqliteEngines(url, settings, clock or SystemClock())
             if self.is_sqlite
             else PostgresqlEngines(url, settings)

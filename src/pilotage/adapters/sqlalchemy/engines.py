@@ -2,49 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
 from sqlalchemy import Connection, Engine
 
 
-class IEngines(Protocol):
+class Engines(ABC):
     """What differs between databases. Statements do not: those are in the modules of the ports."""
 
-    @property
-    def writing(self) -> Engine:
-        """One transaction at a time per connection; what is committed survives a power failure."""
-        ...
+    writing: Engine
+    """One transaction at a time per connection; what is committed survives a power failure."""
 
-    @property
-    def reading(self) -> Engine:
-        """No transaction: each statement sees what is committed."""
-        ...
+    reading: Engine
+    """No transaction: each statement sees what is committed."""
 
-    @property
-    def hinting(self) -> Engine:
-        """Like `writing`, for what may be lost with the machine: leases and hints."""
-        ...
+    hinting: Engine
+    """Like `writing`, for what may be lost with the machine: leases and hints."""
 
-    @property
-    def writers(self) -> int:
-        """How many transactions can write at once."""
-        ...
+    writers: int
+    """How many transactions can write at once."""
 
+    @abstractmethod
     def take_turns(self, connection: Connection, *queue: str) -> None:
         """Until the transaction ends, let nobody else number what belongs to this queue."""
-        ...
 
+    @abstractmethod
     def check_durability(self, *, may_lose_commits: bool) -> None:
         """Look whether the database keeps what it confirms.
 
         Raises:
             DatabaseDurabilityError: it does not, and nobody has allowed that.
         """
-        ...
 
+    @abstractmethod
     def dispose(self) -> None:
         """Close all connections."""
-        ...
 
 
 def first_value(connection: Connection, statement: str) -> Any:

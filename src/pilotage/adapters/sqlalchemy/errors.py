@@ -18,7 +18,7 @@ class StoreUnreachableError(OSError):
 
 
 class ConflictingWriteError(Exception):
-    """What was to be written does not fit what is there, or somebody else wrote at the same time; nothing is written."""
+    """What was to be written does not fit what is there, or somebody else was faster; nothing is written."""
 
 
 _MEANT_TO_BE_TRIED_AGAIN = frozenset({"40001", "40P01"})  # not serialisable; deadlock

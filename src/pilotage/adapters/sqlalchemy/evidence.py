@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, Select, bindparam, func, insert, select
+from sqlalchemy import Connection, bindparam, func, insert, select
 
 from pilotage.adapters.sqlalchemy.columns import Moment, now
 from pilotage.adapters.sqlalchemy.database import Database
@@ -66,7 +66,7 @@ class SqlAlchemyEvidenceRepository(IAgentEvidenceRepository):
         return await self._database.read(look)
 
     async def list_by_manifest_ref(self, manifest_ref: str) -> Sequence[AgentEvidence]:
-        wanted: Select[tuple[object, ...]] = select(evidence).where(evidence.c.manifest_ref == manifest_ref)
+        wanted = select(evidence).where(evidence.c.manifest_ref == manifest_ref)
         if self._tenant is not None:
             wanted = wanted.where(evidence.c.tenant_id == self._tenant)
         ordered = wanted.order_by(evidence.c.position)

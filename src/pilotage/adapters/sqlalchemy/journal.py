@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
-from sqlalchemy import Connection, RowMapping, bindparam, select, tuple_
+from sqlalchemy import Connection, bindparam, select, tuple_
 
 from pilotage.adapters.sqlalchemy.commits import commit_together
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
-from pilotage.adapters.sqlalchemy.mapping import row_of
+from pilotage.adapters.sqlalchemy.mapping import Stored, row_of
 from pilotage.adapters.sqlalchemy.tables import blobs, journal, runs
 from pilotage.agent.ports.journal import (
     CommitOutcome,
@@ -100,9 +99,10 @@ class SqlAlchemyJournal(IAgentJournal):
         return await self._database.read(look)
 
 
-def _blobs_of(connection: Connection, tenant_id: str, rows: Sequence[RowMapping]) -> Mapping[str, Any]:
+def _blobs_of(connection: Connection, tenant_id: str, rows: Sequence[Stored]) -> Mapping[str, str]:
     digests = {row[column] for row in rows for column in ("record_blob", "view_blob")} - {None}
     if not digests:
         return {}
     keys = [(tenant_id, digest) for digest in sorted(digests)]
-    return {digest: content for digest, content in connection.execute(_BLOBS, {"keys": keys})}
+    found = connection.execute(_BLOBS, {"keys": keys})
+    return {row.digest: row.content for row in found}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Double, bindparam, delete, or_, select, update
+from sqlalchemy import Connection, bindparam, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
@@ -17,7 +17,8 @@ from pilotage.checks import reject_blank, reject_not_positive
 _IS_RUN = (leases.c.tenant_id == bindparam("tenant"), leases.c.run_id == bindparam("run"))
 _IS_OWN = leases.c.owner == bindparam("who")
 _IS_OVER = leases.c.expires_at <= now()
-_END = seconds_from_now(bindparam("seconds", type_=Double()))
+_SECONDS = bindparam("seconds", type_=leases.c.granted_seconds.type)
+_END = seconds_from_now(_SECONDS)
 
 
 def _acquire(maker: Any) -> Any:
@@ -26,7 +27,7 @@ def _acquire(maker: Any) -> Any:
         tenant_id=bindparam("tenant"),
         run_id=bindparam("run"),
         owner=bindparam("who"),
-        granted_seconds=bindparam("seconds", type_=Double()),
+        granted_seconds=_SECONDS,
         expires_at=_END,
     )
     granted = {name: asked.excluded[name] for name in ("owner", "granted_seconds", "expires_at")}
@@ -42,7 +43,7 @@ _ACQUIRE = {"sqlite": _acquire(sqlite.insert), "postgresql": _acquire(postgresql
 _RENEW = (
     update(leases)
     .where(*_IS_RUN, _IS_OWN, ~_IS_OVER)
-    .values(granted_seconds=bindparam("seconds", type_=Double()), expires_at=_END)
+    .values(granted_seconds=_SECONDS, expires_at=_END)
     .returning(leases.c.expires_at)
 )
 

@@ -33,7 +33,7 @@ class PostgresqlListener:
         self._thread: Thread | None = None
 
     def begin(self) -> None:
-        """Return when notifications are heard, or after a while: a channel that is down loses hints and harms nobody."""
+        """Return when notifications are heard, or after a while: a channel that is down harms nobody."""
         with self._lock:
             if self._thread is None and not self._is_over.is_set():
                 self._thread = Thread(target=self._listen, name="pilotage-listener", daemon=True)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, TypeAlias, cast
 
+from sqlalchemy import RowMapping
+
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import JournalRow, JournalStage, OutboxEvent, SealedRecord
@@ -18,7 +20,10 @@ from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_bytes
 from pilotage.safety.fields import SensitiveFieldDescriptor
 
 Values: TypeAlias = dict[str, Any]
-"""The columns of a row by name."""
+"""The columns of a row that is to be written, by name."""
+
+Stored: TypeAlias = RowMapping
+"""The columns of a row that was read."""
 
 BLOB_LENGTH = 8192
 """Texts from this length on are stored as blobs: once per tenant, however often they occur."""
@@ -90,7 +95,7 @@ def take_out_blobs(values: Values) -> list[Values]:
     return found
 
 
-def row_of(values: Mapping[str, Any], blobs: Mapping[str, str]) -> JournalRow:
+def row_of(values: Stored, blobs: Mapping[str, str]) -> JournalRow:
     """The journal row in these columns."""
     kept: str = values["record"] if values["record_blob"] is None else blobs[values["record_blob"]]
     record: JsonValue | SealedRecord
@@ -136,7 +141,7 @@ def state_values(state: AgentState | None) -> Values:
     }
 
 
-def state_of(values: Mapping[str, Any]) -> AgentState:
+def state_of(values: Stored) -> AgentState:
     """The state in these columns; `pending` is how many signals wait."""
     document = cast("dict[str, Any]", value_of(values["state"]))
     transition, reason = document.pop("transition"), document.pop("reason")
@@ -154,7 +159,7 @@ def state_of(values: Mapping[str, Any]) -> AgentState:
     )
 
 
-def signal_of(values: Mapping[str, Any]) -> AgentSignal:
+def signal_of(values: Stored) -> AgentSignal:
     """The signal in these columns."""
     return AgentSignal(
         id=values["signal_id"],
@@ -186,7 +191,7 @@ def evidence_values(tenant_id: str, evidence: AgentEvidence) -> Values:
     }
 
 
-def evidence_of(values: Mapping[str, Any]) -> AgentEvidence:
+def evidence_of(values: Stored) -> AgentEvidence:
     """The evidence in these columns."""
     document = cast("dict[str, Any]", value_of(values["document"]))
     descriptors = cast("list[JsonObject]", document.pop("sensitive_fields"))
@@ -212,11 +217,11 @@ def event_values(tenant_id: str, run_id: str, event: OutboxEvent) -> Values:
     }
 
 
-def event_of(values: Mapping[str, Any]) -> OutboxEvent:
+def event_of(values: Stored) -> OutboxEvent:
     """The outbox event in these columns."""
     return OutboxEvent(values["event_type"], values["version"], cast(JsonObject, value_of(values["payload"])))
 
 
-def turn_of(values: Mapping[str, Any]) -> ConversationTurn:
+def turn_of(values: Stored) -> ConversationTurn:
     """The turn in these columns."""
     return ConversationTurn(values["role"], values["content"])

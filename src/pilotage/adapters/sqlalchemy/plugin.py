@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 from pilotage.adapters.sealing import SealingSettings, record_sealer
 from pilotage.adapters.sqlalchemy.settings import DEFAULT_URL, URL, DatabaseSettings, sqlite_file
@@ -140,7 +141,8 @@ def sealer_beside_the_database(settings: DatabaseSettings) -> IRecordSealer:
     file = sqlite_file(settings.url) or Path(settings.url)
     key_file = file.with_suffix(".key")
     key_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return record_sealer(SealingSettings(key_file, creates_key=True))
+    make = cast("Callable[[SealingSettings], IRecordSealer]", record_sealer)
+    return make(SealingSettings(key_file, creates_key=True))
 
 
 _FACTORIES = (
@@ -159,7 +161,7 @@ def initialize(app: Application) -> None:
 
 
 def contribute(app: Application) -> None:
-    """Register the ports, unless the extra is missing or the application has a store: two stores make no transaction."""
+    """Register the ports, unless the extra is missing or the application has a store: two share no transaction."""
     if find_spec("sqlalchemy") is None or any(app.contains(port) for port in _PORTS):
         return
     if not app.contains(DatabaseSettings):

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, select
+from sqlalchemy import URL, Connection, create_engine, event, func, select
 
-from pilotage.adapters.sqlalchemy.engines import first_value
+from pilotage.adapters.sqlalchemy.engines import Engines, first_value
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.start_errors import DatabaseDurabilityError
 
 _LOCAL = "SET LOCAL synchronous_commit = off"
 
 
-class PostgresqlEngines:
+class PostgresqlEngines(Engines):
     """The engines of a PostgreSQL database; all of them share one pool."""
 
     def __init__(self, url: URL, settings: DatabaseSettings) -> None:
-        self._settings = settings
         self.writers = settings.pool_size
         self.writing = create_engine(
             url,
@@ -27,16 +25,9 @@ class PostgresqlEngines:
             pool_timeout=settings.timeout_seconds,
             connect_args={"connect_timeout": max(2, math.ceil(settings.timeout_seconds))},
         )
-
-    @cached_property
-    def reading(self) -> Engine:
-        return self.writing.execution_options(isolation_level="AUTOCOMMIT")
-
-    @cached_property
-    def hinting(self) -> Engine:
-        engine = self.writing.execution_options()
-        event.listen(engine, "begin", _need_not_be_durable)
-        return engine
+        self.reading = self.writing.execution_options(isolation_level="AUTOCOMMIT")
+        self.hinting = self.writing.execution_options()
+        event.listen(self.hinting, "begin", _need_not_be_durable)
 
     def take_turns(self, connection: Connection, *queue: str) -> None:
         """Take a lock by the name of the queue: numbers from a sequence would not be in the order of commits."""
@@ -50,8 +41,8 @@ class PostgresqlEngines:
             for setting in ("fsync", "synchronous_commit"):
                 if first_value(connection, f"SHOW {setting}") == "off":
                     raise DatabaseDurabilityError(
-                        f"{setting} is off on this server: it confirms what a power failure loses. Turn it on, or allow "
-                        "it with may_lose_commits_on_power_failure=True."
+                        f"{setting} is off on this server: it confirms what a power failure loses. Turn it on, or "
+                        "allow it with may_lose_commits_on_power_failure=True."
                     )
 
     def dispose(self) -> None:

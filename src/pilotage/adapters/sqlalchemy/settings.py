@@ -94,7 +94,7 @@ def _number(environ: Mapping[str, str], name: str, default: float) -> float:
     return number
 
 
-def _flag(environ: Mapping[str, str], name: str, default: bool) -> bool:  # noqa: FBT001 - a plain look-up
+def _flag(environ: Mapping[str, str], name: str, default: bool) -> bool:
     text = environ.get(name, "").strip().lower()
     if not text:
         return default

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, RowMapping, bindparam, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from pilotage.adapters.sqlalchemy.columns import Moment, now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
-from pilotage.adapters.sqlalchemy.mapping import UnstorableError, signal_of, text_of
+from pilotage.adapters.sqlalchemy.mapping import Stored, UnstorableError, signal_of, text_of
 from pilotage.adapters.sqlalchemy.tables import signals
 from pilotage.adapters.sqlalchemy.whose import only_one, refuse_if_journaled, run_of
 from pilotage.agent.ports.journal import RunKey
@@ -107,7 +107,7 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
         return await self._database.write(work)
 
 
-def _find(connection: Connection, tenant: str | None, signal_id: str) -> RowMapping | None:
+def _find(connection: Connection, tenant: str | None, signal_id: str) -> Stored | None:
     place = {"signal": signal_id} if tenant is None else {"signal": signal_id, "tenant": tenant}
     found = connection.execute(_BY_ID if tenant is None else _OWN, place).mappings().all()
     only_one(signal_id, [values["tenant_id"] for values in found])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from pilotage.adapters.sqlalchemy.columns import microseconds
-from pilotage.adapters.sqlalchemy.engines import first_value
+from pilotage.adapters.sqlalchemy.engines import Engines, first_value
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.start_errors import DatabaseDurabilityError
 from pilotage.ids import IClock
@@ -19,7 +19,7 @@ from pilotage.ids import IClock
 _FULL = 2
 
 
-class SqliteEngines:
+class SqliteEngines(Engines):
     """The engines of an SQLite file. Its clock is that of the machine: all who can open the file share it."""
 
     writers = 1
@@ -27,21 +27,11 @@ class SqliteEngines:
     def __init__(self, url: URL, settings: DatabaseSettings, clock: IClock) -> None:
         self._url, self._settings, self._clock = url, settings, clock
         self._made: list[Engine] = []
-        _make_private(Path(str(url.database)))
-
-    @cached_property
-    def writing(self) -> Engine:
-        is_careless = self._settings.may_lose_commits_on_power_failure
-        return self._writer("NORMAL" if is_careless else "FULL")
-
-    @cached_property
-    def hinting(self) -> Engine:
-        return self._writer("NORMAL")
-
-    @cached_property
-    def reading(self) -> Engine:
+        self.writing = self._writer("NORMAL" if settings.may_lose_commits_on_power_failure else "FULL")
+        self.hinting = self._writer("NORMAL")
         # `foreign_keys` and the like matter to writers only; a reader that tries to write is a mistake of ours.
-        return self._engine(self._settings.pool_size, "PRAGMA query_only = ON")
+        self.reading = self._engine(settings.pool_size, "PRAGMA query_only = ON")
+        _make_private(Path(str(url.database)))
 
     def take_turns(self, connection: Connection, *queue: str) -> None:
         """Nothing to do: there is one writer at a time."""

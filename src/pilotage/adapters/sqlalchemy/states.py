@@ -31,7 +31,7 @@ _PENDING = (
     .scalar_subquery()
 )
 
-_STATES = select(
+_STATES: Select[*tuple[Any, ...]] = select(
     runs.c.position,
     runs.c.tenant_id,
     runs.c.run_id,
@@ -111,7 +111,7 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
             wanted = wanted.where(runs.c.position < before)
         return await self._page(wanted.order_by(runs.c.position.desc()), limit)
 
-    async def _page(self, wanted: Select[Any], limit: int) -> RunPage:
+    async def _page(self, wanted: Select[*tuple[Any, ...]], limit: int) -> RunPage:
         def look(connection: Connection) -> RunPage:
             found = connection.execute(wanted.limit(limit + 1)).mappings().all()
             states = tuple(map(state_of, found[:limit]))

@@ -9,7 +9,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    Double,
+    Float,
     ForeignKeyConstraint,
     Identity,
     Index,
@@ -225,7 +225,7 @@ leases = Table(
     Column("tenant_id", ExactText, nullable=False),
     Column("run_id", ExactText, nullable=False),
     Column("owner", ExactText, nullable=False),
-    Column("granted_seconds", Double, nullable=False),
+    Column("granted_seconds", Float(53), nullable=False),
     Column("expires_at", Moment, nullable=False),
     PrimaryKeyConstraint("tenant_id", "run_id"),
 )

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, bindparam, func, select
 
 from pilotage.adapters.sqlalchemy.bulk import bulk_insert
 from pilotage.adapters.sqlalchemy.columns import now
-from pilotage.adapters.sqlalchemy.engines import IEngines
+from pilotage.adapters.sqlalchemy.engines import Engines
 from pilotage.adapters.sqlalchemy.tables import turns
 from pilotage.agent.ports.conversations import ConversationTurn
 
@@ -24,7 +24,7 @@ _INSERT = bulk_insert(
 
 
 def append_turns(
-    engines: IEngines,
+    engines: Engines,
     connection: Connection,
     tenant_id: str,
     conversation_id: str,

@@ -59,7 +59,7 @@ def upgrade() -> None:
         sa.Column("tenant_id", ExactText(), nullable=False),
         sa.Column("run_id", ExactText(), nullable=False),
         sa.Column("owner", ExactText(), nullable=False),
-        sa.Column("granted_seconds", sa.Double(), nullable=False),
+        sa.Column("granted_seconds", sa.Float(precision=53), nullable=False),
         sa.Column("expires_at", Moment(), nullable=False),
         sa.PrimaryKeyConstraint("tenant_id", "run_id"),
     )
