@@ -50,6 +50,11 @@ def get_run_context() -> RunContext:
     return _current.get()
 
 
+def enter_run_context(context: RunContext) -> None:
+    """Make `context` the current one of this task, to its end."""
+    _current.set(context)
+
+
 @contextmanager
 def run_context(context: RunContext) -> Generator[None, None, None]:
     """Make `context` the current one for the block; what is started inside inherits it."""

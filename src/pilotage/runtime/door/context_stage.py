@@ -43,14 +43,16 @@ class ContextStage:
         self._windows: dict[str, ContextWindow] = {}
         self._is_needed = effects.ledger.is_kept or budget is not None
 
+    def concerns(self, request: ModelRequest) -> bool:
+        """A run that nobody keeps needs no manifest, and without a budget nothing is measured."""
+        return self._is_needed or bool(request.context)
+
     async def shown(self, scope: Scope, call_id: str, request: ModelRequest, summarise: Summarise) -> Shown:
         """The request as the model may see it.
 
         Raises:
             Paused: a person is asked before the context is condensed.
         """
-        if not self._is_needed and not request.context:
-            return Shown(request)
         window = self._window(scope.path).hear(request.messages)
         assembled = self._assembled(window, request, f"{call_id}/context")
         if self._budget is not None:

@@ -13,7 +13,7 @@ from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
-from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tool_calling import hidden_arguments
@@ -22,12 +22,21 @@ from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolErro
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Attempt, Call
+from pilotage.runtime.actions.closing import close
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.door.run_parts import IContext
 from pilotage.runtime.gate.spending import NOTHING, ONE_STEP
 from pilotage.runtime.journal.model_record import decode_response, encode_response, replayed_events
 from pilotage.runtime.journal.sealing import is_kept
 from pilotage.safety.guard import guard_json_value
+
+# Looking a member up costs as much as the rest of what a delta needs.
+_TOKEN, _MESSAGE, _CALL = (
+    ModelStreamEventKind.TOKEN_DELTA,
+    ModelStreamEventKind.MESSAGE_DELTA,
+    ModelStreamEventKind.TOOL_CALL_CANDIDATE,
+)
 
 
 class ModelCall:
@@ -35,6 +44,7 @@ class ModelCall:
 
     def __init__(self, effects: Effects, model: IAgentModel, name: str, request: ModelRequest) -> None:
         self._effects = effects
+        self._liveness = effects.liveness
         self._model = model
         self._name = name
         self._request = request
@@ -70,30 +80,39 @@ class ModelCall:
             self._read_ahead.append(event)
 
     async def _events(self) -> AsyncGenerator[ModelStreamEvent, None]:
-        effects = self._effects
-        effects.liveness.check(self._scope)
-        request = await self._shown(effects.inbox.addressed(self._boundary, self._request))
-        recorded = effects.recording.take(self._action)
-        if recorded is not None and recorded.after is not None and is_kept(recorded.after):
-            effects.message_id = message_id_of(
-                effects.ledger.run.run_id, self._action.id, recorded.after.epoch
-            )
-            for replayed in self._replayed(cast("dict[str, JsonValue]", recorded.after.record)):
+        with self._effects.liveness.acting(self._scope):
+            recorded = await self._begin()
+        if recorded is not None:
+            effects = self._effects
+            effects.message_id = message_id_of(effects.ledger.run.run_id, self._action.id, recorded.epoch)
+            for replayed in self._replayed(cast("dict[str, JsonValue]", recorded.record)):
                 yield replayed
             return
-        with effects.liveness.acting(self._scope):
-            await self._open(request)
         try:
-            while (event := await self._next()) is not None:
-                yield event
+            while True:
+                if self._read_ahead:
+                    yield self._read_ahead.popleft()
+                elif (event := await self._read()) is not None:
+                    yield event
+                else:
+                    return
         finally:
             await self._close()
 
-    async def _shown(self, request: ModelRequest) -> ModelRequest:
-        if self._effects.context is None:
-            return request
-        with self._effects.liveness.acting(self._scope):
-            shown = await self._effects.context.shown(self._scope, self._action.id, request, self._summary)
+    async def _begin(self) -> JournalRow | None:
+        """Ask the model, unless its reply is recorded."""
+        effects = self._effects
+        request = effects.inbox.addressed(self._boundary, self._request)
+        if effects.context is not None and effects.context.concerns(request):
+            request = await self._shown(effects.context, request)
+        recorded = effects.recording.take(self._action)
+        if recorded is None or recorded.after is None or not is_kept(recorded.after):
+            await self._open(request)
+            return None
+        return recorded.after
+
+    async def _shown(self, context: IContext, request: ModelRequest) -> ModelRequest:
+        shown = await context.shown(self._scope, self._action.id, request, self._summary)
         self._manifest = shown.manifest
         return shown.request
 
@@ -128,18 +147,22 @@ class ModelCall:
         effects.message_id = message_id_of(effects.ledger.run.run_id, self._action.id, effects.ledger.epoch)
         effects.telling.supersede(effects.message_id)
         self._held = effects.spending.reserve_model_call(self._name)
-        self._budgeted = await effects.gate.reserve(ONE_STEP)
+        if not effects.gate.is_open or effects.waits.was_asked(self._action.id):
+            await self._pass_the_gate(request)
+        self._inner = self._model.stream(request)
+        effects.open_streams.append(self)
+
+    async def _pass_the_gate(self, request: ModelRequest) -> None:
+        self._budgeted = await self._effects.gate.reserve(ONE_STEP)
         await self._ask_whoever_must_be_asked()
         try:
             await self._check_allowed(request)
         except ModelCallError as denied:
             raise self._failed(denied) from denied
-        self._inner = self._model.stream(request)
-        effects.open_streams.append(self)
 
     async def _ask_whoever_must_be_asked(self) -> None:
         boundary, effects = AgentApprovalBoundaryKind.MODEL_CALL, self._effects
-        was_asked = effects.waits.was_asked(self._action)
+        was_asked = effects.waits.was_asked(self._action.id)
         asks = None if was_asked else await effects.gate.question(boundary, self._action)
         if asks is None and not was_asked:
             return
@@ -149,30 +172,35 @@ class ModelCall:
         except ToolError as rejected:
             raise self._failed(ModelCallError(str(rejected))) from rejected
 
-    async def _next(self) -> ModelStreamEvent | None:
-        return self._read_ahead.popleft() if self._read_ahead else await self._read()
-
     async def _read(self) -> ModelStreamEvent | None:
         """The next event of the model; None behind the last one, whose reply is then recorded."""
         if self.is_over or self._inner is None:
             return None
         try:
-            event = await anext(self._inner, None)
+            event = await self._inner.__anext__()
+        except StopAsyncIteration:
+            self._look()
+            no_reply = ModelCallError("the model's stream ended without a reply", retryable=True)
+            raise self._failed(no_reply) from None
         except Exception as error:
             raise self._failed(error) from error
-        if self._effects.liveness.must_look:
-            self._effects.liveness.check(self._scope)
-        if event is None:
-            raise self._failed(ModelCallError("the model's stream ended without a reply", retryable=True))
-        if event.is_text_delta:
-            self._text.append(event.text)
+        if self._liveness.must_look:
+            self._look()
+        kind = event.kind
+        if kind is _TOKEN or kind is _MESSAGE:
+            self._text.append(event.token_delta or event.message_delta or "")
         elif event.reasoning_delta is not None:
             self._reasoning.append(event.reasoning_delta)
+        elif kind is _CALL and event.tools is None and self._request.tool_calling is not None:
+            event = replace(event, tools=self._request.tool_calling)
         if event.response is not None:
             await self._replied(event.response)
-        if event.is_tool_call and event.tools is None:
-            return replace(event, tools=self._request.tool_calling)
         return event
+
+    def _look(self) -> None:
+        """Somebody may have ended the attempt in the middle of the stream."""
+        if self._liveness.must_look:
+            self._liveness.check(self._scope)
 
     async def _replied(self, response: ModelResponse) -> None:
         effects = self._effects
@@ -185,8 +213,9 @@ class ModelCall:
         self.is_over = True
         effects.observer.count("agent.model.tokens", response.usage.total_tokens or 0)
         used = effects.spending.settle_model_call(self._name, response.usage, self._held)
-        await self._settle(ONE_STEP + used)
-        await effects.gate.after_model(response, self._request, effects.redactor)
+        if not effects.gate.is_open:
+            await self._settle(ONE_STEP + used)
+            await effects.gate.after_model(response, self._request, effects.redactor)
 
     async def _settle(self, used: BudgetAmount) -> None:
         """Tell the application's budget what the call took, once."""
@@ -201,10 +230,10 @@ class ModelCall:
         if not self.is_over:
             effects.spending.let_go(self._held)
             self._leave()
-        await self._settle(ONE_STEP)
+        if self._budgeted is not None:
+            await self._settle(ONE_STEP)
         inner, self._inner = self._inner, None
-        if isinstance(inner, AsyncGenerator):
-            await cast("AsyncGenerator[ModelStreamEvent, None]", inner).aclose()
+        await close(inner)
 
     def _leave(self) -> None:
         """Record what was read; an attempt that is being stopped has not left, and makes the call again."""
@@ -237,7 +266,7 @@ class ModelCall:
         """The record as others may read it: without what only a tool may see of its arguments."""
         hidden = hidden_arguments(self._request.tool_calling)
         reply = record.get("result")
-        if not hidden or not isinstance(reply, dict):
+        if not hidden or not isinstance(reply, dict) or "tool_calls" not in reply:
             return record
         calls = [
             {

@@ -49,6 +49,10 @@ class Shown:
 class IContext(Protocol):
     """What the model gets to see of what a program wants to show it."""
 
+    def concerns(self, request: ModelRequest) -> bool:
+        """Whether there is anything to do for a request; if not, the model sees it as it is."""
+        ...
+
     async def shown(
         self,
         scope: Scope,

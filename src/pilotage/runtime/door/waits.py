@@ -74,9 +74,9 @@ class Waits:
         self._ids = ids
         self._on_rejection = on_rejection
 
-    def was_asked(self, action: Action) -> bool:
+    def was_asked(self, action_id: str) -> bool:
         """Whether a person was asked about an action: then the answer counts, whatever the gate says by now."""
-        return self._recording.knows(f"{action.id}/{APPROVAL}")
+        return self._recording.knows(f"{action_id}/{APPROVAL}")
 
     def approved_arguments(self, call: Call, attempt: int, verdict: object = None) -> JsonObject | None:
         """Return when a person allows the call: None as asked for, or the arguments to use instead.

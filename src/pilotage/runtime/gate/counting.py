@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.gate.spending import ONE_STEP, ONE_TOOL_CALL, Spending
-from pilotage.runtime.journal.amounts import decode_amount
+from pilotage.runtime.journal.amounts import decode_amount, decode_usage
 
 
 def count_rows(rows: Iterable[JournalRow], spending: Spending) -> None:
@@ -34,7 +33,7 @@ def _count_reply(record: dict[str, JsonValue], spending: Spending) -> None:
     """The tokens of a recorded reply; one that failed or was left early has none to count."""
     reply = record.get("result")
     if isinstance(reply, dict) and "model" in record:
-        usage = ModelUsage(**cast("dict[str, int | None]", reply["usage"]))
+        usage = decode_usage(cast("JsonObject | None", reply.get("usage")))
         spending.settle_model_call(cast(str, record["model"]), usage)
 
 

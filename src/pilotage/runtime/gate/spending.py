@@ -88,7 +88,7 @@ class Spending:
         Raises:
             LimitReached: a bound of this run or of one above it; nothing is reserved.
         """
-        if (reached := self.limit_for_model_call()) is not None:
+        if self._is_bounded and (reached := self.limit_for_model_call()) is not None:
             raise reached
         for account in self.accounts:
             account.steps += 1
@@ -100,7 +100,7 @@ class Spending:
         Raises:
             LimitReached: a bound of this run or of one above it; nothing is reserved.
         """
-        if (reached := self.limit_for_tool_calls(count)) is not None:
+        if self._is_bounded and (reached := self.limit_for_tool_calls(count)) is not None:
             raise reached
         for account in self.accounts:
             account.tool_calls += count
@@ -113,12 +113,13 @@ class Spending:
         Raises:
             LimitReached: tokens or cost are bounded, and nobody can say what the call took.
         """
-        self.let_go(held)
+        if held is not NOTHING:
+            self.let_go(held)
         tokens = _tokens_of(usage)
         cost = None if tokens is None else self.prices.of(model, usage)
+        used = BudgetAmount(tokens=tokens or 0, cost=cost or _FREE) if tokens or cost else NOTHING
         for account in self.accounts:
-            account.add_tokens(tokens or 0, cost or _FREE, usage)
-        used = BudgetAmount(tokens=tokens or 0, cost=cost or _FREE)
+            account.add_tokens(used.tokens, used.cost, usage)
         if not self._is_bounded:
             return used
         unknown = (_against_not_knowing(account, model, tokens, cost) for account in self.accounts)

@@ -7,7 +7,7 @@ means that somebody else has the run, and kills the attempt.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, assert_never
+from typing import Any, assert_never, cast
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.facts import fact_of
@@ -22,18 +22,20 @@ from pilotage.agent.ports.journal import (
     JournalRow,
     JournalStage,
     OutboxEvent,
+    RowTexts,
     RunKey,
     SealedRecord,
 )
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState
+from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.interruptions import RunOwnershipLost, StartRefused, StoreUnavailable
-from pilotage.runtime.journal.chain import digest_after, said_of_record
-from pilotage.runtime.journal.sealing import Seals, WithoutKey, without_key_for
+from pilotage.runtime.journal.chain import digest_after
+from pilotage.runtime.journal.sealing import Seals, WithoutKey, withholds, without_key_for
 from pilotage.runtime.journal.writer import JournalWriter
 from pilotage.runtime.stream.told_log import ToldLog
 from pilotage.values import value
@@ -108,15 +110,27 @@ class Ledger:
         attempt: int,
         record: JsonValue,
         view: JsonValue,
-        without_key: WithoutKey | None = None,
+        tool: AgentToolDescriptor | None = None,
     ) -> None:
         """Add a row of an action; it is durable after the next barrier. What the view withholds is sealed."""
         self.check_alive()
-        kept = self._sealed(action.id, stage, attempt, record, view, without_key or without_key_for(action))
+        kept: JsonValue | SealedRecord = record
+        if record == view:
+            view = record
+        elif withholds(record, view):
+            kept = self._sealed(action.id, stage, attempt, record, view, without_key_for(action, tool))
         rest = (action.fingerprint, action.idempotency, kept, view)
         self._append(action.id, action.kind, stage, attempt, *rest)
         if stage is not JournalStage.BEFORE:
             self._commit_soon()
+
+    def adopt(self, row: JournalRow) -> None:
+        """Add a row of another run, its record open, as one of this run."""
+        record, view = cast(JsonValue, row.record), row.view
+        # What could not be sealed there was not kept there either.
+        kept = self._sealed(row.action_id, row.stage, row.attempt, record, view, WithoutKey.KEEP_PLAIN)
+        rest = (row.fingerprint, row.idempotency, kept, view)
+        self._append(row.action_id, row.kind, row.stage, row.attempt, *rest)
 
     def say(self, turns: ConversationTurns | None) -> None:
         """Add turns to the run's conversation together with the next commit."""
@@ -242,8 +256,6 @@ class Ledger:
         view: JsonValue,
         without_key: WithoutKey,
     ) -> JsonValue | SealedRecord:
-        if record is view:
-            return record
         try:
             return self._seals.closed(action_id, stage, attempt, record, view, without_key)
         except RecordSealError as error:
@@ -269,8 +281,9 @@ class Ledger:
         view: JsonValue,
     ) -> None:
         seq = self._seq + 1
-        place: list[JsonValue] = [seq, action_id, kind, stage, attempt, self.epoch, fingerprint, idempotency]
-        digest = digest_after(self._digest, [*place, *said_of_record(record), view])
+        place = (seq, action_id, kind, stage, attempt, self.epoch, fingerprint, idempotency)
+        texts = RowTexts.of(record, view)
+        digest = digest_after(self._digest, place, texts)
         row = JournalRow(
             seq=seq,
             action_id=action_id,
@@ -283,6 +296,7 @@ class Ledger:
             record=record,
             view=view,
             digest=digest,
+            encoded=texts,
         )
         self._seq, self._digest = seq, digest
         self._rows.append(row)
