@@ -134,7 +134,7 @@ _MOVE_RUNS = bulk_update(
 
 _INSERT_ROWS = bulk_insert(
     journal,
-    [column.name for column in journal.c if column.name != "created_at"],
+    [column.name for column in journal.c if column.name not in ("created_at", "erased")],
     lambda _: {"created_at": now()},
 )
 

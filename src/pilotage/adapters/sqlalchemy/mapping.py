@@ -11,7 +11,13 @@ from sqlalchemy import RowMapping
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.conversations import ConversationTurn
-from pilotage.agent.ports.journal import JournalRow, JournalStage, OutboxEvent, SealedRecord
+from pilotage.agent.ports.journal import (
+    ErasedRecord,
+    JournalRow,
+    JournalStage,
+    OutboxEvent,
+    SealedRecord,
+)
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
@@ -57,11 +63,8 @@ def blob_digest(tenant_id: str, content: str) -> str:
 
 def row_values(tenant_id: str, run_id: str, row: JournalRow, token: str | None) -> Values:
     """A journal row as columns; texts that are large are still in their place (see `with_blobs`)."""
-    where = f"row {row.seq} ({row.action_id!r})"
     sealed = row.record if isinstance(row.record, SealedRecord) else None
-    record = sealed.ciphertext if sealed else text_of(f"the record of {where}", cast(JsonValue, row.record))
-    is_same = row.view is row.record
-    view = None if is_same else text_of(f"the view of {where}", row.view)
+    record, view = _texts_of(row)
     return {
         "tenant_id": tenant_id,
         "run_id": run_id,
@@ -74,13 +77,25 @@ def row_values(tenant_id: str, run_id: str, row: JournalRow, token: str | None) 
         "fingerprint": row.fingerprint,
         "idempotency": row.idempotency.value,
         "key_id": sealed.key_id if sealed else None,
-        "record": record,
+        "record": sealed.ciphertext if sealed else record,
         "record_blob": None,
-        "view": None if view == record and not sealed else view,
+        "view": None if view == record and sealed is None else view,
         "view_blob": None,
         "digest": row.digest,
+        "salt": row.salt,
         "token": token,
     }
+
+
+def _texts_of(row: JournalRow) -> tuple[str, str]:
+    """The canonical texts of record and view; most rows bring them along."""
+    try:
+        texts = row.texts
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UnstorableError(
+            f"the payloads of row {row.seq} ({row.action_id!r}) cannot be stored as JSON: {error}"
+        ) from error
+    return texts.record_json, texts.view_json
 
 
 def take_out_blobs(values: Values) -> list[Values]:
@@ -97,10 +112,7 @@ def take_out_blobs(values: Values) -> list[Values]:
 
 def row_of(values: Stored, blobs: Mapping[str, str]) -> JournalRow:
     """The journal row in these columns."""
-    kept: str = values["record"] if values["record_blob"] is None else blobs[values["record_blob"]]
-    record: JsonValue | SealedRecord
-    record = value_of(kept) if values["key_id"] is None else SealedRecord(values["key_id"], kept)
-    view: str | None = values["view"] if values["view_blob"] is None else blobs[values["view_blob"]]
+    record, view = _payloads(values, blobs)
     kind = values["kind"]
     return JournalRow(
         seq=values["seq"],
@@ -112,11 +124,24 @@ def row_of(values: Stored, blobs: Mapping[str, str]) -> JournalRow:
         fingerprint=values["fingerprint"],
         idempotency=Idempotency(values["idempotency"]),
         record=record,
-        # Read again rather than shared: what a reader changes in the one must not show in the other.
-        view=value_of(kept if view is None else view),
+        view=view,
         digest=values["digest"],
         created_at=values["created_at"],
+        salt=values["salt"],
     )
+
+
+def _payloads(
+    values: Stored, blobs: Mapping[str, str]
+) -> tuple[JsonValue | SealedRecord | ErasedRecord, JsonValue]:
+    if values["erased"] is not None:
+        return ErasedRecord(values["erased"]), None
+    kept: str = values["record"] if values["record_blob"] is None else blobs[values["record_blob"]]
+    view: str | None = values["view"] if values["view_blob"] is None else blobs[values["view_blob"]]
+    if values["key_id"] is not None:
+        return SealedRecord(values["key_id"], kept), value_of(kept if view is None else view)
+    # Read twice rather than shared: what a reader changes in the one must not show in the other.
+    return value_of(kept), value_of(kept if view is None else view)
 
 
 def state_values(state: AgentState | None) -> Values:

@@ -106,6 +106,9 @@ journal = Table(
     Column("view", ExactText),
     Column("view_blob", String(64)),
     Column("digest", ExactText, nullable=False),
+    Column("salt", ExactText, nullable=False),
+    # The digest of the payloads, where these were erased.
+    Column("erased", String(64)),
     # On the last row of a commit: by it a writer recognises its own rows.
     Column("token", ExactText),
     Column("created_at", Moment, nullable=False),

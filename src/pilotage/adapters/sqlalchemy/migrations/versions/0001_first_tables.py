@@ -199,6 +199,8 @@ def upgrade() -> None:
         sa.Column("view", ExactText(), nullable=True),
         sa.Column("view_blob", sa.String(length=64), nullable=True),
         sa.Column("digest", ExactText(), nullable=False),
+        sa.Column("salt", ExactText(), nullable=False),
+        sa.Column("erased", sa.String(length=64), nullable=True),
         sa.Column("token", ExactText(), nullable=True),
         sa.Column("created_at", Moment(), nullable=False),
         sa.ForeignKeyConstraint(
