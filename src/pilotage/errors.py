@@ -26,6 +26,7 @@ PilotageError
     ├── ContextNotActiveError
     ├── RunNotFoundError
     ├── RunConflictError
+    ├── RunErasedError
     ├── SignalNotFoundError
     ├── EvidenceNotFoundError
     ├── ModelNotFoundError
@@ -66,6 +67,7 @@ __all__ = [
     "PodNotFoundError",
     "Problem",
     "RunConflictError",
+    "RunErasedError",
     "RunError",
     "RunFailedError",
     "RunNotFoundError",
@@ -327,6 +329,13 @@ class RunConflictError(CallerError):
 
     message: ClassVar[str] = "Somebody else has the run."
     code: ClassVar[str] = "run_conflict"
+
+
+class RunErasedError(CallerError):
+    """What a run said was erased; how it stands and that it took place is still known."""
+
+    message: ClassVar[str] = "What the run said was erased."
+    code: ClassVar[str] = "run_erased"
 
 
 class SignalNotFoundError(CallerError):

@@ -67,25 +67,36 @@ class SealedRecord:
 
 
 @value
+class ErasedRecord:
+    """What is left of a row whose payloads were erased: their digest, by which the chain still holds."""
+
+    digest: str
+
+
+@value
 class RowTexts:
     """A record and a view with their canonical texts, made when the row was chained: nobody has to make them again."""
 
-    record: JsonValue | SealedRecord
+    record: JsonValue | SealedRecord | ErasedRecord
     view: JsonValue
     record_json: str
     view_json: str
 
     @classmethod
-    def of(cls, record: JsonValue | SealedRecord, view: JsonValue) -> RowTexts:
+    def of(cls, record: JsonValue | SealedRecord | ErasedRecord, view: JsonValue) -> RowTexts:
         """The texts of a row's payloads; that of a sealed record is the object it is kept as."""
         text = canonical_json(_as_json(record))
         return cls(record, view, text, text if view is record else canonical_json(view))
 
 
-def _as_json(record: JsonValue | SealedRecord) -> JsonValue:
-    if isinstance(record, SealedRecord):
-        return {"key": record.key_id, "ciphertext": record.ciphertext}
-    return record
+def _as_json(record: JsonValue | SealedRecord | ErasedRecord) -> JsonValue:
+    match record:
+        case SealedRecord(key_id, ciphertext):
+            return {"key": key_id, "ciphertext": ciphertext}
+        case ErasedRecord(digest):
+            return {"erased": digest}
+        case _:
+            return record
 
 
 @value
@@ -93,7 +104,8 @@ class JournalRow:
     """One row: `record` is what replay returns, `view` what everybody else may read.
 
     A row whose stage has no action has no `kind` either, and any name for an `action_id`. `digest` chains the row
-    to the one before; `created_at` is the store's clock and set by it. `texts` are what a store writes.
+    to the one before; `created_at` is the store's clock and set by it. `salt` goes into the digest of the payloads,
+    so that nobody can guess what an erased row said. `texts` are what a store writes.
     """
 
     seq: int
@@ -104,10 +116,11 @@ class JournalRow:
     epoch: int
     fingerprint: str
     idempotency: Idempotency
-    record: JsonValue | SealedRecord
+    record: JsonValue | SealedRecord | ErasedRecord
     view: JsonValue
     digest: str
     created_at: datetime | None = None
+    salt: str = ""
     encoded: RowTexts | None = field(default=None, repr=False, compare=False)
 
     @property

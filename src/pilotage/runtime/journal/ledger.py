@@ -31,14 +31,16 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.jsonvalue import JsonValue
+from pilotage.jsonvalue import JsonValue, text_digest
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.interruptions import RunOwnershipLost, StartRefused, StoreUnavailable
-from pilotage.runtime.journal.chain import digest_after
+from pilotage.runtime.journal.chain import digest_after, payload_digest
 from pilotage.runtime.journal.sealing import Seals, WithoutKey, withholds, without_key_for
 from pilotage.runtime.journal.writer import JournalWriter
 from pilotage.runtime.stream.told_log import ToldLog
 from pilotage.values import value
+
+_SALT = 16
 
 
 @value
@@ -77,6 +79,7 @@ class Ledger:
         self._writer = writer
         # Nobody else has this id: two attempts that write the same rows must not take each other's for their own.
         self._writer_id = writer_id
+        self._salt = text_digest(f"salt of {writer_id}")[:_SALT]
         self._commits = 0
         self._changes = self._changes_committed = 0
         self._seq, self._digest = head.seq, head.digest
@@ -283,7 +286,7 @@ class Ledger:
         seq = self._seq + 1
         place = (seq, action_id, kind, stage, attempt, self.epoch, fingerprint, idempotency)
         texts = RowTexts.of(record, view)
-        digest = digest_after(self._digest, place, texts)
+        digest = digest_after(self._digest, place, payload_digest(texts, self._salt))
         row = JournalRow(
             seq=seq,
             action_id=action_id,
@@ -296,6 +299,7 @@ class Ledger:
             record=record,
             view=view,
             digest=digest,
+            salt=self._salt,
             encoded=texts,
         )
         self._seq, self._digest = seq, digest

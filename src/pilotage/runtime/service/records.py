@@ -16,6 +16,7 @@ from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.actions.action import RESULT
 from pilotage.runtime.attempts.cancellation import cancellation_error
 from pilotage.runtime.journal.chain import first_broken
+from pilotage.runtime.stream.erasure import is_erased, refuse_erased
 from pilotage.runtime.journal.evidence_view import evidence_in
 from pilotage.runtime.journal.result_record import decode_result
 from pilotage.runtime.journal.trust_record import label_in
@@ -62,8 +63,11 @@ class Records:
 
         Raises:
             RecordSealError: one of them does not open here.
+            RunErasedError: their payloads were erased.
         """
-        return self._services.seals(run).opened_rows(await self.stored_rows(run))
+        stored = await self.stored_rows(run)
+        refuse_erased(run, stored)
+        return self._services.seals(run).opened_rows(stored)
 
     async def stored_rows(self, run: RunKey) -> list[JournalRow]:
         """The rows of a run as they are stored."""
@@ -95,6 +99,8 @@ class Records:
     async def verify(self, run_id: str, principal: Principal) -> int:
         """Check a run's journal against itself, its state and its signals; how many rows it has.
 
+        Of a run whose payloads were erased only the chain can be checked.
+
         Raises:
             CallerError: a row does not follow from the one before it (the message names the first), or state or
                 signals are not what the rows say.
@@ -105,6 +111,8 @@ class Records:
         if broken is not None:
             words = f"row {broken.seq} ({broken.action_id}) does not follow from the one before"
             raise CallerError(f"run {run_id!r}: {words}.")
+        if any(is_erased(row) for row in rows):
+            return len(rows)
         found = disagreement(state, rows) or still_pending(
             rows, await self._services.signals.list_pending(run_id)
         )
