@@ -28,7 +28,7 @@ from pilotage.runtime.door.liveness import Liveness
 from pilotage.runtime.door.observing import Observer
 from pilotage.runtime.door.outcomes import Outcomes, executed_arguments, recorded_result
 from pilotage.runtime.door.questions import fits
-from pilotage.runtime.door.run_parts import IChildren, IContext, IOpenStream
+from pilotage.runtime.door.run_parts import IChildren, IContext, IOpenStream, IPrompts
 from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.counting import count_rows
 from pilotage.runtime.gate.deadline import timed_out
@@ -89,6 +89,7 @@ class Effects:
         self.unrecalled: list[AgentToolDescriptor] = []
         self.children: IChildren | None = None
         self.context: IContext | None = None
+        self.prompts: IPrompts | None = None
         self.observer = Observer(None)
         self.may_delegate = False
         self.trust = RUN_INPUT

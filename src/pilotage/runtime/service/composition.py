@@ -32,6 +32,7 @@ from pilotage.runtime.door.context_stage import ContextStage
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.inbox import Inbox
 from pilotage.runtime.door.observing import Observer
+from pilotage.runtime.door.prompt_snapshots import PromptSnapshots
 from pilotage.runtime.door.run_aware_model import RunAwareModel
 from pilotage.runtime.door.tool_calls import ToolCalls
 from pilotage.runtime.door.waits import Waits
@@ -181,6 +182,9 @@ class Composer:
             effects.trust = effects.trust.join(TrustLabel.from_payload(start.trust))
         effects.context = self._context(definition, effects, decode_context(start.given))
         effects.observer = Observer(self._services.provided.telemetry)
+        if definition.spec.prompt_snapshots and material.ledger.is_kept:
+            seals = self._services.seals(material.ledger.run)
+            effects.prompts = PromptSnapshots(material.ledger, effects.redactor, seals)
         if not definition.is_declarative:
             return HandWritten(material.instance, decode_input(definition, start.input), effects, by)
         given = decode_instruction(start.input)

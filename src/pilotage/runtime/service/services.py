@@ -145,12 +145,12 @@ class Services:
         )
 
     @cached_property
-    def _sealer(self) -> IRecordSealer | None:
+    def sealer(self) -> IRecordSealer | None:
         return self.app.get_or_none(IRecordSealer)
 
     def seals(self, run: RunKey) -> Seals:
         """What closes and opens the records of a run."""
-        return Seals(self._sealer, run)
+        return Seals(self.sealer, run)
 
     def model_of(self, instance: object) -> IAgentModel:
         """The model that a declarative agent speaks through: the one it injects, else the application's."""
