@@ -10,6 +10,8 @@ from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Call
+from pilotage.runtime.actions.interruptions import RunOwnershipLost
+from pilotage.runtime.door.late_outcomes import LateOutcomes
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import RecordedAction, Recording
 from pilotage.runtime.journal.sealing import without_key_for
@@ -27,6 +29,7 @@ class Outcomes:
 
     def __init__(self, ledger: Ledger, redactor: Redactor | None = None) -> None:
         self.under_way: dict[str, tuple[Action, int]] = {}
+        self.late: LateOutcomes | None = None
         self._closed: set[str] = set()
         self._ledger = ledger
         self._redactor = redactor or Redactor()
@@ -75,7 +78,12 @@ class Outcomes:
 
     def _close(self, call: Call, attempt: int, record: JsonObject, view: JsonObject) -> None:
         without_key = without_key_for(call.action, call.descriptor)
-        self._ledger.append(call.action, JournalStage.AFTER, attempt, record, view, without_key)
+        try:
+            self._ledger.append(call.action, JournalStage.AFTER, attempt, record, view, without_key)
+        except RunOwnershipLost:
+            if self.late is not None:
+                self.late.tell(call.action, attempt, view)
+            raise
         if self.under_way.pop(call.action.id, None) is not None:
             self._closed.add(call.action.id)
 
