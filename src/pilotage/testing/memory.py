@@ -20,6 +20,7 @@ from pilotage.agent.ports.journal import (
     OutboxEvent,
     RunKey,
 )
+from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
@@ -42,6 +43,7 @@ from pilotage.errors import (
 from pilotage.ids import IClock, SystemClock
 from pilotage.testing.conversations import MemoryTaskStore
 from pilotage.testing.kept import KeptEvidence, KeptSignal, KeptState, UnkeepableError
+from pilotage.testing.late_outcomes import MemoryLateOutcomes
 from pilotage.testing.leases import MemoryLeases
 from pilotage.testing.sealer import MemorySealer
 from pilotage.testing.tables import MemoryTables
@@ -64,6 +66,7 @@ class MemoryStore:
         self.evidence = MemoryEvidenceRepository(self)
         self.conversations = MemoryTaskStore(self.tables.conversations)
         self.leases = MemoryLeases(self.tables)
+        self.late_outcomes = MemoryLateOutcomes(self.tables)
         self.wake_ups = MemoryWakeUps()
         self.sealer = MemorySealer()
 
@@ -78,11 +81,13 @@ class MemoryStore:
         ITaskStore,
         IAgentLeases,
         IAgentWakeUps,
+        IAgentLateOutcomes,
         IRecordSealer,
     ]:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
-        return self.journal, *repositories, self.conversations, self.leases, self.wake_ups, self.sealer
+        coordination = (self.leases, self.wake_ups, self.late_outcomes)
+        return self.journal, *repositories, self.conversations, *coordination, self.sealer
 
     @property
     def outbox(self) -> tuple[tuple[RunKey, OutboxEvent], ...]:

@@ -7,6 +7,7 @@ or not at all.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.journal import (
@@ -68,7 +69,7 @@ class _Writes:
 
 
 class MemoryTables:
-    """Journals, states, signals, evidence, conversations, leases and outbox events of all tenants."""
+    """Journals, states, signals, evidence, conversations, leases, late outcomes and outbox events of all tenants."""
 
     def __init__(self, clock: IClock) -> None:
         self.clock = clock
@@ -79,6 +80,7 @@ class MemoryTables:
         self.evidence = TenantTable[KeptEvidence]()
         self.conversations = ConversationTable()
         self.leases: dict[RunKey, Lease] = {}
+        self.late_outcomes: dict[tuple[RunKey, str, int, int], tuple[str, datetime]] = {}
         self.events: list[tuple[RunKey, KeptEvent]] = []
 
     def commit(self, commit: JournalCommit) -> CommitOutcome:

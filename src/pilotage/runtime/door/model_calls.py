@@ -147,6 +147,8 @@ class ModelCall:
         denied = await self._effects.gate.before_model(request, self._effects.redactor)
         if denied is not None:
             raise ModelCallError(f"the model call is not allowed: {denied.reason}")
+        if self._effects.prompts is not None:
+            self._effects.prompts.keep(self._action.id, self._name, request)
 
     async def _open(self, request: ModelRequest) -> None:
         effects = self._effects

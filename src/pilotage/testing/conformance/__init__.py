@@ -17,6 +17,7 @@ pytest.register_assert_rewrite(
             "conversations",
             "evidence",
             "journal",
+            "late_outcomes",
             "leases",
             "model",
             "sealing",
@@ -34,6 +35,7 @@ from pilotage.testing.conformance.conversations import (  # noqa: E402 - see abo
 )
 from pilotage.testing.conformance.evidence import EvidenceRepositoryConformance  # noqa: E402
 from pilotage.testing.conformance.journal import JournalConformance  # noqa: E402
+from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance  # noqa: E402
 from pilotage.testing.conformance.leases import LeasesConformance  # noqa: E402
 from pilotage.testing.conformance.model import ModelConformance  # noqa: E402
 from pilotage.testing.conformance.sealing import SealerConformance  # noqa: E402
@@ -46,6 +48,7 @@ __all__ = [
     "ConversationCommitConformance",
     "EvidenceRepositoryConformance",
     "JournalConformance",
+    "LateOutcomesConformance",
     "LeasesConformance",
     "ModelConformance",
     "SealerConformance",
