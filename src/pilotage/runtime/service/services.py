@@ -45,6 +45,8 @@ class Services:
 
     def __init__(self, app: Application) -> None:
         self.app = app
+        self.driven: set[str] = set()
+        """The agents of which it is known that a model drives them."""
 
     @cached_property
     def clock(self) -> IClock:
