@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from pilotage.agent.ports.audit import IAgentAuditLog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
 from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
@@ -18,6 +19,7 @@ from pilotage.agent.ports.repositories import (
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.testing import (
     FaultyJournal,
+    MemoryAuditLog,
     MemoryEvidenceRepository,
     MemoryJournal,
     MemorySignalRepository,
@@ -26,6 +28,7 @@ from pilotage.testing import (
     VirtualClock,
 )
 from pilotage.testing.conformance import (
+    AuditLogConformance,
     EvidenceRepositoryConformance,
     JournalConformance,
     SignalRepositoryConformance,
@@ -178,3 +181,9 @@ class TestMemoryLateOutcomes(LateOutcomesConformance):
     @pytest.fixture
     def second_late_outcomes(self, store: MemoryStore) -> IAgentLateOutcomes:
         return MemoryLateOutcomes(store.tables)
+
+
+class TestMemoryAuditLog(AuditLogConformance):
+    @pytest.fixture
+    def audit_log(self) -> IAgentAuditLog:
+        return MemoryAuditLog()

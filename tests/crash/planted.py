@@ -319,10 +319,10 @@ def a_veto_is_not_recorded(planting: Planting) -> None:
 def a_rejection_is_not_recorded(planting: Planting) -> None:
     answered: Any = Waits._answered
 
-    def forgetful(self: Any, call: Any, wait: Any, outcome: Any) -> object:
+    def forgetful(self: Any, call: Any, wait: Any, outcome: Any, by: Any = None) -> object:
         if outcome.decision is ApprovalDecision.REJECT:
             raise ToolError("a person rejected this call")
-        return answered(self, call, wait, outcome)
+        return answered(self, call, wait, outcome, by or {})
 
     planting.put(Waits, "_answered", forgetful)
 

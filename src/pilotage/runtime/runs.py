@@ -18,6 +18,7 @@ from pilotage.container.application import Application
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.attempts.live import LiveRun
+from pilotage.runtime.door.questions import DECIDED_BY
 from pilotage.runtime.journal.forking import fork_rows
 from pilotage.runtime.service.answers import Answers, Question, run_of
 from pilotage.runtime.service.launch import Launcher, RunHandle
@@ -108,6 +109,9 @@ class AgentRuns:
             raise CallerError(
                 f"agent {state.agent_type!r} does not accept {kind.value!r} signals. It accepts: {names}."
             )
+        if kind is AgentSignalKind.APPROVAL_DECISION:
+            # Who answers is the application's to say, whatever a payload claims.
+            payload = {**(payload or {}), DECIDED_BY: (await self._by(run_id, principal)).id}
         signal = AgentSignal(id or self.services.ids.uid(), run_id, kind, payload or {})
         stored = await self.services.signals.append(signal)
         await self._watch.deliver(stored)

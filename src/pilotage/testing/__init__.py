@@ -4,6 +4,7 @@ Shipped to users and never registered by Pilotage itself. The conformance kits a
 `pilotage.testing.conformance`, which needs pytest.
 """
 
+from pilotage.testing.audit_log import MemoryAuditLog
 from pilotage.testing.clock import VirtualClock
 from pilotage.testing.conversations import MemoryTaskStore
 from pilotage.testing.crash_matrix import CrashReport, always, crash_matrix
@@ -17,6 +18,7 @@ from pilotage.testing.faults import (
     StopBefore,
 )
 from pilotage.testing.ids import SeededIds
+from pilotage.testing.late_outcomes import MemoryLateOutcomes
 from pilotage.testing.leases import MemoryLeases
 from pilotage.testing.memory import (
     MemoryEvidenceRepository,
@@ -36,8 +38,10 @@ __all__ = [
     "Fault",
     "FaultyJournal",
     "LoseReply",
+    "MemoryAuditLog",
     "MemoryEvidenceRepository",
     "MemoryJournal",
+    "MemoryLateOutcomes",
     "MemoryLeases",
     "MemorySealer",
     "MemorySignalRepository",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
@@ -24,6 +24,7 @@ from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.start_record import RunStart, decode_start
 from pilotage.runtime.journal.unkept import UnkeptLedger
+from pilotage.runtime.service.audit_trail import AuditTrail
 from pilotage.runtime.service.claims import Claims
 from pilotage.runtime.service.composition import NO_OVERRIDES, Composer, Material, Overrides
 from pilotage.runtime.service.model_choice import selected_model
@@ -190,6 +191,13 @@ class Launcher(IRunStarter):
             await begin_cancellation(ledger, signal, is_stored=is_stored)
         material = Material(definition, None, decode_start(rows[0]), ledger, rows)
         await self._composer.compose(material).run()
+        if self._audit_trail is not None:
+            await self._audit_trail.write(ledger.run)
+
+    @cached_property
+    def _audit_trail(self) -> AuditTrail | None:
+        log = self._services.provided.audit_log
+        return None if log is None else AuditTrail(log, self.records, self._services.clock)
 
     def handle(self, live: LiveRun) -> RunHandle:
         """What a caller holds of a run that is live here."""
@@ -267,7 +275,7 @@ class Launcher(IRunStarter):
     def _set_going(self, material: Material) -> LiveRun:
         attempt = self._composer.compose(material)
         run_id = material.ledger.run.run_id
-        task = asyncio.create_task(_driven(attempt, material.hold), name=f"run {run_id}")
+        task = asyncio.create_task(_driven(attempt, material.hold, self._audit_trail), name=f"run {run_id}")
         live = self._live[run_id] = LiveRun(run_id, attempt, task)
         task.add_done_callback(partial(self._forget, live))
         return live
@@ -289,7 +297,7 @@ async def _known(run: RunKey) -> RunKey:
     return run
 
 
-async def _driven(attempt: RunAttempt, hold: Hold | None) -> RunResult:
+async def _driven(attempt: RunAttempt, hold: Hold | None, audit: AuditTrail | None) -> RunResult:
     try:
         return await attempt.run()
     finally:
@@ -297,6 +305,8 @@ async def _driven(attempt: RunAttempt, hold: Hold | None) -> RunResult:
         if attempt.effects.outcomes.late is not None:
             await attempt.effects.outcomes.late.settle()
         await _let_go(hold)
+        if audit is not None:
+            await audit.write(attempt.effects.ledger.run)
 
 
 async def _let_go(hold: Hold | None) -> None:

@@ -45,6 +45,8 @@ class Services:
 
     def __init__(self, app: Application) -> None:
         self.app = app
+        self.driven: set[str] = set()
+        """The agents of which it is known that a model drives them."""
 
     @cached_property
     def clock(self) -> IClock:
@@ -166,6 +168,14 @@ class Services:
         """
         return self.app.get(IAgentModel)
 
+    def model_of(self, instance: object) -> IAgentModel:
+        """The model that a declarative agent speaks through: the one it injects, else the application's.
+
+        Raises:
+            PodNotFoundError: it injects none, and the application has none or several.
+        """
+        return model_held_by(instance) or self.model
+
     def instance_of(self, definition: AgentDefinition) -> object:
         """The agent itself."""
         return self.app.get(definition.target, definition.name)
@@ -203,6 +213,11 @@ class Services:
         """The agents of the application; they do not change once it is started."""
         pods = [node.pod for node in self.app.graph.nodes]
         return {pod.agent_id: pod for pod in pods if isinstance(pod, AgentDefinition)}
+
+
+def model_held_by(instance: object) -> IAgentModel | None:
+    """The model that an agent injects."""
+    return next((each for each in vars(instance).values() if isinstance(each, IAgentModel)), None)
 
 
 def _required(port: T | None) -> T:

@@ -24,7 +24,7 @@ from pilotage.runtime.journal.input_record import encode_input
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest
 from pilotage.runtime.service.composition import NO_OVERRIDES, Overrides
 from pilotage.runtime.service.launch import Launcher, RunHandle
-from pilotage.runtime.service.model_choice import selection_of
+from pilotage.runtime.service.model_choice import check_driven, selection_of
 from pilotage.runtime.service.services import Services
 
 _NO_CONTEXT = AgentContext()
@@ -56,7 +56,7 @@ class Starts:
             RunConflictError: the name stands for a run with another input, or the conversation is held.
         """
         definition = self._services.definition_of(agent)
-        start = await self.described(definition, given, principal, conversation, metadata)
+        start = await self.described(definition, given, principal, conversation, metadata, overrides)
         if alias is None:
             return await self._begin(definition, start, self._services.ids.uid(), overrides)
         # The caller's name is no authority: the run's own id follows from it, within the tenant.
@@ -86,8 +86,12 @@ class Starts:
         principal: Principal,
         conversation: str | None,
         metadata: JsonObject,
+        overrides: Overrides = NO_OVERRIDES,
     ) -> RunStart:
         """What a run would start with now."""
+        selected = selection_of(self._services.app, definition, given)
+        if selected is None and overrides.model is None:
+            check_driven(self._services, definition)
         if isinstance(given, RunAgentInput):
             conversation = conversation or given.conversation_id
             metadata = {**given.metadata, **metadata}
@@ -105,7 +109,7 @@ class Starts:
             metadata=metadata,
             given=encode_context(context) if context is not _NO_CONTEXT else {},
             trust=label_of_context(context).to_payload() if context.packs else {},
-            model=selection_of(self._services.app, definition, given),
+            model=selected,
         )
 
     async def fork(self, run_id: str, rows: Sequence[JournalRow], principal: Principal) -> AgentState:

@@ -14,6 +14,7 @@ pytest.register_assert_rewrite(
     *(
         f"pilotage.testing.conformance.{kit}"
         for kit in (
+            "audit",
             "conversations",
             "evidence",
             "journal",
@@ -29,7 +30,8 @@ pytest.register_assert_rewrite(
     )
 )
 
-from pilotage.testing.conformance.conversations import (  # noqa: E402 - see above
+from pilotage.testing.conformance.audit import AuditLogConformance  # noqa: E402 - see above
+from pilotage.testing.conformance.conversations import (  # noqa: E402
     ConversationCommitConformance,
     TaskStoreConformance,
 )
@@ -45,6 +47,7 @@ from pilotage.testing.conformance.transaction import TransactionConformance  # n
 from pilotage.testing.conformance.wakeups import WakeUpsConformance  # noqa: E402
 
 __all__ = [
+    "AuditLogConformance",
     "ConversationCommitConformance",
     "EvidenceRepositoryConformance",
     "JournalConformance",
