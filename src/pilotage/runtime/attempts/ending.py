@@ -26,11 +26,12 @@ from pilotage.runtime.attempts.cancellation import (
 from pilotage.runtime.attempts.publication import Publication, Publisher
 from pilotage.runtime.attempts.stragglers import Stragglers
 from pilotage.runtime.door.effects import Effects
-from pilotage.runtime.gate.trust_stage import with_label
+from pilotage.runtime.gate.trust_stage import label_to_keep, with_label
 from pilotage.runtime.journal.result_record import Answer, encode_result
 from pilotage.runtime.stream.secretless import secretless
 from pilotage.runtime.stream.telling import Telling
 from pilotage.safety.fields import SensitiveFieldDescriptor
+from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
 
@@ -90,7 +91,8 @@ class Ending:
         record = encode_result(published, self._effects.spending.spent)
         self._keep(record)
         if self._closing.conversation is not None and self._closing.question:
-            self._ledger.say(_turns(self._closing.conversation, self._closing.question, record["result"]))
+            said = (self._closing.conversation, self._closing.question, record["result"])
+            self._ledger.say(_turns(*said, label_to_keep(self._effects.trust)))
         return await self._told(AgentSituation.COMPLETED, published, None, record)
 
     async def stop_short(self, answer: Answer, situation: AgentSituation, error: JsonObject) -> RunResult:
@@ -269,9 +271,11 @@ def error_of(end: BaseException) -> JsonObject:
             return {"code": failed, "message": f"{type(end).__name__}: {end}", "retryable": retryable}
 
 
-def _turns(conversation: str, question: str, output: JsonValue) -> ConversationTurns | None:
+def _turns(
+    conversation: str, question: str, output: JsonValue, trust: TrustLabel
+) -> ConversationTurns | None:
     answer = output if isinstance(output, str) else canonical_json(output)
     if output is None or not answer.strip():
         return None
-    said = (ConversationTurn("user", question), ConversationTurn("assistant", answer))
+    said = (ConversationTurn("user", question), ConversationTurn("assistant", answer, trust))
     return ConversationTurns(conversation, said)

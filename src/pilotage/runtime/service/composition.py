@@ -175,6 +175,9 @@ class Composer:
         effects.may_delegate = definition.spec.delegation_allowed
         if start.trust:
             effects.trust = effects.trust.join(TrustLabel.from_payload(start.trust))
+        for turn in material.history:
+            # What an earlier run of the conversation read, this one is told of in its words.
+            effects.trust = effects.trust.join(turn.trust)
         effects.context = self._context(definition, effects)
         effects.observer = Observer(self._services.provided.telemetry)
         if not definition.is_declarative:

@@ -24,6 +24,7 @@ from pilotage.runtime.journal.start_record import RunStart, decode_start, defini
 from pilotage.runtime.service.composition import NO_OVERRIDES, Overrides
 from pilotage.runtime.service.launch import Launcher, RunHandle
 from pilotage.runtime.service.services import Services
+from pilotage.safety.trust import TrustLabel
 
 
 class Starts:
@@ -104,9 +105,11 @@ class Starts:
         origin = decode_start(rows[0])
         definition = self._services.definition_of(origin.agent)
         facts = {name: fact for name, fact in origin.metadata.items() if name != "alias"}
+        history = await self._launcher.history(origin)
         start = replace(
             origin,
-            input=_with_history(origin.input, await self._launcher.history(origin)),
+            input=_with_history(origin.input, history),
+            trust=_with_labels(origin.trust, history),
             salt=origin.salt or run_id,
             metadata={**facts, "forked_from": run_id},
             conversation=None,
@@ -154,6 +157,13 @@ def _with_history(given: JsonObject, turns: Sequence[ConversationTurn]) -> JsonO
         return given
     said: list[JsonValue] = [to_json_value(_message(turn)) for turn in turns]
     return {**given, "messages": [*said, *cast("list[JsonValue]", given.get("messages", []))]}
+
+
+def _with_labels(trust: JsonObject, turns: Sequence[ConversationTurn]) -> JsonObject:
+    """The label of a run that leaves its conversation: what was said before counts as it did there."""
+    said = TrustLabel.join_all(turn.trust for turn in turns)
+    known = TrustLabel.from_payload(trust) if trust else TrustLabel()
+    return trust if said == TrustLabel() else known.join(said).to_payload()
 
 
 def _message(turn: ConversationTurn) -> ModelMessage:
