@@ -208,6 +208,7 @@ from pilotage.agent.resume import AgentResumeAction, AgentResumePlan, plan_agent
 from pilotage.agent.run_input import AgentContext, RunAgentInput
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.signal_consumption import consume_pending_agent_signals
+from pilotage.agent.signal_handlers import on_signal
 from pilotage.agent.signals import (
     AgentSignal,
     AgentSignalConsumptionBatch,
@@ -614,6 +615,7 @@ __all__ = [
     "guard_json_value",
     "materialize_agent_approval_decision_state",
     "materialize_agent_recovery_decision_state",
+    "on_signal",
     "parse_agent_approval_decision_signal",
     "parse_agent_recovery_decision_signal",
     "plan_agent_resume",

@@ -278,7 +278,7 @@ class AgentRuns:
         if (parent := state.metadata.get("parent")) is not None:
             raise CallerError(f"run {run_id!r} belongs to run {parent!r}. Resume that one: {parent!r}.")
         live = self.launcher.live(run_id)
-        if live is not None and state.status is not AgentStatus.INTERRUPTED:
+        if live is not None and state.status is not AgentStatus.INTERRUPTED and not _is_stopping(live):
             return live
         if live is not None:
             # It waits for somebody, and its attempt is about to end.
@@ -302,3 +302,8 @@ class AgentRuns:
     ) -> None:
         run_id = run_of(request_id)
         await self.decide(run_id, request_id, decision, principal=principal, comment=comment, **details)
+
+
+def _is_stopping(live: LiveRun) -> bool:
+    """Whether an attempt stopped to wait for what has come meanwhile: it is about to pause, and does not see it."""
+    return live.attempt.effects.inbox.is_called

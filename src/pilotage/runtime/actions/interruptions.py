@@ -15,11 +15,12 @@ class RunInterruption(BaseException):
 
 
 class Paused(RunInterruption):
-    """The run waits for somebody; what for is recorded."""
+    """The run waits for somebody; what for is recorded. Where it is no question to a person, `reason` says it."""
 
-    def __init__(self, *wait_ids: str) -> None:
+    def __init__(self, *wait_ids: str, reason: str | None = None) -> None:
         super().__init__(*wait_ids)
         self.wait_ids = wait_ids
+        self.reason = reason
 
 
 class RunEnded(RunInterruption):

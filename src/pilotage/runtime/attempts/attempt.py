@@ -178,8 +178,8 @@ class RunAttempt:
         self._is_ending = True
         answer = self._program.answer
         match end:
-            case Paused():
-                return await self._ending.pause()
+            case Paused(reason=reason):
+                return await self._ending.pause(reason)
             case RunDiverged():
                 return await self._ending.interrupt(end)
             case RunEnded(situation=AgentSituation.CANCELLING, reason=reason):
@@ -221,6 +221,8 @@ class RunAttempt:
                     telling.say(event)
                     if telling.is_full:
                         await telling.room()
+            if self.effects.handling is not None:
+                await self.effects.handling.at_end()
 
     async def _check_allowed(self) -> None:
         denied = await self.effects.gate.before_run(self._ledger.state)

@@ -112,15 +112,20 @@ class Ending:
         self._keep(record)
         return await self._told(situation, left, error, record)
 
-    async def pause(self) -> RunResult:
-        """The waiting branch has unwound; its siblings go on to their own end or wait, then the run pauses."""
+    async def pause(self, reason: str | None = None) -> RunResult:
+        """The waiting branch has unwound; its siblings go on to their own end or wait, then the run pauses.
+
+        `reason` says what it waits for, where that is neither a person's answer nor somebody's wish.
+        """
         try:
             await self._stragglers.wait()
         except LimitReached as late:
             return await self.stop_short(Answer(), late.situation, error_of(late))
         self._flush_or_drop()
         waits = self._effects.waits.open
-        state = self._waiting(waits) if waits else self._interrupted_by_a_user()
+        state = (
+            self._waiting(waits) if waits else self._waiting_for(reason or self._effects.liveness.why_paused)
+        )
         self._effects.inbox.settle_pauses()
         for wait_id, wait in waits.items():
             self._prepare_pause(state, wait_id, wait)
@@ -221,8 +226,11 @@ class Ending:
         situation = AgentSituation.RECOVERY_REQUIRED if is_recovery else AgentSituation.WAITING_FOR_APPROVAL
         return self._paused(situation, prompt)
 
-    def _interrupted_by_a_user(self) -> AgentState:
-        return self._paused(AgentSituation.USER_INTERRUPTED, "paused on request")
+    def _waiting_for(self, reason: str | None) -> AgentState:
+        words = reason or "paused on request"
+        is_new = self._ledger.state.current_activity != words
+        since: JsonObject = {"paused_at": self._effects.clock.now().isoformat()}
+        return self._paused(AgentSituation.USER_INTERRUPTED, words, since if is_new else None)
 
     def _paused(
         self, situation: AgentSituation, activity: str, facts: JsonObject | None = None

@@ -28,7 +28,7 @@ from pilotage.runtime.door.liveness import Liveness
 from pilotage.runtime.door.observing import Observer
 from pilotage.runtime.door.outcomes import Outcomes, executed_arguments, recorded_result
 from pilotage.runtime.door.questions import fits
-from pilotage.runtime.door.run_parts import IChildren, IContext, IOpenStream
+from pilotage.runtime.door.run_parts import IChildren, IContext, IOpenStream, ISignalHandling
 from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.counting import count_rows
 from pilotage.runtime.gate.deadline import timed_out
@@ -89,6 +89,7 @@ class Effects:
         self.unrecalled: list[AgentToolDescriptor] = []
         self.children: IChildren | None = None
         self.context: IContext | None = None
+        self.handling: ISignalHandling | None = None
         self.observer = Observer(None)
         self.may_delegate = False
         self.trust = RUN_INPUT
@@ -105,6 +106,8 @@ class Effects:
         with self.liveness.acting(call.scope):
             for stream in self.open_streams_at(call.scope.path):
                 await stream.drain()
+            if self.handling is not None and not call.action.is_read_only:
+                await self.handling.before(call.action.id)
             return await self._perform(call)
 
     def ask_ahead(self, calls: Sequence[Call]) -> None:
@@ -112,6 +115,19 @@ class Effects:
         for call in calls:
             if not self.recording.knows(call.action.id) and call.needs_approval:
                 self.waits.ask_only(call)
+
+    async def hear(self, boundary: str, action_id: str, position: int) -> None:
+        """Take in what was sent to the run, before a model is shown so many messages of the program's own."""
+        is_new = self.recording.is_used_up
+        for_handlers = self.inbox.take_in(boundary, position)
+        self.learn_from_signals()
+        if for_handlers and self.handling is not None:
+            await self.handling.handle(action_id, for_handlers, is_new=is_new)
+
+    def learn_from_signals(self) -> None:
+        """What was taken in is known from here on, whoever wrote it."""
+        if self.inbox.trust is not None:
+            self.trust = self.trust.join(self.inbox.trust)
 
     def open_streams_at(self, path: str) -> list[IOpenStream]:
         """The streams whose reply must be recorded before another action begins in their scope."""

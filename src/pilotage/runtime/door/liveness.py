@@ -59,6 +59,11 @@ class Liveness:
         return bool(self._paused)
 
     @property
+    def why_paused(self) -> str | None:
+        """What some branch waits for, in words; None where it is only people's answers."""
+        return next((pause.reason for _, _, pause in self._paused if pause.reason), None)
+
+    @property
     def must_look(self) -> bool:
         """Whether somebody in the middle of something should ask `check`: cheap, for the reader of a stream.
 

@@ -24,6 +24,7 @@ from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Attempt, Call
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.door.handling import is_inside_an_action
 from pilotage.runtime.gate.spending import NOTHING, ONE_STEP
 from pilotage.runtime.journal.model_record import decode_response, encode_response, replayed_events
 from pilotage.runtime.journal.sealing import is_kept
@@ -72,7 +73,7 @@ class ModelCall:
     async def _events(self) -> AsyncGenerator[ModelStreamEvent, None]:
         effects = self._effects
         effects.liveness.check(self._scope)
-        request = await self._shown(effects.inbox.addressed(self._boundary, self._request))
+        request = await self._shown(await self._addressed() if effects.inbox.listens else self._request)
         recorded = effects.recording.take(self._action)
         if recorded is not None and recorded.after is not None and is_kept(recorded.after):
             effects.message_id = message_id_of(
@@ -88,6 +89,14 @@ class ModelCall:
                 yield event
         finally:
             await self._close()
+
+    async def _addressed(self) -> ModelRequest:
+        """The request with what was sent to the run; what a tool or a handler asks a model is its own affair."""
+        if is_inside_an_action(self._scope.path):
+            return self._request
+        effects = self._effects
+        await effects.hear(self._boundary, self._action.id, len(self._request.messages))
+        return effects.inbox.inserted(self._request)
 
     async def _shown(self, request: ModelRequest) -> ModelRequest:
         if self._effects.context is None:

@@ -29,9 +29,11 @@ from pilotage.runtime.attempts.ending import Closing, Ending
 from pilotage.runtime.attempts.program import Architected, HandWritten, Program
 from pilotage.runtime.door.context_stage import ContextStage
 from pilotage.runtime.door.effects import Effects
-from pilotage.runtime.door.inbox import Inbox
+from pilotage.runtime.door.handling import SignalHandling
+from pilotage.runtime.door.inbox import Hearing, Inbox
 from pilotage.runtime.door.observing import Observer
 from pilotage.runtime.door.run_aware_model import RunAwareModel
+from pilotage.runtime.door.signal_words import MESSAGES
 from pilotage.runtime.door.tool_calls import ToolCalls
 from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.gate import Gate
@@ -146,7 +148,7 @@ class Composer:
                 spec.on_rejection,
                 redactor,
             ),
-            Inbox(ledger, recording, material.pending, start.salt),
+            Inbox(ledger, recording, material.pending, start.salt, _hearing(definition), redactor),
             self._telling(material, by, Exposure(spec.streaming_exposure_mode, redactor)),
             Spending(
                 start.limits,
@@ -181,9 +183,11 @@ class Composer:
         effects.context = self._context(definition, effects)
         effects.observer = Observer(self._services.provided.telemetry)
         if not definition.is_declarative:
+            effects.handling = _handling(definition, material.instance, effects, tools, by)
             return HandWritten(material.instance, decode_input(definition, start.input), effects, by)
         given = decode_instruction(start.input)
         instance = material.instance or self._services.instance_of(definition)
+        effects.handling = _handling(definition, instance, effects, tools, by)
         spec, instructions = definition.spec, definition.instructions or ""
         dependencies = RunDependencies(
             effects,
@@ -218,6 +222,25 @@ class Composer:
         if wanted is None:
             return self._services.model_of(instance)
         return wanted if isinstance(wanted, RunAwareModel) else RunAwareModel(wanted)
+
+
+@lru_cache(maxsize=1024)
+def _hearing(definition: AgentDefinition) -> Hearing:
+    accepted = MESSAGES.intersection(definition.spec.accepted_signals)
+    return Hearing(accepted, frozenset(definition.signal_handlers))
+
+
+def _handling(
+    definition: AgentDefinition,
+    instance: object,
+    effects: Effects,
+    tools: ToolCalls,
+    by: AgentEventAttribution,
+) -> SignalHandling | None:
+    """The handlers of an agent; None for the many that have none."""
+    if not definition.signal_handlers:
+        return None
+    return SignalHandling(definition.signal_handlers, instance, effects, tools.recall_secrets, by)
 
 
 def _offer(instance: object) -> Sequence[BoundTool]:
