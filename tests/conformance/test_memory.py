@@ -14,6 +14,7 @@ from pilotage.agent.ports.repositories import (
     IAgentSignalRepository,
     IAgentStateRepository,
 )
+from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.testing import (
     FaultyJournal,
@@ -22,6 +23,7 @@ from pilotage.testing import (
     MemorySignalRepository,
     MemoryStateRepository,
     MemoryStore,
+    MemorySwitches,
     VirtualClock,
 )
 from pilotage.testing.conformance import (
@@ -29,6 +31,7 @@ from pilotage.testing.conformance import (
     JournalConformance,
     SignalRepositoryConformance,
     StateRepositoryConformance,
+    SwitchesConformance,
     TransactionConformance,
 )
 from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance
@@ -165,3 +168,13 @@ class TestMemoryWakeUps(WakeUpsConformance):
     @pytest.fixture
     def wake_ups(self, store: MemoryStore) -> IAgentWakeUps:
         return store.wake_ups
+
+
+class TestMemorySwitches(SwitchesConformance):
+    @pytest.fixture
+    def switches(self, store: MemoryStore) -> IAgentSwitches:
+        return store.switches
+
+    @pytest.fixture
+    def second_switches(self, store: MemoryStore) -> IAgentSwitches:
+        return MemorySwitches(store.tables)

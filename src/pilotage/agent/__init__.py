@@ -182,6 +182,7 @@ from pilotage.agent.ports.repositories import (
 from pilotage.agent.ports.runner import IAgentRunner, IAgentRunnerFactory
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.agent.ports.secret_store import ISecrets
+from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff, SwitchKind
 from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry, TelemetryValue
 from pilotage.agent.ports.tools import IAgentToolProvider
 from pilotage.agent.ports.wakeups import IAgentWakeUps, IWakeUpSubscription
@@ -475,6 +476,7 @@ __all__ = [
     "IAgentRunnerFactory",
     "IAgentSignalRepository",
     "IAgentStateRepository",
+    "IAgentSwitches",
     "IAgentTelemetry",
     "IAgentToolHandler",
     "IAgentToolProvider",
@@ -577,6 +579,9 @@ __all__ = [
     "StreamingRedactionSession",
     "StreamingSensitivePattern",
     "StructuredOutputSpec",
+    "Switch",
+    "SwitchKind",
+    "SwitchedOff",
     "TelemetryValue",
     "TextDelta",
     "TextPart",

@@ -44,6 +44,7 @@ from pilotage.testing.conversations import MemoryTaskStore
 from pilotage.testing.kept import KeptEvidence, KeptSignal, KeptState, UnkeepableError
 from pilotage.testing.leases import MemoryLeases
 from pilotage.testing.sealer import MemorySealer
+from pilotage.testing.switches import MemorySwitches
 from pilotage.testing.tables import MemoryTables
 from pilotage.testing.wakeups import MemoryWakeUps
 
@@ -66,6 +67,7 @@ class MemoryStore:
         self.leases = MemoryLeases(self.tables)
         self.wake_ups = MemoryWakeUps()
         self.sealer = MemorySealer()
+        self.switches = MemorySwitches(self.tables)
 
     @property
     def ports(

@@ -22,6 +22,7 @@ from pilotage.agent.ports.journal import (
     RunKey,
 )
 from pilotage.agent.ports.leases import Lease
+from pilotage.agent.ports.switches import Switch, SwitchedOff
 from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStatus
@@ -68,7 +69,7 @@ class _Writes:
 
 
 class MemoryTables:
-    """Journals, states, signals, evidence, conversations, leases and outbox events of all tenants."""
+    """Journals, states, signals, evidence, conversations, leases, switches and outbox events of all tenants."""
 
     def __init__(self, clock: IClock) -> None:
         self.clock = clock
@@ -79,6 +80,7 @@ class MemoryTables:
         self.evidence = TenantTable[KeptEvidence]()
         self.conversations = ConversationTable()
         self.leases: dict[RunKey, Lease] = {}
+        self.switches: dict[Switch, SwitchedOff] = {}
         self.events: list[tuple[RunKey, KeptEvent]] = []
 
     def commit(self, commit: JournalCommit) -> CommitOutcome:

@@ -163,6 +163,8 @@ class RunAttempt:
         self.effects.recording.check_used_up()
         if self.telling.is_repeating:
             self.telling.go_live()
+        if self.effects.switches is not None:
+            await self.effects.switches.check()
         answer = self._program.answer
         if answer.interruption is not None:
             error: JsonObject = {
@@ -178,8 +180,8 @@ class RunAttempt:
         self._is_ending = True
         answer = self._program.answer
         match end:
-            case Paused(reason=reason):
-                return await self._ending.pause(reason)
+            case Paused():
+                return await self._ending.pause(end)
             case RunDiverged():
                 return await self._ending.interrupt(end)
             case RunEnded(situation=AgentSituation.CANCELLING, reason=reason):
@@ -225,6 +227,8 @@ class RunAttempt:
                 await self.effects.handling.at_end()
 
     async def _check_allowed(self) -> None:
+        if self.effects.switches is not None:
+            await self.effects.switches.check()
         denied = await self.effects.gate.before_run(self._ledger.state)
         if denied is not None:
             raise RunEnded(

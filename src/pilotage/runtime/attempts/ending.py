@@ -112,10 +112,10 @@ class Ending:
         self._keep(record)
         return await self._told(situation, left, error, record)
 
-    async def pause(self, reason: str | None = None) -> RunResult:
+    async def pause(self, pause: Paused | None = None) -> RunResult:
         """The waiting branch has unwound; its siblings go on to their own end or wait, then the run pauses.
 
-        `reason` says what it waits for, where that is neither a person's answer nor somebody's wish.
+        `pause` may say what it waits for, where that is neither a person's answer nor somebody's wish.
         """
         try:
             await self._stragglers.wait()
@@ -123,14 +123,14 @@ class Ending:
             return await self.stop_short(Answer(), late.situation, error_of(late))
         self._flush_or_drop()
         waits = self._effects.waits.open
-        state = (
-            self._waiting(waits) if waits else self._waiting_for(reason or self._effects.liveness.why_paused)
-        )
+        stopped_by = pause if pause is not None and pause.reason else self._effects.liveness.stopped_by
+        state = self._waiting(waits) if waits else self._waiting_for(stopped_by)
         self._effects.inbox.settle_pauses()
         for wait_id, wait in waits.items():
             self._prepare_pause(state, wait_id, wait)
         if not waits:
-            self._prepare_pause(state, None, {"prompt": state.current_activity or "paused"})
+            facts: JsonObject = stopped_by.facts if stopped_by is not None else {}
+            self._prepare_pause(state, None, {"prompt": state.current_activity or "paused", **facts})
         await self._ledger.barrier()
         self._ledger.kill(Paused(*waits))
         self._telling.release()
@@ -226,8 +226,8 @@ class Ending:
         situation = AgentSituation.RECOVERY_REQUIRED if is_recovery else AgentSituation.WAITING_FOR_APPROVAL
         return self._paused(situation, prompt)
 
-    def _waiting_for(self, reason: str | None) -> AgentState:
-        words = reason or "paused on request"
+    def _waiting_for(self, pause: Paused | None) -> AgentState:
+        words = (pause and pause.reason) or "paused on request"
         is_new = self._ledger.state.current_activity != words
         since: JsonObject = {"paused_at": self._effects.clock.now().isoformat()}
         return self._paused(AgentSituation.USER_INTERRUPTED, words, since if is_new else None)

@@ -32,7 +32,7 @@ async def next_signal(kind: AgentSignalKind) -> AgentSignal:
         is_new = effects.recording.is_used_up
         signal = effects.inbox.take_one(scope.next_id(label), kind)
         if signal is None:
-            raise Paused(reason=f"waiting for a signal: {kind.value}")
+            raise Paused(reason=f"waiting for a signal: {kind.value}", facts={"awaits": kind.value})
         effects.learn_from_signals()
         if is_new:
             effects.begin_anew()

@@ -34,6 +34,7 @@ from pilotage.runtime.gate.counting import count_rows
 from pilotage.runtime.gate.deadline import timed_out
 from pilotage.runtime.gate.gate import Ask, Deny, Gate
 from pilotage.runtime.gate.spending import NOTHING, ONE_TOOL_CALL, Spending
+from pilotage.runtime.gate.switch_stage import SwitchStage
 from pilotage.runtime.gate.trust_stage import RUN_INPUT, label_after_tool
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger
@@ -90,6 +91,7 @@ class Effects:
         self.children: IChildren | None = None
         self.context: IContext | None = None
         self.handling: ISignalHandling | None = None
+        self.switches: SwitchStage | None = None
         self.observer = Observer(None)
         self.may_delegate = False
         self.trust = RUN_INPUT
@@ -156,6 +158,8 @@ class Effects:
     async def _perform(self, call: Call) -> object:
         recorded = self.recording.take(call.action)
         recovery = recovery_for(call.action, recorded, can_reconcile=call.reconcile is not None)
+        if self.switches is not None and not isinstance(recovery, Reuse):
+            await self.switches.check(call.action.name if call.descriptor is not None else None)
         if not isinstance(recovery, Begin) and call.action.kind is AgentActionKind.TOOL_CALL:
             self.spending.absorb(ONE_TOOL_CALL)
         match recovery:

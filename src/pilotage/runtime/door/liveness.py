@@ -59,9 +59,9 @@ class Liveness:
         return bool(self._paused)
 
     @property
-    def why_paused(self) -> str | None:
-        """What some branch waits for, in words; None where it is only people's answers."""
-        return next((pause.reason for _, _, pause in self._paused if pause.reason), None)
+    def stopped_by(self) -> Paused | None:
+        """What some branch waits for besides people's answers."""
+        return next((pause for _, _, pause in self._paused if pause.reason), None)
 
     @property
     def must_look(self) -> bool:

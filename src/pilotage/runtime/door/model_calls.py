@@ -113,6 +113,8 @@ class ModelCall:
             ModelCallError: the call failed, or must not be made.
         """
         effects = self._effects
+        if effects.switches is not None:
+            await effects.switches.check()
         held = effects.spending.reserve_model_call(self._name)
         reserved, used = await effects.gate.reserve(ONE_STEP), ONE_STEP
         try:
@@ -133,6 +135,8 @@ class ModelCall:
 
     async def _open(self, request: ModelRequest) -> None:
         effects = self._effects
+        if effects.switches is not None:
+            await effects.switches.check()
         effects.begin_anew()
         effects.message_id = message_id_of(effects.ledger.run.run_id, self._action.id, effects.ledger.epoch)
         effects.telling.supersede(effects.message_id)

@@ -38,6 +38,7 @@ from pilotage.runtime.door.tool_calls import ToolCalls
 from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.gate import Gate
 from pilotage.runtime.gate.spending import Spending
+from pilotage.runtime.gate.switch_stage import SwitchStage
 from pilotage.runtime.journal.input_record import decode_input, decode_instruction
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger
@@ -182,6 +183,7 @@ class Composer:
             effects.trust = effects.trust.join(turn.trust)
         effects.context = self._context(definition, effects)
         effects.observer = Observer(self._services.provided.telemetry)
+        effects.switches = self._switches(definition, effects)
         if not definition.is_declarative:
             effects.handling = _handling(definition, material.instance, effects, tools, by)
             return HandWritten(material.instance, decode_input(definition, start.input), effects, by)
@@ -216,6 +218,12 @@ class Composer:
     def _context(self, definition: AgentDefinition, effects: Effects) -> ContextStage:
         spec = definition.spec
         return ContextStage(effects, spec.context_budget, spec.compaction, self._services.context_handler)
+
+    def _switches(self, definition: AgentDefinition, effects: Effects) -> SwitchStage | None:
+        switches, ledger = self._services.switches, effects.ledger
+        if switches is None:
+            return None
+        return SwitchStage(switches, definition.agent_id, ledger.run.tenant_id, is_kept=ledger.is_kept)
 
     def _model(self, overrides: Overrides, instance: object) -> IAgentModel:
         wanted = overrides.model

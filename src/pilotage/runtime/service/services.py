@@ -23,6 +23,7 @@ from pilotage.agent.ports.repositories import (
 )
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.ports.secret_store import ISecrets
+from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
@@ -108,6 +109,10 @@ class Services:
     @cached_property
     def stages(self) -> Stages:
         return Stages.of(self.app)
+
+    @cached_property
+    def switches(self) -> IAgentSwitches | None:
+        return self.app.get_or_none(IAgentSwitches)
 
     @cached_property
     def pricing(self) -> IAgentPricing | None:

@@ -22,6 +22,7 @@ pytest.register_assert_rewrite(
             "sealing",
             "signals",
             "states",
+            "switches",
             "transaction",
             "wakeups",
         )
@@ -39,6 +40,7 @@ from pilotage.testing.conformance.model import ModelConformance  # noqa: E402
 from pilotage.testing.conformance.sealing import SealerConformance  # noqa: E402
 from pilotage.testing.conformance.signals import SignalRepositoryConformance  # noqa: E402
 from pilotage.testing.conformance.states import StateRepositoryConformance  # noqa: E402
+from pilotage.testing.conformance.switches import SwitchesConformance  # noqa: E402
 from pilotage.testing.conformance.transaction import TransactionConformance  # noqa: E402
 from pilotage.testing.conformance.wakeups import WakeUpsConformance  # noqa: E402
 
@@ -51,6 +53,7 @@ __all__ = [
     "SealerConformance",
     "SignalRepositoryConformance",
     "StateRepositoryConformance",
+    "SwitchesConformance",
     "TaskStoreConformance",
     "TransactionConformance",
     "WakeUpsConformance",
