@@ -270,8 +270,8 @@ class Children:
             ):
                 raise RunDiverged(action_id, f"its child {state.id!r}: {state.current_activity}")
             case AgentStatus.INTERRUPTED if not waits:
-                words = f"its child {state.agent_type!r}: {state.current_activity}"
-                raise Paused(reason=words, facts={"child": state.id})
+                reason = f"its child {state.agent_type!r}: {state.current_activity}"
+                raise Paused(reason=reason, facts={"child": state.id})
             case AgentStatus.INTERRUPTED:
                 raise Paused(*waits)
             case _:
