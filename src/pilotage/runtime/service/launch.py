@@ -157,7 +157,7 @@ class Launcher(IRunStarter):
         definition, start = services.definition_of(state.agent_type), decode_start(rows[0])
         deadline = self.claims.deadline(definition, state, rows)
         ledger = await self.claims.take_over(definition, state, rows, principal)
-        pending = await services.signals.list_pending(state.id)
+        pending = await services.pending_signals(ledger.run)
         cancel = next((signal for signal in pending if signal.kind is AgentSignalKind.CANCEL), None)
         if cancel is not None and state.status is not AgentStatus.CANCELLING:
             await begin_cancellation(ledger, cancel)

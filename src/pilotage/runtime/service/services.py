@@ -26,6 +26,7 @@ from pilotage.agent.ports.secret_store import ISecrets
 from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry
 from pilotage.agent.ports.wakeups import IAgentWakeUps
+from pilotage.agent.signals import AgentSignal
 from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
 from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError, AgentPersistenceConfigurationError
@@ -33,6 +34,7 @@ from pilotage.ids import IClock, IIds, SystemClock, SystemIds
 from pilotage.runtime.gate.gate import Stages
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.sealing import Seals
+from pilotage.runtime.journal.signal_seals import SignalSeals
 from pilotage.runtime.journal.writer import JournalWriter
 from pilotage.runtime.scoped.dependencies import Provided
 
@@ -155,6 +157,19 @@ class Services:
     def seals(self, run: RunKey) -> Seals:
         """What closes and opens the records of a run."""
         return Seals(self._sealer, run)
+
+    def signal_seals(self, run: RunKey) -> SignalSeals:
+        """What closes and opens the signals of a run."""
+        return SignalSeals(self._sealer, run)
+
+    async def pending_signals(self, run: RunKey) -> list[AgentSignal]:
+        """What waits for a run, as it was sent.
+
+        Raises:
+            RecordSealError: something of it does not open here.
+        """
+        seals = self.signal_seals(run)
+        return [seals.opened(signal) for signal in await self.signals.list_pending(run.run_id)]
 
     def model_of(self, instance: object) -> IAgentModel:
         """The model that a declarative agent speaks through: the one it injects, else the application's."""
