@@ -170,6 +170,31 @@ async def test_what_came_before_anybody_waited_is_there_at_once() -> None:
         assert (await resumed(runs, waiting.state.id)).output == {"text": "fire"}
 
 
+async def test_an_event_that_a_model_was_shown_is_not_missed_by_who_waits_for_it_and_given_once() -> None:
+    bureau, agent = Bureau(), hired(accepted_signals=[EVENT])
+
+    async def program(worker: Worker) -> object:
+        await worker.desk.refund(Decimal(5))
+        shown = (await asked(worker)).content
+        first = await next_signal(EVENT)
+        second = await next_signal(EVENT)
+        return [shown.count("fire"), first.payload["text"], second.payload["text"]]
+
+    async with bureau.process(agent, program, model=Parrot()) as runs:
+        waiting = await started(runs, agent)
+        run_id = waiting.state.id
+        await runs.signal(run_id, EVENT, {"text": "fire"}, id="e1")
+        (question,) = await runs.approvals(run_id)
+        await runs.approve(question.id)
+        waiting = await resumed(runs, run_id)
+        assert waiting.state.current_activity == "waiting for a signal: external_event"
+        await runs.signal(run_id, EVENT, {"text": "water"}, id="e2")
+    async with bureau.process(agent, program, model=Parrot()) as runs:
+        result = await resumed(runs, run_id)
+        await runs.verify(run_id)
+    assert result.output == [1, "fire", "water"]
+
+
 async def test_a_run_that_is_resumed_for_nothing_goes_on_waiting() -> None:
     bureau, agent = Bureau(), hired(accepted_signals=[EVENT])
     async with bureau.process(agent, waits_for(EVENT)) as runs:

@@ -77,13 +77,14 @@ class Handling:
 
 @Agent(spec=SPEC)
 class Waiting:
-    """Waits for two things that it sends itself, between actions that cannot be repeated."""
+    """Waits for two things that it sends itself, one of which its model is shown, between unrepeatable actions."""
 
-    def __init__(self, post: Postbox) -> None:
-        self.post = post
+    def __init__(self, model: IAgentModel, post: Postbox) -> None:
+        self.model, self.post = model, post
 
     async def execute(self) -> Items:
         await self.post.send(WAKE_UP.value, "morning")
+        await self.model.complete(ModelRequest([ModelMessage.user("Well?")]))
         await self.post.send(EVENT.value, "fire")
         first = await next_signal(EVENT)
         done = [await self.post.stamp(str(first.payload["text"]))]

@@ -13,8 +13,9 @@ from pilotage.runtime.door.handling import is_inside_a_call
 async def next_signal(kind: AgentSignalKind) -> AgentSignal:
     """The next signal of a kind that was sent to this run: `await next_signal(AgentSignalKind.EXTERNAL_EVENT)`.
 
-    Where none has come the run pauses and leaves nothing in memory; in replay the same signal comes again. It goes
-    to the program and to nobody else: it is no part of the transcript unless the program shows it to a model.
+    Where none has come the run pauses and leaves nothing in memory; in replay the same signal comes again. Each signal
+    is given once. One that came before a model call is a part of the transcript by then, and is given all the same;
+    one that was waited for is no part of it unless the program shows it to a model.
 
     Raises:
         AgentDefinitionError: there is no run here, or none to which such a signal could come.

@@ -59,6 +59,7 @@ class Inbox:
         self._pauses: list[str] = []
         self._known = {signal.id for signal in pending}
         self._taken: list[tuple[int, ModelMessage]] = []
+        self._shown: list[AgentSignal] = []
         self._awaited: set[AgentSignalKind] = set()
         self.listens = ledger.is_kept and bool(
             hearing.accepted or self._waiting or recording.has_any(AgentActionKind.SIGNAL)
@@ -112,16 +113,20 @@ class Inbox:
         return self._heard(boundary, self._taken_at(boundary, 0, self._first_handled))
 
     def take_one(self, boundary: str, kind: AgentSignalKind) -> AgentSignal | None:
-        """Take in the first signal of a kind; None where none has come, and somebody stops to wait for it."""
+        """Take in the first signal of a kind that the program was not given; None where somebody must wait for it.
+
+        One that a model was shown counts too: who waits for an event must not miss it because a model was asked.
+        """
 
         def first(waiting: Sequence[AgentSignal]) -> Sequence[AgentSignal]:
-            return [signal for signal in waiting if signal.kind is kind][:1]
+            return [signal for signal in (*self._shown, *waiting) if signal.kind is kind][:1]
 
         record = self._taken_at(boundary, None, first, kind.value)
         if record is None:
             self._awaited.add(kind)
             return None
         (signal,) = self._signals_in(record)
+        self._shown = [each for each in self._shown if each.id != signal.id]
         return signal
 
     def inserted(self, request: ModelRequest) -> ModelRequest:
@@ -140,7 +145,7 @@ class Inbox:
                 self._read(cast(JsonObject, row.record))
 
     def _all(self, waiting: Sequence[AgentSignal]) -> Sequence[AgentSignal]:
-        return waiting
+        return tuple(waiting)
 
     def _first_handled(self, waiting: Sequence[AgentSignal]) -> Sequence[AgentSignal]:
         others = (i for i, signal in enumerate(waiting) if signal.kind not in self.hearing.handled)
@@ -169,16 +174,16 @@ class Inbox:
         recorded = self._recording.take(action)
         if recorded is not None:
             return cast(JsonObject, recorded.row.record)
-        chosen = choose(self._waiting) if self._waiting and self._recording.is_used_up else ()
+        chosen = choose(self._waiting) if self._recording.is_used_up else ()
         if not chosen:
             return None
-        taken = {signal.id for signal in chosen}
-        self._waiting = [signal for signal in self._waiting if signal.id not in taken]
+        for signal in chosen:
+            if signal in self._waiting:
+                self._waiting.remove(signal)
+                self._ledger.consume(signal.id)
         return self._written(action, position, chosen)
 
     def _written(self, action: Action, position: int | None, chosen: Sequence[AgentSignal]) -> JsonObject:
-        for signal in chosen:
-            self._ledger.consume(signal.id)
         said: list[JsonValue] = [to_json_value(signal) for signal in chosen]
         record: dict[str, JsonValue] = {"result": said}
         if position is not None:
@@ -194,7 +199,9 @@ class Inbox:
         if "at" not in record:
             return ()
         position, handled = cast(int, record["at"]), cast("Sequence[str]", record["handled"])
-        self._taken += [(position, message_of(signal)) for signal in signals if signal.id not in handled]
+        shown = [signal for signal in signals if signal.id not in handled]
+        self._taken += [(position, message_of(signal)) for signal in shown]
+        self._shown += shown
         return [signal for signal in signals if signal.id in handled]
 
     def _signals_in(self, record: JsonObject) -> Sequence[AgentSignal]:
