@@ -16,6 +16,7 @@ from pilotage.agent.ports.repositories import (
     IAgentSignalRepository,
     IAgentStateRepository,
 )
+from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.testing import (
     FaultyJournal,
@@ -25,6 +26,7 @@ from pilotage.testing import (
     MemorySignalRepository,
     MemoryStateRepository,
     MemoryStore,
+    MemorySwitches,
     VirtualClock,
 )
 from pilotage.testing.conformance import (
@@ -33,6 +35,7 @@ from pilotage.testing.conformance import (
     JournalConformance,
     SignalRepositoryConformance,
     StateRepositoryConformance,
+    SwitchesConformance,
     TransactionConformance,
 )
 from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance
@@ -187,3 +190,13 @@ class TestMemoryAuditLog(AuditLogConformance):
     @pytest.fixture
     def audit_log(self) -> IAgentAuditLog:
         return MemoryAuditLog()
+
+
+class TestMemorySwitches(SwitchesConformance):
+    @pytest.fixture
+    def switches(self, store: MemoryStore) -> IAgentSwitches:
+        return store.switches
+
+    @pytest.fixture
+    def second_switches(self, store: MemoryStore) -> IAgentSwitches:
+        return MemorySwitches(store.tables)

@@ -30,6 +30,7 @@ from pilotage.testing.memory import (
 from pilotage.testing.script import calls, fails, says, turn, when
 from pilotage.testing.scripted_model import ScriptedModel
 from pilotage.testing.sealer import MemorySealer
+from pilotage.testing.switches import MemorySwitches
 from pilotage.testing.wakeups import MemoryWakeUps
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "MemorySignalRepository",
     "MemoryStateRepository",
     "MemoryStore",
+    "MemorySwitches",
     "MemoryTaskStore",
     "MemoryWakeUps",
     "ProcessStopped",

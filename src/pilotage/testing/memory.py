@@ -46,6 +46,7 @@ from pilotage.testing.kept import KeptEvidence, KeptSignal, KeptState, Unkeepabl
 from pilotage.testing.late_outcomes import MemoryLateOutcomes
 from pilotage.testing.leases import MemoryLeases
 from pilotage.testing.sealer import MemorySealer
+from pilotage.testing.switches import MemorySwitches
 from pilotage.testing.tables import MemoryTables
 from pilotage.testing.wakeups import MemoryWakeUps
 
@@ -69,6 +70,7 @@ class MemoryStore:
         self.late_outcomes = MemoryLateOutcomes(self.tables)
         self.wake_ups = MemoryWakeUps()
         self.sealer = MemorySealer()
+        self.switches = MemorySwitches(self.tables)
 
     @property
     def ports(

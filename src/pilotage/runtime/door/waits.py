@@ -115,7 +115,7 @@ class Waits:
         if request.is_expired(self._clock.now()):
             return self._answered(call, wait, expired_approval_outcome(request))
         if deferred is not None:
-            self._go_on()
+            self.go_on()
             self._ledger.move(self._ledger.state.moved_to(deferred.situation, activity="approval deferred"))
         raise self._still_open(encode_request(request))
 
@@ -179,10 +179,10 @@ class Waits:
         self.open[request_id] = request
         return Paused(request_id)
 
-    def _go_on(self) -> None:
+    def go_on(self, activity: str = "a person has answered") -> None:
         """The first of several answers makes a waiting run an active one; the others find it so."""
         if self._ledger.state.status is AgentStatus.INTERRUPTED:
-            state = self._ledger.state.moved_to(AgentSituation.RUNNING, activity="a person has answered")
+            state = self._ledger.state.moved_to(AgentSituation.RUNNING, activity=activity)
             self._ledger.move(state)
 
     def _new_id(self) -> str:
@@ -213,7 +213,7 @@ class Waits:
             **by,
         }
         self._ledger.append(wait, JournalStage.AFTER, 1, record, guarded_answer(call, record))
-        self._go_on()
+        self.go_on()
         return self._obey(record)
 
     def _obey(self, record: JsonObject) -> JsonObject | None:
@@ -237,7 +237,7 @@ class Waits:
         self._ledger.append(wait, JournalStage.AFTER, 1, record, guarded_answer(call, record))
         match answer:
             case RecoveryRetried() | RecoveryDone():
-                self._go_on()
+                self.go_on()
                 return answer
             case RecoveryFailed():
                 raise RunEnded(

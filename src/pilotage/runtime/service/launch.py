@@ -161,7 +161,7 @@ class Launcher(IRunStarter):
             selected_model(services.app, start.model)
         deadline = self.claims.deadline(definition, state, rows)
         ledger = await self.claims.take_over(definition, state, rows, principal)
-        pending = await services.signals.list_pending(state.id)
+        pending = await services.pending_signals(ledger.run)
         cancel = next((signal for signal in pending if signal.kind is AgentSignalKind.CANCEL), None)
         if cancel is not None and state.status is not AgentStatus.CANCELLING:
             await begin_cancellation(ledger, cancel)

@@ -24,8 +24,10 @@ from pilotage.agent.ports.repositories import (
 )
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.ports.secret_store import ISecrets
+from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry
 from pilotage.agent.ports.wakeups import IAgentWakeUps
+from pilotage.agent.signals import AgentSignal
 from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
 from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError, AgentPersistenceConfigurationError
@@ -33,6 +35,7 @@ from pilotage.ids import IClock, IIds, SystemClock, SystemIds
 from pilotage.runtime.gate.gate import Stages
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.sealing import Seals
+from pilotage.runtime.journal.signal_seals import SignalSeals
 from pilotage.runtime.journal.writer import JournalWriter
 from pilotage.runtime.scoped.dependencies import Provided
 from pilotage.runtime.service.catalogs import Catalogs
@@ -118,6 +121,10 @@ class Services:
         return Stages.of(self.app)
 
     @cached_property
+    def switches(self) -> IAgentSwitches | None:
+        return self.app.get_or_none(IAgentSwitches)
+
+    @cached_property
     def pricing(self) -> IAgentPricing | None:
         return self.app.get_or_none(IAgentPricing)
 
@@ -167,6 +174,19 @@ class Services:
             PodNotFoundError: the application has none, or several.
         """
         return self.app.get(IAgentModel)
+
+    def signal_seals(self, run: RunKey) -> SignalSeals:
+        """What closes and opens the signals of a run."""
+        return SignalSeals(self.sealer, run)
+
+    async def pending_signals(self, run: RunKey) -> list[AgentSignal]:
+        """What waits for a run, as it was sent.
+
+        Raises:
+            RecordSealError: something of it does not open here.
+        """
+        seals = self.signal_seals(run)
+        return [seals.opened(signal) for signal in await self.signals.list_pending(run.run_id)]
 
     def model_of(self, instance: object) -> IAgentModel:
         """The model that a declarative agent speaks through: the one it injects, else the application's.

@@ -26,6 +26,7 @@ from pilotage.runtime.service.composition import NO_OVERRIDES, Overrides
 from pilotage.runtime.service.launch import Launcher, RunHandle
 from pilotage.runtime.service.model_choice import check_driven, selection_of
 from pilotage.runtime.service.services import Services
+from pilotage.safety.trust import TrustLabel
 
 _NO_CONTEXT = AgentContext()
 
@@ -117,9 +118,11 @@ class Starts:
         origin = decode_start(rows[0])
         definition = self._services.definition_of(origin.agent)
         facts = {name: fact for name, fact in origin.metadata.items() if name != "alias"}
+        history = await self._launcher.history(origin)
         start = replace(
             origin,
-            input=_with_history(origin.input, await self._launcher.history(origin)),
+            input=_with_history(origin.input, history),
+            trust=_with_labels(origin.trust, history),
             salt=origin.salt or run_id,
             metadata={**facts, "forked_from": run_id},
             conversation=None,
@@ -172,6 +175,13 @@ def _with_history(given: JsonObject, turns: Sequence[ConversationTurn]) -> JsonO
 def _asked(start: RunStart) -> tuple[object, ...]:
     """What makes two starts the same."""
     return start.agent, start.input, start.given, start.model
+
+
+def _with_labels(trust: JsonObject, turns: Sequence[ConversationTurn]) -> JsonObject:
+    """The label of a run that leaves its conversation: what was said before counts as it did there."""
+    said = TrustLabel.join_all(turn.trust for turn in turns)
+    known = TrustLabel.from_payload(trust) if trust else TrustLabel()
+    return trust if said == TrustLabel() else known.join(said).to_payload()
 
 
 def _message(turn: ConversationTurn) -> ModelMessage:

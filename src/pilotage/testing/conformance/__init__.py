@@ -24,6 +24,7 @@ pytest.register_assert_rewrite(
             "sealing",
             "signals",
             "states",
+            "switches",
             "transaction",
             "wakeups",
         )
@@ -43,6 +44,7 @@ from pilotage.testing.conformance.model import ModelConformance  # noqa: E402
 from pilotage.testing.conformance.sealing import SealerConformance  # noqa: E402
 from pilotage.testing.conformance.signals import SignalRepositoryConformance  # noqa: E402
 from pilotage.testing.conformance.states import StateRepositoryConformance  # noqa: E402
+from pilotage.testing.conformance.switches import SwitchesConformance  # noqa: E402
 from pilotage.testing.conformance.transaction import TransactionConformance  # noqa: E402
 from pilotage.testing.conformance.wakeups import WakeUpsConformance  # noqa: E402
 
@@ -57,6 +59,7 @@ __all__ = [
     "SealerConformance",
     "SignalRepositoryConformance",
     "StateRepositoryConformance",
+    "SwitchesConformance",
     "TaskStoreConformance",
     "TransactionConformance",
     "WakeUpsConformance",
