@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import cast
 
 from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent, RunPausedEvent
@@ -26,6 +27,7 @@ from pilotage.runtime.attempts.cancellation import (
 from pilotage.runtime.attempts.publication import Publication, Publisher
 from pilotage.runtime.attempts.stragglers import Stragglers
 from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.gate.deadline import earliest
 from pilotage.runtime.gate.trust_stage import with_label
 from pilotage.runtime.journal.result_record import Answer, encode_result
 from pilotage.runtime.stream.secretless import secretless
@@ -38,7 +40,8 @@ from pilotage.values import value
 class Closing:
     """What the end of a run needs besides its effects: who it is told for, who looks at it first, what it leaves.
 
-    `sensitive` are the parts of the output that only the caller gets to see.
+    `sensitive` are the parts of the output that only the caller gets to see. A run whose `human_time_counts` may have
+    to end while it waits.
     """
 
     by: AgentEventAttribution
@@ -48,6 +51,7 @@ class Closing:
     conversation: str | None = None
     question: str | None = None
     sensitive: tuple[SensitiveFieldDescriptor, ...] = ()
+    human_time_counts: bool = False
 
 
 class Ending:
@@ -213,7 +217,7 @@ class Ending:
     def _waiting(self, waits: Mapping[str, JsonObject]) -> AgentState:
         """The state of a run that waits for people; one whose question was put off goes on waiting like that."""
         if self._ledger.state.reason is AgentStateReason.APPROVAL_DEFERRED:
-            return self._ledger.state
+            return self._waking()
         prompt = next((str(wait.get("prompt") or wait["reason"]) for wait in waits.values()), "waiting")
         is_recovery = all("action_kind" in wait for wait in waits.values())
         situation = AgentSituation.RECOVERY_REQUIRED if is_recovery else AgentSituation.WAITING_FOR_APPROVAL
@@ -229,6 +233,15 @@ class Ending:
         if self._ledger.state.reason is not situation.reason or facts:
             since: JsonObject = {**(facts or {}), "paused_at": self._effects.clock.now().isoformat()}
             self._ledger.move(self._running().moved_to(situation, activity=activity, metadata=since))
+        return self._waking()
+
+    def _waking(self) -> AgentState:
+        """The state of a run that waits, with the time when it has something to do even if nobody answers."""
+        ends = [wait.get("expires_at") for wait in self._effects.waits.open.values()]
+        deadline = self._effects.deadline if self._closing.human_time_counts else None
+        wake_at = earliest(deadline, *(datetime.fromisoformat(end) for end in ends if isinstance(end, str)))
+        if self._ledger.state.wake_at != wake_at:
+            self._ledger.move(replace(self._ledger.state, wake_at=wake_at))
         return self._ledger.state
 
     def _prepare_pause(self, state: AgentState, wait_id: str | None, wait: Mapping[str, JsonValue]) -> None:

@@ -194,9 +194,7 @@ class Effects:
         was_asked = self.waits.was_asked(call.action)
         verdict = await self.gate.before_call(call, self.trust, was_asked=was_asked)
         if isinstance(verdict, Deny):
-            raise self.outcomes.failed(
-                call, 1, ToolError(f"{call.action.name!r} is not allowed: {verdict.reason}")
-            )
+            raise self.outcomes.refused(call, verdict.reason)
         if call.needs_approval or isinstance(verdict, Ask) or was_asked:
             return self.waits.approved_arguments(call, 1, verdict)
         return None
@@ -209,6 +207,8 @@ class Effects:
             record["executed"], view["executed"] = attempt.arguments, call.shown(attempt.arguments)
         without_key = without_key_for(call.action, call.descriptor)
         self.ledger.append(call.action, JournalStage.BEFORE, attempt.number, record, view, without_key)
+        if call.begins is not None:
+            self.ledger.report(call.begins)
         return await self._dispatch(call, attempt)
 
     async def _dispatch(self, call: Call, attempt: Attempt) -> object:

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.delegation import DelegationBudget
 from pilotage.agent.events import AgentEvent
+from pilotage.agent.facts import run_delegated
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.journal import RunKey
@@ -181,7 +182,8 @@ class Children:
             return await self._ended(action_id, errand)
 
         boundary = AgentApprovalBoundaryKind.DELEGATION
-        return Call(scope, action, act, _as_it_is, boundary=boundary, view_of=self._view_of)
+        begins = run_delegated(self.effects.ledger.state, self._id_for(action_id), agent)
+        return Call(scope, action, act, _as_it_is, boundary=boundary, view_of=self._view_of, begins=begins)
 
     async def done(self, call: Call) -> JsonValue:
         """Carry a delegation out and give the child's output."""

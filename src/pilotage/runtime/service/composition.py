@@ -108,6 +108,7 @@ class Composer:
             start.conversation if start.history is not None else None,
             _question(definition, start),
             hidden_output(definition),
+            definition.spec.human_time_counts,
         )
         program = self._program(material, effects, tools, by)
         return RunAttempt(
