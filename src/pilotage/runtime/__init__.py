@@ -10,6 +10,7 @@ from pilotage.runtime.actions.interruptions import (
 )
 from pilotage.runtime.door.run_aware_model import RunAwareModel
 from pilotage.runtime.door.steps import now, random, step, uid
+from pilotage.runtime.outbox.retrying import RelaySettings
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
 from pilotage.runtime.scoped.architecture_registry import find_architecture
@@ -23,6 +24,7 @@ __all__ = [
     "AgentRuns",
     "EventCursor",
     "Paused",
+    "RelaySettings",
     "RunAwareModel",
     "RunDiverged",
     "RunHandle",

@@ -8,6 +8,7 @@ from typing import TypeVar
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.audit import IAgentAuditLog
+from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.cleanup import IAgentCancellationCleanup
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.handlers import IAgentContextHandler, IAgentOutputGuard, IAgentToolHandler
@@ -15,6 +16,7 @@ from pilotage.agent.ports.journal import IAgentJournal, RunKey
 from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
@@ -33,6 +35,7 @@ from pilotage.runtime.gate.gate import Stages
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.sealing import Seals
 from pilotage.runtime.journal.writer import JournalWriter
+from pilotage.runtime.outbox.bell import Bell, RingingJournal
 from pilotage.runtime.scoped.dependencies import Provided
 
 T = TypeVar("T")
@@ -75,7 +78,20 @@ class Services:
 
     @cached_property
     def writer(self) -> JournalWriter:
-        return JournalWriter(self.journal)
+        return JournalWriter(RingingJournal(self.journal, self.bell))
+
+    @cached_property
+    def bell(self) -> Bell:
+        """Rung when a commit of this process carries facts."""
+        return Bell()
+
+    @cached_property
+    def outbox(self) -> IAgentOutbox | None:
+        return self.app.get_or_none(IAgentOutbox)
+
+    @cached_property
+    def backlog(self) -> IAgentBacklog | None:
+        return self.app.get_or_none(IAgentBacklog)
 
     @cached_property
     def conversations(self) -> ITaskStore | None:
@@ -90,7 +106,8 @@ class Services:
         return self.app.get_or_none(IAgentWakeUps)
 
     @cached_property
-    def _owner(self) -> str:
+    def owner(self) -> str:
+        """What this process is called where processes compete."""
         return self.ids.uid()
 
     async def hold(self, run: RunKey) -> Hold | None:
@@ -101,7 +118,7 @@ class Services:
         """
         if self.leases is None:
             return None
-        hold = Hold(self.leases, run, self._owner, self.clock)
+        hold = Hold(self.leases, run, self.owner, self.clock)
         await hold.take()
         return hold
 
