@@ -18,6 +18,7 @@ from pilotage.runtime.service.launch import RunHandle
 from pilotage.runtime.stream.cursor import EventCursor
 from pilotage.runtime.stream.subscription import Subscription
 from pilotage.runtime.stream.transcript import Transcript
+from pilotage.runtime.worker.settings import WorkerSettings
 
 __all__ = [
     "AgentRunner",
@@ -34,6 +35,7 @@ __all__ = [
     "StoreUnavailable",
     "Subscription",
     "Transcript",
+    "WorkerSettings",
     "find_architecture",
     "now",
     "random",

@@ -15,6 +15,7 @@ from pilotage.runtime.relaying import AgentEventRelay, EventSubscriptions
 from pilotage.runtime.runner import AgentRunner, RunnerFactory, attach_agent_runner
 from pilotage.runtime.runs import AgentRuns
 from pilotage.runtime.scoped.delegate import LocalDelegate
+from pilotage.runtime.working import AgentWorker, WorkerPorts
 
 
 class RunAwareModels(IPostProcessor):
@@ -54,4 +55,4 @@ def initialize(app: Application) -> None:
         await runs.stop()
 
     app.add(RunAwareModels, RunningAgents(runs), agent_runs, RunnerFactory, LocalDelegate)
-    app.add(EventSubscriptions, AgentEventRelay)
+    app.add(EventSubscriptions, AgentEventRelay, WorkerPorts, AgentWorker)

@@ -20,6 +20,7 @@ from pilotage.agent.tools.active import tool_calls_go_to
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.actions.interruptions import (
     CancelledMeanwhile,
+    HandedOver,
     LimitReached,
     Paused,
     RunDiverged,
@@ -37,7 +38,15 @@ from pilotage.runtime.door.tool_calls import ToolCalls
 from pilotage.runtime.gate.deadline import remaining, timed_out
 from pilotage.runtime.stream.telling import Telling
 
-_FIRST_TO_COUNT = (RunOwnershipLost, StoreUnavailable, RunDiverged, LimitReached, RunEnded, Paused)
+_FIRST_TO_COUNT = (
+    RunOwnershipLost,
+    StoreUnavailable,
+    RunDiverged,
+    LimitReached,
+    RunEnded,
+    HandedOver,
+    Paused,
+)
 
 
 class RunAttempt:
@@ -89,8 +98,9 @@ class RunAttempt:
         effects = self.effects
         with effects.observer.span("agent.run", agent=self.by.agent_id, run_id=self.by.run_id):
             result = await self._run()
-        effects.observer.count("agent.run.ended", status=result.status, agent=self.by.agent_id)
-        await effects.gate.after_run(result.state)
+        if result.state.status is not AgentStatus.ACTIVE:
+            effects.observer.count("agent.run.ended", status=result.status, agent=self.by.agent_id)
+            await effects.gate.after_run(result.state)
         return result
 
     async def cancel(self, signal: AgentSignal, *, is_stored: bool = True) -> bool:
@@ -108,6 +118,11 @@ class RunAttempt:
         else:
             self._interrupt_work()
         return True
+
+    def hand_over(self) -> None:
+        """End at the next boundary and leave the run to others; an attempt that is coming to an end comes to it."""
+        if not self._is_ending and not self._is_cancelled:
+            self.effects.liveness.end(HandedOver())
 
     def hear(self, signal: AgentSignal) -> None:
         """Something was sent to the run: a message for the next boundary, or the wish that it pauses there."""
@@ -180,6 +195,8 @@ class RunAttempt:
         match end:
             case Paused():
                 return await self._ending.pause()
+            case HandedOver():
+                return await self._ending.hand_over(end)
             case RunDiverged():
                 return await self._ending.interrupt(end)
             case RunEnded(situation=AgentSituation.CANCELLING, reason=reason):

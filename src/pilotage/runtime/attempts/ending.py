@@ -16,7 +16,7 @@ from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import AgentOutputGuardError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
-from pilotage.runtime.actions.interruptions import LimitReached, Paused, RunDiverged, RunEnded
+from pilotage.runtime.actions.interruptions import HandedOver, LimitReached, Paused, RunDiverged, RunEnded
 from pilotage.runtime.attempts.cancellation import (
     Cleanup,
     cancellation_error,
@@ -132,6 +132,16 @@ class Ending:
         self._ledger.kill(Paused(*waits))
         self._telling.release()
         return RunResult(state)
+
+    async def hand_over(self, end: HandedOver) -> RunResult:
+        """The process stops: what is under way comes to its end and is written down, the run stays as it is."""
+        try:
+            await self._stragglers.come_to_rest(end)
+        except LimitReached as late:
+            return await self.stop_short(Answer(), late.situation, error_of(late))
+        await self._ledger.barrier()
+        self._ledger.kill(end)
+        return RunResult(self._ledger.state)
 
     async def interrupt(self, divergence: RunDiverged) -> RunResult:
         """The program asks for something else than is recorded: a person must look at it."""

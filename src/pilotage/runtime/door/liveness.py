@@ -6,6 +6,7 @@ import asyncio
 from types import TracebackType
 
 from pilotage.runtime.actions.interruptions import (
+    HandedOver,
     LimitReached,
     Paused,
     RunDiverged,
@@ -62,9 +63,9 @@ class Liveness:
     def must_look(self) -> bool:
         """Whether somebody in the middle of something should ask `check`: cheap, for the reader of a stream.
 
-        A run that is to pause does so at its next boundary, and a text is not one.
+        A run that is to pause or to be left does so at its next boundary, and a text is not one.
         """
-        return self._end is not None and not isinstance(self._end, Paused)
+        return self._end is not None and not isinstance(self._end, Paused | HandedOver)
 
     @property
     def is_pausing(self) -> bool:

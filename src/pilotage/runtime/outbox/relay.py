@@ -89,6 +89,7 @@ class OutboxRelay:
         return bool(entries)
 
     def _returned(self, lane: asyncio.Task[None]) -> None:
+        _ = lane.cancelled() or lane.exception()
         self._lanes.discard(lane)
         self._bell.ring()
 

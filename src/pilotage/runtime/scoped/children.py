@@ -30,7 +30,7 @@ from pilotage.errors import AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Attempt, Call
-from pilotage.runtime.actions.interruptions import Paused, RunDiverged
+from pilotage.runtime.actions.interruptions import HandedOver, Paused, RunDiverged
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.attempts.live import LiveRun
 from pilotage.runtime.door.effects import Effects
@@ -273,6 +273,9 @@ class Children:
                 raise RunDiverged(action_id, f"its child {state.id!r}: {state.current_activity}")
             case AgentStatus.INTERRUPTED:
                 raise Paused(*waits)
+            case AgentStatus.ACTIVE:
+                # The process stops, and the child was left as it is; so is its parent.
+                raise HandedOver
             case _:
                 words = (result.error or {}).get("message") or state.current_activity or state.status.value
                 error = f"{state.agent_type!r} did not finish: {words}"

@@ -191,6 +191,11 @@ class Services:
             )
         return self._definitions[agent_id]
 
+    @property
+    def agent_ids(self) -> frozenset[str]:
+        """The agents of the application."""
+        return frozenset(self._definitions)
+
     def tool(self, identity: str) -> AgentToolDescriptor | None:
         """The tool of this identity among the pods of the application."""
         return self._tools.get(identity)
