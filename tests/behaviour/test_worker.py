@@ -367,6 +367,29 @@ async def test_parallel_branches_all_finish_what_they_are_at() -> None:
     assert story.world.done == ["write a", "write b", "pay 1"]
 
 
+async def test_a_branch_that_stops_first_waits_for_what_the_others_are_at() -> None:
+    story = Story()
+
+    async def short(worker: Worker) -> object:
+        await story.counter.write("a")
+        return (await worker.desk.pay(Decimal(1))).number
+
+    async def both(worker: Worker) -> object:
+        return await asyncio.gather(short(worker), story.counter.send("b"))
+
+    async with story.working(both, story.counter) as runs:
+        handle = await runs.start(story.agent, "A-17")
+        await story.counter.begun["write a"].wait()
+        await story.counter.begun["send b"].wait()
+        ending = soon(story.counter.may_end["write a"], story.counter.may_end["send b"])
+    await ending
+    assert (await handle.result()).status == AgentStatus.ACTIVE
+    async with story.working(both, story.counter):
+        await let_run(300)
+        assert await story.status(handle.id) == COMPLETED
+    assert sorted(story.world.done) == ["pay 1", "send b", "write a"]
+
+
 async def test_a_run_that_is_started_while_the_process_stops_is_left_to_others() -> None:
     story = Story()
     async with story.working(story.pays) as runs:

@@ -296,7 +296,9 @@ class Launcher(IRunStarter):
         tenant = start.principal.tenant
         return await conversations.load_history(tenant, start.conversation, up_to=start.history)
 
-    def _forget(self, live: LiveRun, _: object) -> None:
+    def _forget(self, live: LiveRun, task: asyncio.Task[RunResult]) -> None:
+        # What an attempt ended with is for those who wait for it; where nobody does, it is no news either.
+        _ = task.cancelled() or task.exception()
         if self._live.get(live.run_id) is live:
             del self._live[live.run_id]
 
