@@ -268,8 +268,8 @@ class AgentRuns:
 
         What takes longer than `seconds` is stopped where it stands.
         """
-        await self._watch.stop()
         await self.launcher.hand_over(seconds)
+        await self._watch.stop()
 
     async def stop(self) -> None:
         """Stop driving runs; each stays where it is, and whoever resumes it goes on from there."""

@@ -53,10 +53,10 @@ class Sweeper:
         """Take up no more, and let all runs of this process go; those who wait for them find them as they are."""
         self._is_stopping = True
         self._bell.ring()
+        await self._runs.hand_over(self._settings.grace_seconds)
         sweeping, self._sweeping = self._sweeping, None
         if sweeping is not None:
             await asyncio.wait([sweeping])
-        await self._runs.hand_over(self._settings.grace_seconds)
         await self._let_go()
         if sweeping is not None:
             sweeping.result()
