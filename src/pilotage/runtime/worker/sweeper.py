@@ -120,7 +120,8 @@ class Sweeper:
             await self._bring_further(run)
             got_further = not await self._is_as_before(run)
         except (Exception, RunInterruption) as error:  # noqa: BLE001 - one run's trouble is not that of the others
-            _log.warning("run %s cannot be taken up now: %s", run.run_id, type(error).__name__)
+            if not self._is_stopping:
+                _log.warning("run %s cannot be taken up now: %s", run.run_id, type(error).__name__)
             got_further = False
         finally:
             await give_back(self._leases, run, self._services.owner)
