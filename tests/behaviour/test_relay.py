@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import wraps
 
 import pytest
 from tests.behaviour.bureau import Bureau, hired, nobody_is_left, started
@@ -107,6 +108,16 @@ async def test_what_was_committed_before_the_start_is_delivered_at_the_start() -
     assert story.desk.names == ["AgentRunStarted", "AgentRunCompleted"]
 
 
+def not_async(method: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    """A decorator that hides that a method is async."""
+
+    @wraps(method)
+    def call(*args: object) -> Awaitable[None]:
+        return method(*args)
+
+    return call
+
+
 @Pod
 class Choosy:
     """Methods of every kind, each with a taste of its own."""
@@ -123,6 +134,12 @@ class Choosy:
         is_elsewhere = threading.current_thread() is not threading.main_thread()
         self.heard.append(f"{type(fact).__name__} {'elsewhere' if is_elsewhere else 'here'}")
 
+    @on_event(AgentRunCompleted)
+    @not_async
+    async def wrapped(self, fact: AgentRunCompleted) -> None:
+        await asyncio.sleep(0)
+        self.heard.append("wrapped")
+
     @on_event(AgentActionCompleted)
     def untyped(self, fact) -> None:  # type: ignore[no-untyped-def]
         self.heard.append(fact.action)
@@ -134,7 +151,7 @@ async def test_each_method_hears_what_it_asks_for_and_sync_ones_run_in_a_thread(
         result = await started(runs, story.agent)
         while OutboxStatus.WAITING in await story.statuses(result.state.id):  # noqa: ASYNC110 - a thread is at it
             await asyncio.sleep(0)
-    assert choosy.heard == ["AgentRunStarted elsewhere", "pay", "completed worker"]
+    assert choosy.heard == ["AgentRunStarted elsewhere", "pay", "completed worker", "wrapped"]
 
 
 @dataclass

@@ -180,7 +180,7 @@ def read_fact(entry: OutboxEntry) -> AgentFact:
         given = {name: _read(name, event.payload[name]) for name in stored}
     except (KeyError, ValueError) as error:
         raise UnreadableFactError(f"entry {entry.id!r} is no {event.event_type}: {error!r}.") from error
-    return cast(Any, known)(**given, id=entry.id, occurred_at=entry.created_at)
+    return cast(AgentFact, cast(Any, known)(**given, id=entry.id, occurred_at=entry.created_at))
 
 
 def _stored(given: Any) -> JsonValue:
@@ -189,4 +189,4 @@ def _stored(given: Any) -> JsonValue:
 
 def _read(name: str, stored: JsonValue) -> object:
     code = _CODES.get(name)
-    return stored if code is None else code(stored)
+    return stored if code is None else code(cast(str, stored))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from inspect import iscoroutinefunction
+from inspect import isawaitable, iscoroutinefunction
+from typing import cast
 
 from pilotage.agent.fact_types import AgentFact
 from pilotage.agent.on_event import subscriptions_of
@@ -46,12 +47,13 @@ def _subscribers(app: Application, node: Node) -> Iterator[Receiver]:
 
 def _called(method: Callable[[AgentFact], object]) -> Callable[[AgentFact], Awaitable[object]]:
     """The method as something to await; one that is sync must not hold up the event loop."""
-    return partial(_in_turn if iscoroutinefunction(method) else _in_thread, method)
-
-
-async def _in_turn(method: Callable[[AgentFact], Awaitable[object]], fact: AgentFact) -> None:
-    await method(fact)
+    if iscoroutinefunction(method):
+        return cast("Callable[[AgentFact], Awaitable[object]]", method)
+    return partial(_in_thread, method)
 
 
 async def _in_thread(method: Callable[[AgentFact], object], fact: AgentFact) -> None:
-    await asyncio.to_thread(method, fact)
+    result = await asyncio.to_thread(method, fact)
+    # A decorator may hide that the method is async.
+    if isawaitable(result):
+        await result
