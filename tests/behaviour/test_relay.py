@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import wraps
@@ -244,6 +244,35 @@ async def test_a_receiver_that_hangs_or_cancels_itself_has_failed() -> None:
         assert entry.problem == "Stuck.take was cancelled from within"
         await pass_time(story.bureau.clock, 12)
     assert (stuck.heard, await story.statuses("run-1")) == (3, [OutboxStatus.DELIVERED])
+    assert nobody_is_left()
+
+
+@Pod
+class Stubborn:
+    """Does not let itself be stopped."""
+
+    def __init__(self) -> None:
+        self.heard, self.may_end = 0, asyncio.Event()
+
+    @on_event(AgentRunStarted)
+    async def take(self, fact: AgentRunStarted) -> None:
+        self.heard += 1
+        while not self.may_end.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.may_end.wait()
+
+
+async def test_a_receiver_that_does_not_let_itself_be_stopped_holds_up_nobody_else() -> None:
+    story, stubborn = Story(), Stubborn()
+    await story.happened("run-1", "AgentRunStarted")
+    async with story.process(stubborn, story.desk):
+        await let_run()
+        story.bureau.clock.advance(SETTINGS.delivery_seconds)
+        while not story.bureau.store.tables.outbox.rows[0].failures:  # noqa: ASYNC110 - it takes a second
+            await asyncio.sleep(0)
+        stubborn.may_end.set()
+        await pass_time(story.bureau.clock, 10)
+    assert (stubborn.heard, story.desk.names) == (2, ["AgentRunStarted"])
     assert nobody_is_left()
 
 

@@ -108,6 +108,7 @@ from pilotage.agent.fact_types import (
     AgentRunStarted,
     UnreadableFactError,
     read_fact,
+    write_fact,
 )
 from pilotage.agent.limits import AgentExecutionLimits, LimitCode
 from pilotage.agent.messages import (
@@ -669,4 +670,5 @@ __all__ = [
     "select_signals",
     "strictest",
     "tool_calls_go_to",
+    "write_fact",
 ]

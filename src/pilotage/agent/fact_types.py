@@ -155,11 +155,9 @@ _CODES: Mapping[str, type[StrEnum]] = {
 
 
 def write_fact(fact: AgentFact) -> OutboxEvent:
-    """The fact as the outbox keeps it."""
-    stored = [each.name for each in fields(fact) if each.name not in _NOT_STORED]
-    return OutboxEvent(
-        type(fact).__name__, fact.version, {name: _stored(getattr(fact, name)) for name in stored}
-    )
+    """The fact as the outbox keeps it, and as a publisher may put it on the wire: type, version, payload."""
+    payload = {name: _stored(getattr(fact, name)) for name in _stored_names(type(fact))}
+    return OutboxEvent(type(fact).__name__, fact.version, payload)
 
 
 def read_fact(entry: OutboxEntry) -> AgentFact:
@@ -176,11 +174,14 @@ def read_fact(entry: OutboxEntry) -> AgentFact:
             "release of Pilotage that wrote it, or a newer one."
         )
     try:
-        stored = [each.name for each in fields(known) if each.name not in _NOT_STORED]
-        given = {name: _read(name, event.payload[name]) for name in stored}
+        given = {name: _read(name, event.payload[name]) for name in _stored_names(known)}
     except (KeyError, ValueError) as error:
         raise UnreadableFactError(f"entry {entry.id!r} is no {event.event_type}: {error!r}.") from error
     return cast(AgentFact, cast(Any, known)(**given, id=entry.id, occurred_at=entry.created_at))
+
+
+def _stored_names(fact: type[AgentFact]) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(fact) if each.name not in _NOT_STORED)
 
 
 def _stored(given: Any) -> JsonValue:

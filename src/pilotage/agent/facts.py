@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from enum import StrEnum
 
 from pilotage.agent.fact_types import (
     AgentActionCompleted,
@@ -19,11 +19,11 @@ from pilotage.agent.fact_types import (
     AgentRunPaused,
     AgentRunResumed,
     AgentRunStarted,
-    write_fact,
 )
 from pilotage.agent.ports.journal import OutboxEvent
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
+from pilotage.jsonvalue import JsonObject, JsonValue
 
 _OF_STATUS: Mapping[AgentStatus, type[AgentFact]] = {
     AgentStatus.CANCELLING: AgentRunCancelling,
@@ -41,20 +41,21 @@ def fact_of(before: AgentState, after: AgentState) -> OutboxEvent | None:
             return None
         case AgentStatus.ACTIVE:
             began = before.status is AgentStatus.CREATED
-            return _written(AgentRunStarted if began else AgentRunResumed, after)
+            return _told(AgentRunStarted if began else AgentRunResumed, after)
         case AgentStatus.INTERRUPTED:
-            return _written(AgentRunPaused, after, reason=after.reason or AgentStateReason.USER_INTERRUPTED)
+            return _told(AgentRunPaused, after, reason=after.reason or AgentStateReason.USER_INTERRUPTED)
         case AgentStatus.FAILED:
-            return _written(AgentRunFailed, after, reason=after.reason or AgentStateReason.EXECUTION_FAILED)
+            return _told(AgentRunFailed, after, reason=after.reason or AgentStateReason.EXECUTION_FAILED)
         case _:
-            return _written(_OF_STATUS[after.status], after)
+            return _told(_OF_STATUS[after.status], after)
 
 
-def approval_requested(state: AgentState, request: Mapping[str, object], action: str) -> OutboxEvent:
+def approval_requested(state: AgentState, request: JsonObject, action: str) -> OutboxEvent:
     """A person was asked about an action; `request` is the question as it is recorded."""
     is_recovery = "action_kind" in request
     question = AgentQuestionKind.RECOVERY if is_recovery else AgentQuestionKind.APPROVAL
-    return _written(AgentApprovalRequested, state, request_id=request["id"], question=question, action=action)
+    asked = str(request["id"])
+    return _told(AgentApprovalRequested, state, request_id=asked, question=question, action=action)
 
 
 def action_completed(
@@ -62,16 +63,22 @@ def action_completed(
 ) -> OutboxEvent:
     """An action came to its outcome."""
     outcome = AgentActionOutcome.FAILED if has_failed else AgentActionOutcome.DONE
-    return _written(
-        AgentActionCompleted, state, action_id=action_id, kind=kind, action=action, outcome=outcome
-    )
+    return _told(AgentActionCompleted, state, action_id=action_id, kind=kind, action=action, outcome=outcome)
 
 
 def run_delegated(state: AgentState, child: str, child_agent: str) -> OutboxEvent:
     """A run gave work to another one."""
-    return _written(AgentRunDelegated, state, child=child, child_agent=child_agent)
+    return _told(AgentRunDelegated, state, child=child, child_agent=child_agent)
 
 
-def _written(fact: type[AgentFact], state: AgentState, **details: object) -> OutboxEvent:
-    of_run = {"run_id": state.id, "tenant_id": state.tenant_id, "agent": state.agent_type}
-    return write_fact(cast(Any, fact)(**of_run, parent=state.metadata.get("parent"), **details))
+def _told(fact: type[AgentFact], state: AgentState, **details: str) -> OutboxEvent:
+    """The fact as it is stored. It is not made first: a run tells more facts than anybody reads."""
+    payload: dict[str, JsonValue] = {
+        "run_id": state.id,
+        "tenant_id": state.tenant_id,
+        "agent": state.agent_type,
+        "parent": state.metadata.get("parent"),
+    }
+    for name, each in details.items():
+        payload[name] = each.value if isinstance(each, StrEnum) else each
+    return OutboxEvent(fact.__name__, fact.version, payload)

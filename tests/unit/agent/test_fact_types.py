@@ -24,7 +24,7 @@ from pilotage.agent import (
     read_fact,
 )
 from pilotage.agent.fact_types import FACTS, write_fact
-from pilotage.agent.facts import fact_of
+from pilotage.agent.facts import action_completed, approval_requested, fact_of, run_delegated
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -118,3 +118,19 @@ def test_a_step_between_states_makes_one_fact_true(
     if event is not None:
         assert (event.payload["run_id"], event.payload["parent"]) == ("run-1", "run-0")
         assert event.payload.get("reason") == (after.reason if "reason" in event.payload else None)
+
+
+TOLD = [
+    fact_of(CREATED, RUNNING),
+    fact_of(RUNNING, WAITING),
+    fact_of(RUNNING, RUNNING.moved_to(AgentSituation.TIMED_OUT)),
+    approval_requested(RUNNING, {"id": "run-1:q", "action_kind": "tool_call"}, "pay"),
+    approval_requested(RUNNING, {"id": "run-1:q"}, "pay"),
+    action_completed(RUNNING, "run/tool:pay#1", AgentActionKind.TOOL_CALL, "pay", has_failed=True),
+    run_delegated(RUNNING, "run-2", "helper"),
+]
+
+
+@pytest.mark.parametrize("event", TOLD, ids=lambda event: event.event_type)
+def test_what_a_run_tells_can_be_read(event: OutboxEvent) -> None:
+    assert write_fact(read_fact(entry(event))) == event

@@ -20,8 +20,8 @@ from pilotage.runtime.outbox.receivers import Receiver
 from pilotage.runtime.outbox.retrying import RelaySettings
 
 _LONGEST_PROBLEM = 500
-
-
+_MOST_REMEMBERED = 1000
+_STUBBORN_SECONDS = 1.0
 _log = logging.getLogger("pilotage.relay")
 
 
@@ -131,8 +131,14 @@ class OutboxRelay:
         if not failed:
             return None
         took = {each for each, problem in zip(waiting, problems, strict=True) if problem is None}
-        self._have[entry.id] = have | took
+        self._remember(entry, have | took)
         return "; ".join(failed)[:_LONGEST_PROBLEM]
+
+    def _remember(self, entry: OutboxEntry, have: frozenset[Receiver]) -> None:
+        """Note who has a fact; where somebody else delivers it in the end, the note is the first to be dropped."""
+        self._have[entry.id] = have
+        if len(self._have) > _MOST_REMEMBERED:
+            del self._have[next(iter(self._have))]
 
     async def _hand_over(self, receiver: Receiver, fact: AgentFact) -> str | None:
         """Give the fact to one receiver; why it did not take it, in words."""
@@ -143,10 +149,10 @@ class OutboxRelay:
             await asyncio.wait([task, late], return_when=asyncio.FIRST_COMPLETED)
             is_late = not task.done()
         finally:
-            # What runs in a thread cannot be stopped; nobody waits for it.
             task.cancel()
             late.cancel()
-            await asyncio.wait([task, late])
+            # Who does not let itself be stopped, as a thread, is not waited for.
+            await asyncio.wait([task, late], timeout=_STUBBORN_SECONDS)
         if is_late:
             return f"{receiver.name} did not take it within {seconds:g} seconds"
         if task.cancelled():

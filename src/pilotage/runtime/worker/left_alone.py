@@ -34,4 +34,7 @@ class LeftAlone:
 
     def at(self, now: float) -> frozenset[RunKey]:
         """The runs to leave alone at a time."""
+        for run in [run for run, rest in self._resting.items() if rest.until + _LONGEST_SECONDS < now]:
+            # Somebody else has got further with it, or it is long over.
+            del self._resting[run]
         return frozenset(run for run, rest in self._resting.items() if rest.until > now)

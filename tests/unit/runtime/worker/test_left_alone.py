@@ -22,6 +22,15 @@ def test_a_run_rests_for_a_while_and_longer_each_time() -> None:
     assert rests[-1] == 300.0
 
 
+def test_a_run_that_did_not_come_again_for_long_starts_afresh() -> None:
+    left = LeftAlone()
+    for _ in range(5):
+        left.leave(RUN, 0.0)
+    assert left.at(1000.0) == frozenset()
+    left.leave(RUN, 1000.0)
+    assert left.at(1001.5) == frozenset()
+
+
 def test_each_run_rests_by_itself_and_one_that_gets_further_starts_afresh() -> None:
     left = LeftAlone()
     left.leave(RUN, 0.0)
