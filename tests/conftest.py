@@ -1,11 +1,88 @@
-"""What all tests share: random tests explore anew on every run, except where a run must be repeatable."""
+"""What all tests share: random tests explore anew on every run, except where a run must be repeatable; databases."""
 
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
+from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
+from tests.adapters.sqlalchemy.databases import (
+    BACKENDS,
+    SCHEMA,
+    empty,
+    need_server,
+    opened,
+    postgresql_settings,
+    schema_named,
+    sqlite_settings,
+)
 
 settings.register_profile("explore", deadline=None, print_blob=True)
 settings.register_profile("repeatable", deadline=None, print_blob=True, derandomize=True)
 settings.load_profile("repeatable" if os.environ.get("CI") else "explore")
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with an SQLite file whose tables are empty."""
+    path = tmp_path_factory.mktemp("template")
+    with opened(sqlite_settings(path)):
+        return path
+
+
+@pytest.fixture(scope="session")
+def postgresql_schema() -> Iterator[DatabaseSettings]:
+    """A schema for this process, with all tables."""
+    need_server()
+    with schema_named(SCHEMA):
+        with opened(postgresql_settings()):
+            pass
+        yield postgresql_settings()
+
+
+@pytest.fixture
+def sqlite_database(sqlite_template: Path, tmp_path: Path) -> DatabaseSettings:
+    """An SQLite file for one test."""
+    shutil.copytree(sqlite_template, tmp_path, dirs_exist_ok=True)
+    return sqlite_settings(tmp_path)
+
+
+@pytest.fixture
+def postgresql_database(postgresql_schema: DatabaseSettings) -> DatabaseSettings:
+    """Empty tables on the server."""
+    with opened(postgresql_schema) as store:
+        empty(store)
+    return postgresql_schema
+
+
+@pytest.fixture(params=BACKENDS)
+def database_settings(request: pytest.FixtureRequest) -> DatabaseSettings:
+    """An empty database of each kind."""
+    found: DatabaseSettings = request.getfixturevalue(f"{request.param}_database")
+    return found
+
+
+@pytest.fixture
+def open_store(database_settings: DatabaseSettings) -> Iterator[Callable[[], SqlAlchemyStore]]:
+    """Opens the database, once for each process that a test is about."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(opened(database_settings))
+
+
+@pytest.fixture
+def store(open_store: Callable[[], SqlAlchemyStore]) -> SqlAlchemyStore:
+    """A store over an empty database."""
+    return open_store()
+
+
+@pytest.fixture
+def second_store(open_store: Callable[[], SqlAlchemyStore], store: SqlAlchemyStore) -> SqlAlchemyStore:
+    """The same database as a second process has it."""
+    return open_store()

@@ -25,7 +25,7 @@ def reject_blank(owner: object, /, **fields: str | None) -> None:
 def reject_not_positive(owner: object, /, **fields: float | Decimal | None) -> None:
     """Refuse numbers that are zero, negative or not finite; None counts as not given."""
     for name, value in fields.items():
-        if value is None:
+        if value is None or (type(value) is int and value > 0):
             continue
         if isinstance(value, bool) or not _is_positive_and_finite(value):
             raise AgentDefinitionError(

@@ -26,8 +26,10 @@ PilotageError
     ├── ContextNotActiveError
     ├── RunNotFoundError
     ├── RunConflictError
+    ├── RunErasedError
     ├── SignalNotFoundError
     ├── EvidenceNotFoundError
+    ├── ModelNotFoundError
     └── PermissionDeniedError
 
 The errors know their data; the sentences are built where the data is known.
@@ -57,6 +59,7 @@ __all__ = [
     "ContextNotActiveError",
     "EvidenceNotFoundError",
     "ModelCallError",
+    "ModelNotFoundError",
     "PermissionDeniedError",
     "PilotageError",
     "PluginError",
@@ -64,6 +67,7 @@ __all__ = [
     "PodNotFoundError",
     "Problem",
     "RunConflictError",
+    "RunErasedError",
     "RunError",
     "RunFailedError",
     "RunNotFoundError",
@@ -327,6 +331,13 @@ class RunConflictError(CallerError):
     code: ClassVar[str] = "run_conflict"
 
 
+class RunErasedError(CallerError):
+    """What a run said was erased; how it stands and that it took place is still known."""
+
+    message: ClassVar[str] = "What the run said was erased."
+    code: ClassVar[str] = "run_erased"
+
+
 class SignalNotFoundError(CallerError):
     """There is no such signal, or it was consumed already."""
 
@@ -339,6 +350,13 @@ class EvidenceNotFoundError(CallerError):
 
     message: ClassVar[str] = "There is no such evidence."
     code: ClassVar[str] = "evidence_not_found"
+
+
+class ModelNotFoundError(CallerError):
+    """The application has no model of the name that was selected, or several."""
+
+    message: ClassVar[str] = "There is no such model."
+    code: ClassVar[str] = "model_not_found"
 
 
 class PermissionDeniedError(CallerError):

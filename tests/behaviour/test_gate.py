@@ -44,6 +44,7 @@ from pilotage.agent import (
     ToolApprovalRequirement,
     Veto,
 )
+from pilotage.agent.principal import LOCAL
 from pilotage.errors import ModelCallError, ToolError
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime import AgentRuns, RunResult
@@ -51,7 +52,6 @@ from pilotage.runtime.plugin import initialize
 from pilotage.testing import MemoryStore, ScriptedModel, says
 
 FREE = ToolApprovalRequirement.NOT_REQUIRED
-LOCAL = Principal("local")
 DURABLE = AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)
 
 
@@ -155,7 +155,7 @@ async def test_secrets_reach_the_tool_and_nothing_else_and_views_are_guarded() -
     views = [row.view for row in rows if row.action_id.startswith("run/tool:send")]
     assert views == [
         {"asked": {"to": "[REDACTED]"}},
-        {"capture": "structured", "result": {"to": "[REDACTED]", "number": 1}},
+        {"result": {"to": "[REDACTED]", "number": 1}},
     ]
 
 
@@ -214,7 +214,7 @@ async def test_hooks_see_guarded_values_and_cannot_fail_a_run_afterwards() -> No
     assert (await run(Sender, "ada@example.org", MemoryStore(), watcher)).output == "1"
     assert watcher.seen == [
         ("before", "send", {"to": "[REDACTED]"}),
-        ("after", {"capture": "structured", "result": {"to": "[REDACTED]", "number": 1}}),
+        ("after", {"result": {"to": "[REDACTED]", "number": 1}}),
     ]
 
 

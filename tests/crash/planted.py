@@ -258,14 +258,13 @@ def a_message_is_taken_in_while_replaying(planting: Planting) -> None:
 
 
 def a_decision_is_used_up_before_the_action_begins(planting: Planting) -> None:
-    allowed: Any = Effects._allowed
+    begin: Any = Effects._begin
 
-    async def in_two_commits(self: Any, call: Any) -> object:
-        arguments = await allowed(self, call)
+    async def in_two_commits(self: Any, call: Any, attempt: Any) -> object:
         await self.ledger.barrier()
-        return arguments
+        return await begin(self, call, attempt)
 
-    planting.put(Effects, "_allowed", in_two_commits)
+    planting.put(Effects, "_begin", in_two_commits)
 
 
 def the_end_is_told_before_it_is_committed(planting: Planting) -> None:

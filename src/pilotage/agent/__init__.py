@@ -180,6 +180,7 @@ from pilotage.agent.ports.journal import (
     RunKey,
     SealedRecord,
 )
+from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes, LateOutcome
 from pilotage.agent.ports.leases import IAgentLeases, Lease
 from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
@@ -500,6 +501,7 @@ __all__ = [
     "IAgentEvidenceRepository",
     "IAgentHooks",
     "IAgentJournal",
+    "IAgentLateOutcomes",
     "IAgentLeases",
     "IAgentMemory",
     "IAgentModel",
@@ -534,6 +536,7 @@ __all__ = [
     "JsonPrimitive",
     "JsonSchemaConstraint",
     "JsonValue",
+    "LateOutcome",
     "Lease",
     "LimitCode",
     "MaskingKey",

@@ -5,7 +5,8 @@ However a model sends a tool call, in pieces or whole, it is told once: a start,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from pilotage.agent.events import (
     AgentEvent,
@@ -25,6 +26,13 @@ from pilotage.safety.fields import SensitiveFieldDescriptor
 _TOKEN = ModelStreamEventKind.TOKEN_DELTA
 _MESSAGE = ModelStreamEventKind.MESSAGE_DELTA
 _REASONING = ModelStreamEventKind.REASONING_DELTA
+_START = ModelStreamEventKind.TOOL_CALL_START
+_ARGUMENTS = ModelStreamEventKind.TOOL_CALL_ARGS_DELTA
+_END = ModelStreamEventKind.TOOL_CALL_END
+_CALL = ModelStreamEventKind.TOOL_CALL_CANDIDATE
+_DONE = ModelStreamEventKind.DONE
+Tell: TypeAlias = Callable[[AgentEvent], None]
+
 _NOTHING_HIDDEN: Mapping[str, Sequence[SensitiveFieldDescriptor]] = {}
 
 
@@ -79,47 +87,48 @@ class ModelEventProjector:
         if kind is _MESSAGE:
             text = event.message_delta
             return (MessageDeltaEvent(self._by, self._message_id, text),) if text else ()
-        return tuple(self._about_calls(event))
+        told: list[AgentEvent] = []
+        self._about_calls(event, told.append)
+        return told
 
-    def _about_calls(self, event: ModelStreamEvent) -> Iterator[AgentEvent]:
-        match event.kind:
-            case ModelStreamEventKind.TOOL_CALL_START if event.tool_call:
-                yield from self._start(event.tool_call)
-            case ModelStreamEventKind.TOOL_CALL_ARGS_DELTA:
-                yield from self._arguments(event.call_id, event.tool_call_args_delta or "")
-            case ModelStreamEventKind.TOOL_CALL_END:
-                yield from self._end(event.call_id)
-            case ModelStreamEventKind.TOOL_CALL_CANDIDATE if event.tool_call:
-                yield from self._whole(event.tool_call)
-            case ModelStreamEventKind.DONE:
-                yield from self._done(event.response.tool_calls if event.response else ())
-            case _:
-                return
+    def _about_calls(self, event: ModelStreamEvent, tell: Tell) -> None:
+        kind, call = event.kind, event.tool_call
+        if kind is _DONE:
+            self._done(event.response.tool_calls if event.response else (), tell)
+        elif kind is _ARGUMENTS:
+            self._arguments(event.call_id, event.tool_call_args_delta or "", tell)
+        elif kind is _END:
+            self._end(event.call_id, tell)
+        elif kind is _START and call:
+            self._start(call, tell)
+        elif kind is _CALL and call:
+            self._whole(call, tell)
 
-    def _start(self, call: ModelToolCall) -> Iterator[AgentEvent]:
+    def _start(self, call: ModelToolCall, tell: Tell) -> None:
         # Two calls without an id cannot be one; one that is told by its id is not told again.
         if call.call_id is None or not self._partial.get(call.call_id):
-            yield self._begun(call)
+            self._begin(call, tell)
 
-    def _begun(self, call: ModelToolCall) -> AgentEvent:
-        position = len(self._calls) + 1
+    def _begin(self, call: ModelToolCall, tell: Tell) -> None:
         is_new = call.call_id is not None and all(call.call_id != told.id for told in self._calls)
-        own_id = call.call_id if call.call_id and is_new else call_id_at(self._message_id, position)
+        own_id = (
+            call.call_id if call.call_id and is_new else call_id_at(self._message_id, len(self._calls) + 1)
+        )
         begun = _Call(own_id, call.name)
         self._calls.append(begun)
         self._partial.setdefault(call.call_id, []).append(begun)
-        return ToolCallStartEvent(self._by, begun.id, call.name, self._message_id)
+        tell(ToolCallStartEvent(self._by, begun.id, call.name, self._message_id))
 
-    def _arguments(self, call_id: str | None, piece: str) -> Iterator[AgentEvent]:
+    def _arguments(self, call_id: str | None, piece: str, tell: Tell) -> None:
         call = self._latest(call_id)
         if call and piece and not call.is_ended and call.name not in self._hidden:
             call.has_arguments = True
-            yield ToolCallArgsDeltaEvent(self._by, call.id, piece)
+            tell(ToolCallArgsDeltaEvent(self._by, call.id, piece))
 
-    def _end(self, call_id: str | None) -> Iterator[AgentEvent]:
+    def _end(self, call_id: str | None, tell: Tell) -> None:
         call = self._latest(call_id)
         if call and call.has_arguments:
-            yield from self._ended(call)
+            self._ended(call, tell)
 
     def _latest(self, call_id: str | None) -> _Call | None:
         """The call that a piece belongs to; a piece that does not say so belongs to the call begun last."""
@@ -128,30 +137,26 @@ class ModelEventProjector:
             return partial[-1]
         return self._calls[-1] if call_id is None and self._calls else None
 
-    def _whole(self, call: ModelToolCall) -> Iterator[AgentEvent]:
-        partial = self._partial.get(call.call_id)
-        if not partial:
-            yield self._begun(call)
-            partial = self._partial[call.call_id]
-        yield from self._completed(partial.pop(0), call)
-
-    def _completed(self, told: _Call, call: ModelToolCall) -> Iterator[AgentEvent]:
+    def _whole(self, call: ModelToolCall, tell: Tell) -> None:
+        if not self._partial.get(call.call_id):
+            self._begin(call, tell)
+        told = self._partial[call.call_id].pop(0)
         if not told.has_arguments and not told.is_ended:
             told.has_arguments = True
             shown = call.guarded(self._hidden[call.name]) if call.name in self._hidden else call
-            yield ToolCallArgsDeltaEvent(self._by, told.id, canonical_json(shown.arguments))
-        yield from self._ended(told)
+            tell(ToolCallArgsDeltaEvent(self._by, told.id, canonical_json(shown.arguments)))
+        self._ended(told, tell)
 
-    def _ended(self, call: _Call) -> Iterator[AgentEvent]:
+    def _ended(self, call: _Call, tell: Tell) -> None:
         if not call.is_ended:
             call.is_ended = True
-            yield ToolCallEndEvent(self._by, call.id)
+            tell(ToolCallEndEvent(self._by, call.id))
 
-    def _done(self, calls: Sequence[ModelToolCall]) -> Iterator[AgentEvent]:
+    def _done(self, calls: Sequence[ModelToolCall], tell: Tell) -> None:
         """The whole reply says what the stream left out."""
         for position, call in enumerate(calls):
             is_untold = call.call_id not in self._partial or position >= len(self._calls)
             if is_untold or self._partial[call.call_id]:
-                yield from self._whole(call)
+                self._whole(call, tell)
         for told in self._calls:
-            yield from self._ended(told)
+            self._ended(told, tell)

@@ -19,7 +19,7 @@ from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
 from pilotage.safety.masking import REDACTED_VALUE
-from pilotage.values import value
+from pilotage.values import shared, value
 
 
 class ModelFinishReason(StrEnum):
@@ -75,7 +75,7 @@ class ModelResponse:
     content: str
     structured_output: JsonValue = None
     tool_calls: Sequence[ModelToolCall] = ()
-    usage: ModelUsage = field(default_factory=ModelUsage)
+    usage: ModelUsage = field(default_factory=shared(ModelUsage))
     metadata: JsonObject = field(default_factory=empty_object)
     finish_reason: ModelFinishReason | None = None
     output: Any = None

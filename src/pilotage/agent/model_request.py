@@ -23,7 +23,7 @@ from pilotage.checks import reject_empty, reject_negative, reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, empty_object
 from pilotage.safety.exposure import ContextExposurePolicy
-from pilotage.values import value
+from pilotage.values import shared, value
 
 _INSTRUCTING = frozenset({ContextPackRole.SYSTEM, ContextPackRole.INSTRUCTION})
 
@@ -60,8 +60,8 @@ class ModelRequest:
     context_digest: ContextDigest | None = None
     structured_output: StructuredOutputSpec | None = None
     tool_calling: ToolCallingSpec | None = None
-    sampling: SamplingOptions = field(default_factory=SamplingOptions)
-    streaming: StreamingOptions = field(default_factory=StreamingOptions)
+    sampling: SamplingOptions = field(default_factory=shared(SamplingOptions))
+    streaming: StreamingOptions = field(default_factory=shared(StreamingOptions))
     metadata: JsonObject = field(default_factory=empty_object)
     tools: InitVar[ToolCallingSpec | None] = None
     output: InitVar[StructuredOutputSpec | None] = None

@@ -30,6 +30,10 @@ class Principal:
         object.__setattr__(self, "permissions", frozenset(self.permissions))
 
 
+LOCAL = Principal("local")
+"""The application itself, where nobody else asks for something."""
+
+
 @value
 class RunContext:
     """Tenant, user, conversation and run of the code that asks; `session_id` is the conversation."""
@@ -48,6 +52,11 @@ _current: ContextVar[RunContext] = ContextVar("pilotage_run_context", default=_N
 def get_run_context() -> RunContext:
     """The context of the run this code belongs to; outside a run an empty one."""
     return _current.get()
+
+
+def enter_run_context(context: RunContext) -> None:
+    """Make `context` the current one of this task, to its end."""
+    _current.set(context)
 
 
 @contextmanager

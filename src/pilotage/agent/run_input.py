@@ -10,7 +10,7 @@ from pilotage.agent.messages import MediaPart, ModelMessage
 from pilotage.agent.ports.model import ModelSelection
 from pilotage.checks import reject_blank
 from pilotage.jsonvalue import JsonObject, empty_object
-from pilotage.values import value
+from pilotage.values import shared, value
 
 
 @value
@@ -36,7 +36,7 @@ class RunAgentInput:
     resume: bool = False
     message_history: Sequence[ModelMessage] = ()
     model_selection: ModelSelection | None = None
-    context: AgentContext = field(default_factory=AgentContext)
+    context: AgentContext = field(default_factory=shared(AgentContext))
     metadata: JsonObject = field(default_factory=empty_object)
     attachments: Sequence[MediaPart] = ()
     steering_input_required: bool = False

@@ -9,7 +9,7 @@ from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.state import AgentState
 from pilotage.jsonvalue import JsonObject, empty_object
-from pilotage.values import value
+from pilotage.values import shared, value
 
 
 @value
@@ -23,12 +23,12 @@ class RunResult:
 
     state: AgentState
     output: Any = None
-    usage: ModelUsage = field(default_factory=ModelUsage)
+    usage: ModelUsage = field(default_factory=shared(ModelUsage))
     turns: int = 0
     interruption_reason: str | None = None
     error: JsonObject | None = None
     artifacts: JsonObject = field(default_factory=empty_object)
-    spent: BudgetAmount = field(default_factory=BudgetAmount)
+    spent: BudgetAmount = field(default_factory=shared(BudgetAmount))
     cause: BaseException | None = field(default=None, compare=False, repr=False)
 
     @property

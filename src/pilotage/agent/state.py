@@ -7,7 +7,7 @@ finished run never reopens.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime
 from enum import Enum, StrEnum
 
@@ -213,12 +213,21 @@ class AgentState:
             raise AgentDefinitionError(
                 f"run {self.id!r} is {self.status} and cannot become {situation.status}. Allowed: {allowed}."
             )
-        return replace(
-            self,
-            status=situation.status,
-            transition=situation.transition,
-            reason=situation.reason,
-            current_activity=self.current_activity if activity is None else activity,
-            metadata={**self.metadata, **(metadata or {})},
-            wake_at=wake_at,
+        return AgentState(
+            self.id,
+            self.agent_type,
+            situation.status,
+            situation.transition,
+            situation.reason,
+            self.current_activity if activity is None else activity,
+            self.input_ref,
+            self.output_ref,
+            self.pending_signal_count,
+            self.last_event_cursor,
+            self.recovery_marker,
+            {**self.metadata, **(metadata or {})},
+            self.created_at,
+            self.updated_at,
+            self.tenant_id,
+            wake_at,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
+from functools import cached_property
 from inspect import isawaitable, ismethod, signature
 from typing import TypeAlias, cast
 
@@ -23,6 +24,7 @@ from pilotage.values import value
 
 ToolFunction = Callable[..., object]
 HiddenArguments: TypeAlias = Mapping[str, Sequence[SensitiveFieldDescriptor]]
+_NOTHING_HIDDEN: HiddenArguments = {}
 
 
 class ModelToolChoice(StrEnum):
@@ -50,7 +52,7 @@ def _no_functions() -> Mapping[str, ToolFunction]:
     return {}
 
 
-@value
+@value(slots=False)
 class ToolCallingSpec:
     """The tools on offer and the choice the model has; `tool_name` forces one tool."""
 
@@ -93,6 +95,14 @@ class ToolCallingSpec:
         by_name = {spec.name: function for spec, function in zip(specs, functions, strict=True)}
         return cls(specs, choice, tool_name, by_name)
 
+    @cached_property
+    def hidden(self) -> HiddenArguments:
+        """By tool, which of its arguments only the tool itself may see; tools without any are left out."""
+        found = {name: tool_interface(_plain(each)) for name, each in self.functions.items()}
+        return {
+            name: tool.input_sensitive_fields for name, tool in found.items() if tool.input_sensitive_fields
+        }
+
     async def invoke(self, call: ModelToolCall) -> object:
         """Call the tool a model asks for. Inside a run the call is an action of the run.
 
@@ -115,9 +125,7 @@ class ToolCallingSpec:
 
 def hidden_arguments(calling: ToolCallingSpec | None) -> HiddenArguments:
     """By tool, which of its arguments only the tool itself may see; tools without any are left out."""
-    functions = calling.functions if calling is not None else _no_functions()
-    found = {name: tool_interface(_plain(each)) for name, each in functions.items()}
-    return {name: tool.input_sensitive_fields for name, tool in found.items() if tool.input_sensitive_fields}
+    return calling.hidden if calling is not None else _NOTHING_HIDDEN
 
 
 def _plain(tool: ToolFunction) -> ToolFunction:

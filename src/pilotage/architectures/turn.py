@@ -103,16 +103,24 @@ class ModelTurn:
         self.reply = with_call_ids(reply, self._message_id) if reply.tool_calls else reply
 
     def _facts(self) -> dict[str, JsonValue]:
-        usage, reason = self.reply.usage, self.reply.finish_reason
-        facts: dict[str, JsonValue] = {
-            "usage": {
-                "input_tokens": usage.input_tokens,
-                "output_tokens": usage.output_tokens,
-                "total_tokens": usage.total_tokens,
-            },
-            "finish_reason": reason.value if reason else None,
-        }
-        return facts if self._misfit is None else {**facts, "problems": list(self._misfit.problems)}
+        """What is known of the reply besides its words; a model that counts no tokens says nothing about them."""
+        facts: dict[str, JsonValue] = {}
+        if used := _known(self.reply.usage):
+            facts["usage"] = used
+        if self.reply.finish_reason is not None:
+            facts["finish_reason"] = self.reply.finish_reason.value
+        if self._misfit is not None:
+            facts["problems"] = list(self._misfit.problems)
+        return facts
+
+
+def _known(usage: ModelUsage) -> dict[str, JsonValue]:
+    counts: dict[str, JsonValue] = {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
+    }
+    return {name: tokens for name, tokens in counts.items() if tokens is not None}
 
 
 def lead_of(session: AgentSession) -> tuple[ModelMessage, ...]:

@@ -10,7 +10,7 @@ from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.repositories import RunPage
-from pilotage.agent.principal import Principal
+from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.recovery_request import RecoveryDecision
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision, accepts_signal
@@ -29,7 +29,6 @@ from pilotage.runtime.service.watch import Watch
 from pilotage.runtime.stream.cursor import START, EventCursor
 from pilotage.runtime.stream.subscription import Subscription
 
-LOCAL = Principal("local")
 _TRIES = 5
 
 
@@ -187,6 +186,14 @@ class AgentRuns:
         """What a run did, as everybody may read it: its actions in order, then what it proved besides."""
         state = await self.get(run_id, principal=principal)
         return await self._records.evidence(state)
+
+    async def prompts(self, run_id: str, *, principal: Principal | None = None) -> tuple[JsonObject, ...]:
+        """What the models of a run were asked, where its agent keeps prompt snapshots.
+
+        Only the application itself gets to see what is sealed; a principal sees what everybody may read.
+        """
+        state = await self.get(run_id, principal=principal)
+        return await self._records.prompts(state, sealed=principal is None)
 
     async def approvals(self, run_id: str, *, principal: Principal | None = None) -> tuple[Question, ...]:
         """The questions a run and its children wait for, in the order they were asked."""

@@ -48,6 +48,8 @@ def guard_json_value(
     The descriptors are applied in order, each on the result of the one before. Without a policy nothing
     sensitive is exposed.
     """
+    if not descriptors:
+        return value
     policy = policy or ContextExposurePolicy()
     for descriptor in descriptors:
         if not policy.can_expose_value(descriptor.field):

@@ -10,10 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
 
 from pilotage.agent.approval import AgentApprovalRequest
-from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.journal import IAgentJournal, JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.repositories import (
+    IAgentEvidenceRepository,
+    IAgentSignalRepository,
+    IAgentStateRepository,
+)
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
 from pilotage.agent.run_result import RunResult
@@ -39,6 +44,7 @@ from pilotage.testing.faults import (
 from pilotage.testing.ids import SeededIds
 from pilotage.testing.memory import MemoryStore
 from pilotage.testing.scripted_model import ScriptedModel
+from pilotage.testing.sealer import MemorySealer
 from pilotage.values import value
 
 Approver: TypeAlias = Callable[[AgentApprovalRequest], ApprovalDecision]
@@ -50,6 +56,30 @@ _RECOVERY_COMMITS = 3
 
 CrashPoint: TypeAlias = tuple[Fault | None, ...]
 """The fault of each process in turn; processes beyond the last one have none."""
+
+
+class KeepsRuns(Protocol):
+    """The ports of a store, as far as a run cannot do without them."""
+
+    @property
+    def journal(self) -> IAgentJournal:
+        """Where rows are committed; the faults are put in front of it."""
+        ...
+
+    @property
+    def states(self) -> IAgentStateRepository:
+        """How runs stand."""
+        ...
+
+    @property
+    def signals(self) -> IAgentSignalRepository:
+        """What reaches runs."""
+        ...
+
+    @property
+    def evidence(self) -> IAgentEvidenceRepository:
+        """What runs prove."""
+        ...
 
 
 def always(request: AgentApprovalRequest) -> ApprovalDecision:
@@ -93,20 +123,23 @@ async def crash_matrix(
     model: ScriptedModel | None = None,
     add: Sequence[object] = (),
     approve: Approver = always,
+    store: Callable[[], KeepsRuns] = MemoryStore,
 ) -> CrashReport:
     """Try every crash point of one run of an agent.
 
     `add` holds what the agent needs. Classes are made anew by every process. Instances are the outside world:
-    they outlive the processes of one run, and every crash point gets copies of them as they were at first.
+    they outlive the processes of one run, and every crash point gets copies of them as they were at first. `store`
+    gives an empty store, one for each crash point.
     """
     pristine = [deepcopy(each) for each in add]
-    reference = _Story(agent, given, model, add, approve)
+    reference = _Story(agent, given, model, add, approve, store())
     result = await reference.carry_through(())
     points = list(_points(reference.commits))
     differences: list[str] = []
     repeated: list[str] = []
     for point in points:
-        story = _Story(agent, given, model and model.fresh(), [deepcopy(each) for each in pristine], approve)
+        world = [deepcopy(each) for each in pristine]
+        story = _Story(agent, given, model and model.fresh(), world, approve, store())
         ended = await story.carry_through(point)
         # A run that has ended before its process died is read from its record, where the output is JSON.
         if (ended.status, to_json_value(ended.output)) != (result.status, to_json_value(result.output)):
@@ -141,6 +174,7 @@ class _Story:
         model: ScriptedModel | None,
         world: Sequence[object],
         approve: Approver,
+        store: KeepsRuns,
     ) -> None:
         self.commits: list[int] = []
         self._agent = agent
@@ -148,7 +182,7 @@ class _Story:
         self._model = model
         self._world = world
         self._approve = approve
-        self._store = MemoryStore()
+        self._store, self._sealer = store, MemorySealer()
         self._ids = SeededIds(0)
         self._rows: list[JournalRow] = []
         self._lost: list[JournalRow] = []
@@ -188,7 +222,7 @@ class _Story:
     async def _one_process(self, fault: Fault | None) -> RunResult | None:
         journal = FaultyJournal(self._store.journal, fault)
         app = Application("crash matrix").add(self._agent, *self._world, journal, self._ids)
-        app.add(self._store.states, self._store.signals, self._store.evidence, self._store.sealer)
+        app.add(self._store.states, self._store.signals, self._store.evidence, self._sealer)
         if self._model is not None:
             app.add(self._model)
         initialize(app)
@@ -204,7 +238,7 @@ class _Story:
 
     def _opened(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
         """The rows as the run knows them, what is sealed included."""
-        return Seals(self._store.sealer, self._run).opened_rows(rows)
+        return Seals(self._sealer, self._run).opened_rows(rows)
 
     async def _carry_on(self, runs: AgentRuns) -> RunResult:
         known = [state for status in AgentStatus for state in await self._store.states.list_by_status(status)]

@@ -35,9 +35,12 @@ class KeptRow:
     def of(cls, row: JournalRow) -> KeptRow:
         """The row as it is kept."""
         where = f"row {row.seq} ({row.action_id!r})"
+        bare = replace(row, record=None, view=None, encoded=None)
         sealed = row.record if isinstance(row.record, SealedRecord) else None
+        if row.encoded is not None:
+            return cls(bare, sealed or row.texts.record_json, row.texts.view_json)
         record = sealed or _text(f"the record of {where}", cast(JsonValue, row.record))
-        return cls(replace(row, record=None, view=None), record, _text(f"the view of {where}", row.view))
+        return cls(bare, record, _text(f"the view of {where}", row.view))
 
     def read(self) -> JournalRow:
         """The row as a reader gets it."""

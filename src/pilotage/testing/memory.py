@@ -21,6 +21,7 @@ from pilotage.agent.ports.journal import (
     OutboxEvent,
     RunKey,
 )
+from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
@@ -45,6 +46,7 @@ from pilotage.ids import IClock, SystemClock
 from pilotage.testing.backlog import MemoryBacklog
 from pilotage.testing.conversations import MemoryTaskStore
 from pilotage.testing.kept import KeptEvidence, KeptSignal, KeptState, UnkeepableError
+from pilotage.testing.late_outcomes import MemoryLateOutcomes
 from pilotage.testing.leases import MemoryLeases
 from pilotage.testing.outbox import MemoryOutbox
 from pilotage.testing.sealer import MemorySealer
@@ -68,6 +70,7 @@ class MemoryStore:
         self.evidence = MemoryEvidenceRepository(self)
         self.conversations = MemoryTaskStore(self.tables.conversations)
         self.leases = MemoryLeases(self.tables)
+        self.late_outcomes = MemoryLateOutcomes(self.tables)
         self.wake_ups = MemoryWakeUps()
         self.deliveries = MemoryOutbox(self.tables)
         self.backlog = MemoryBacklog(self.tables)
@@ -86,12 +89,13 @@ class MemoryStore:
         IAgentWakeUps,
         IAgentOutbox,
         IAgentBacklog,
+        IAgentLateOutcomes,
         IRecordSealer,
     ]:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
-        work = (self.leases, self.wake_ups, self.deliveries, self.backlog)
-        return self.journal, *repositories, self.conversations, *work, self.sealer
+        coordination = (self.leases, self.wake_ups, self.deliveries, self.backlog, self.late_outcomes)
+        return self.journal, *repositories, self.conversations, *coordination, self.sealer
 
     @property
     def outbox(self) -> tuple[tuple[RunKey, OutboxEvent], ...]:

@@ -28,7 +28,7 @@ from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tool_calling import ToolCallingSpec
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.values import value
+from pilotage.values import shared, value
 
 T = TypeVar("T")
 AgentRef: TypeAlias = type[object] | str
@@ -51,7 +51,7 @@ class AgentSession:
     messages: list[ModelMessage] = field(default_factory=_no_messages)
     turns: int = 0
     output: object = ""
-    cumulative_usage: ModelUsage = field(default_factory=ModelUsage)
+    cumulative_usage: ModelUsage = field(default_factory=shared(ModelUsage))
     interrupted: bool = False
     interruption_reason: str | None = None
     metadata: dict[str, JsonValue] = field(default_factory=_no_facts)

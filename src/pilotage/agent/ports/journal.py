@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
@@ -21,7 +22,7 @@ from pilotage.agent.state import AgentState
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.checks import reject_blank, reject_naive, reject_negative, reject_not_positive
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.values import value
 
 
@@ -66,11 +67,45 @@ class SealedRecord:
 
 
 @value
+class ErasedRecord:
+    """What is left of a row whose payloads were erased: their digest, by which the chain still holds."""
+
+    digest: str
+
+
+@value
+class RowTexts:
+    """A record and a view with their canonical texts, made when the row was chained: nobody has to make them again."""
+
+    record: JsonValue | SealedRecord | ErasedRecord
+    view: JsonValue
+    record_json: str
+    view_json: str
+
+    @classmethod
+    def of(cls, record: JsonValue | SealedRecord | ErasedRecord, view: JsonValue) -> RowTexts:
+        """The texts of a row's payloads; that of a sealed record is the object it is kept as."""
+        text = canonical_json(_as_json(record))
+        return cls(record, view, text, text if view is record else canonical_json(view))
+
+
+def _as_json(record: JsonValue | SealedRecord | ErasedRecord) -> JsonValue:
+    match record:
+        case SealedRecord(key_id, ciphertext):
+            return {"key": key_id, "ciphertext": ciphertext}
+        case ErasedRecord(digest):
+            return {"erased": digest}
+        case _:
+            return record
+
+
+@value
 class JournalRow:
     """One row: `record` is what replay returns, `view` what everybody else may read.
 
     A row whose stage has no action has no `kind` either, and any name for an `action_id`. `digest` chains the row
-    to the one before; `created_at` is the store's clock and set by it.
+    to the one before; `created_at` is the store's clock and set by it. `salt` goes into the digest of the payloads,
+    so that nobody can guess what an erased row said. `texts` are what a store writes.
     """
 
     seq: int
@@ -81,10 +116,20 @@ class JournalRow:
     epoch: int
     fingerprint: str
     idempotency: Idempotency
-    record: JsonValue | SealedRecord
+    record: JsonValue | SealedRecord | ErasedRecord
     view: JsonValue
     digest: str
     created_at: datetime | None = None
+    salt: str = ""
+    encoded: RowTexts | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def texts(self) -> RowTexts:
+        """The canonical texts of record and view; made now where the row was changed since it was chained."""
+        known = self.encoded
+        if known is not None and known.record is self.record and known.view is self.view:
+            return known
+        return RowTexts.of(self.record, self.view)
 
     def __post_init__(self) -> None:
         reject_blank(self, action_id=self.action_id, digest=self.digest)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pilotage.agent.principal import Principal, RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import ToolPermission, ToolRisk
-from pilotage.values import value
+from pilotage.values import shared, value
 
 
 class PermissionVerdict(StrEnum):
@@ -30,7 +30,7 @@ class PermissionRequest:
     action: AgentActionKind
     name: str
     permissions: tuple[ToolPermission, ...] = ()
-    risk: ToolRisk = field(default_factory=ToolRisk)
+    risk: ToolRisk = field(default_factory=shared(ToolRisk))
 
 
 @value

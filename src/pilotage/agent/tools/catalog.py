@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from types import FunctionType
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ from pilotage.agent.tools.signature import RUNTIME_CONTEXT
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import canonical_json, to_json_value
-from pilotage.safety.fields import SecretField
+from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
 from pilotage.schema.rejections import spelling
 from pilotage.values import value
@@ -35,12 +35,13 @@ class ToolBinding(Enum):
     NOTHING = "nothing"
 
 
-@value
+@value(slots=False)
 class AgentToolDescriptor:
     """One tool: its identity, its schemas, what it declares, and the function itself.
 
     `callable` is the function as the class has it, unbound; called inside a run it becomes an action of
-    the run. `call_for(owner)` gives the function behind it, ready to take the bound arguments.
+    the run. `call_for(owner)` gives the function behind it, ready to take the bound arguments. What follows from the
+    declaration is worked out once: every call asks for it.
     """
 
     identity: AgentToolIdentity
@@ -55,25 +56,32 @@ class AgentToolDescriptor:
     def name(self) -> str:
         return self.identity.name
 
-    @property
+    @cached_property
     def interface(self) -> ToolInterface:
         """What was derived from the function's signature."""
         return tool_interface(self.callable)
 
-    @property
+    @cached_property
     def takes_runtime_context(self) -> bool:
         return any(parameter.name == RUNTIME_CONTEXT for parameter in self.interface.injected)
 
-    @property
+    @cached_property
     def secrets(self) -> Mapping[str, SecretField]:
         """The parameters that are filled with secrets when the tool runs."""
         injected = self.interface.injected
         return {parameter.name: parameter.secret for parameter in injected if parameter.secret is not None}
 
-    @property
+    @cached_property
     def effective_idempotency(self) -> Idempotency:
         """What recovery may rely on."""
         return effective_idempotency(self.metadata, takes_key=self.takes_runtime_context)
+
+    @cached_property
+    def secret_results(self) -> tuple[SensitiveFieldDescriptor, ...]:
+        """The parts of a result that are secrets."""
+        return tuple(
+            each for each in self.schema.output_sensitive_fields if isinstance(each.field, SecretField)
+        )
 
     def bind_invocation(self, payload: Mapping[str, object]) -> AgentToolBoundInvocation:
         """Bind what a model sent.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import cast
 
 from pilotage.checks import reject_blank, reject_not_positive
@@ -251,12 +252,13 @@ class ToolResumeMetadata:
                 return ToolResumeAction.REQUIRE_APPROVAL
 
 
-@value
+@value(slots=False)
 class AgentToolMetadata:
     """Everything a tool declares: what it needs, what it does, what may be kept of it.
 
     `reads_untrusted` and `communicates` follow from the effects where they are None. `accepts_untrusted` says
-    that nobody has to be asked when untrusted content may have decided a call.
+    that nobody has to be asked when untrusted content may have decided a call. What follows from a declaration is
+    worked out once: every call asks for it.
     """
 
     permissions: tuple[ToolPermission, ...] = ()
@@ -278,7 +280,7 @@ class AgentToolMetadata:
         object.__setattr__(self, "permissions", tuple(self.permissions))
         reject_blank(self, reconcile=self.reconcile)
 
-    @property
+    @cached_property
     def risk(self) -> ToolRisk:
         return ToolRisk.from_metadata(self)
 
@@ -286,7 +288,7 @@ class AgentToolMetadata:
     def resume(self) -> ToolResumeMetadata:
         return ToolResumeMetadata.from_metadata(self)
 
-    @property
+    @cached_property
     def requires_approval_candidate(self) -> bool:
         """Whether a person is asked before a call: what the tool says, else what its risk says."""
         match self.approval:
@@ -297,16 +299,16 @@ class AgentToolMetadata:
             case ToolApprovalRequirement.DERIVED:
                 return self.risk.requires_approval_candidate
 
-    @property
+    @cached_property
     def changes_state(self) -> bool:
         return self.data_access in _WRITES or self.effects.destructive
 
-    @property
+    @cached_property
     def communicates_outward(self) -> bool:
         """Whether something may leave the application; a look-up over the network counts."""
         return self._reaches_outside if self.communicates is None else self.communicates
 
-    @property
+    @cached_property
     def returns_untrusted(self) -> bool:
         """Whether a stranger may have written what it returns: what the tool says, else whether it looks outside.
 
@@ -320,7 +322,7 @@ class AgentToolMetadata:
     def _reaches_outside(self) -> bool:
         return self.effects.network or self.externality is not Externality.LOCAL
 
-    @property
+    @cached_property
     def is_read_only(self) -> bool:
         """Whether the tool declares that it reads and does nothing else."""
         reads = self.data_access is DataAccess.READ

@@ -17,11 +17,13 @@ from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
 class Scope:
     """One place in the structure of a run; counts what is asked for there."""
 
+    __slots__ = ("_guests", "_ordinals", "_owner", "path")
+
     def __init__(self, path: str, owner: asyncio.Task[object] | None = None) -> None:
         self.path = path
         self._owner = owner
         self._ordinals: dict[str, int] = {}
-        self._guests: dict[str, Scope] = {}
+        self._guests: dict[str, Scope] | None = None
 
     def next_id(self, label: str) -> str:
         """The id of the next action with this label."""
@@ -43,9 +45,10 @@ class Scope:
     def as_host_of(self, guest: Scope) -> Scope:
         """The scope of somebody from elsewhere who works here: below this one, the same every time."""
         name = guest.path.rpartition("/")[2]
-        if name not in self._guests:
-            self._guests[name] = Scope(f"{self.path}/{name}", self._owner)
-        return self._guests[name]
+        guests = self._guests = self._guests or {}
+        if name not in guests:
+            guests[name] = Scope(f"{self.path}/{name}", self._owner)
+        return guests[name]
 
     def is_led_by(self, task: asyncio.Task[object] | None) -> bool:
         """Whether the task is the very one the scope belongs to."""

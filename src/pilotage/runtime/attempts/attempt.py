@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterator
-from contextlib import aclosing
 from dataclasses import replace
 from typing import cast
 
 from pilotage.agent.events import AgentEventAttribution, RunStartedEvent
-from pilotage.agent.principal import RunContext, run_context
+from pilotage.agent.principal import RunContext, enter_run_context
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentStatus
-from pilotage.agent.tools.active import tool_calls_go_to
+from pilotage.agent.tools.active import active_tool_calls
 from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.actions.closing import close
 from pilotage.runtime.actions.interruptions import (
     CancelledMeanwhile,
     HandedOver,
@@ -98,8 +98,10 @@ class RunAttempt:
         effects = self.effects
         with effects.observer.span("agent.run", agent=self.by.agent_id, run_id=self.by.run_id):
             result = await self._run()
-        if result.state.status is not AgentStatus.ACTIVE:
-            effects.observer.count("agent.run.ended", status=result.status, agent=self.by.agent_id)
+        if result.state.status is AgentStatus.ACTIVE:
+            return result
+        effects.observer.count("agent.run.ended", status=result.status, agent=self.by.agent_id)
+        if not effects.gate.is_open:
             await effects.gate.after_run(result.state)
         return result
 
@@ -139,7 +141,8 @@ class RunAttempt:
         if self._ledger.state.status is AgentStatus.CANCELLING:
             return await self._finish_cancelling()
         try:
-            await self._check_allowed()
+            if not self.effects.gate.is_open:
+                await self._check_allowed()
             self._is_executing = True
             await self._execute()
             self._is_executing = False
@@ -227,17 +230,22 @@ class RunAttempt:
         return await self._ending.finish_cancelling()
 
     async def _execute(self) -> None:
-        enter(Scope("run", asyncio.current_task()))
+        # The task is the attempt's own: what is set here ends with it.
+        enter(Scope("run", self._task))
+        enter_run_context(self._context)
         active_effects.set(self.effects)
-        telling = self.telling
-        with run_context(self._context), tool_calls_go_to(self._tools):
-            async with aclosing(self._program.events()) as events:
-                async for event in events:
-                    if self.effects.unrecalled:
-                        await self._tools.recall_secrets()
-                    telling.say(event)
-                    if telling.is_full:
-                        await telling.room()
+        active_tool_calls.set(self._tools)
+        telling, unrecalled = self.telling, self.effects.unrecalled
+        events = self._program.events()
+        try:
+            async for event in events:
+                if unrecalled:
+                    await self._tools.recall_secrets()
+                telling.say(event)
+                if telling.is_full:
+                    await telling.room()
+        finally:
+            await close(events)
 
     async def _check_allowed(self) -> None:
         denied = await self.effects.gate.before_run(self._ledger.state)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import cast
 
 from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent, RunPausedEvent
+from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns
 from pilotage.agent.ports.handlers import IAgentOutputGuard
 from pilotage.agent.ports.journal import JournalStage
@@ -28,8 +29,8 @@ from pilotage.runtime.attempts.publication import Publication, Publisher
 from pilotage.runtime.attempts.stragglers import Stragglers
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.gate.deadline import earliest
-from pilotage.runtime.gate.trust_stage import with_label
 from pilotage.runtime.journal.result_record import Answer, encode_result
+from pilotage.runtime.journal.trust_record import with_label
 from pilotage.runtime.stream.secretless import secretless
 from pilotage.runtime.stream.telling import Telling
 from pilotage.safety.fields import SensitiveFieldDescriptor
@@ -91,11 +92,12 @@ class Ending:
             self._telling.drop()
         self._telling.flush(is_guarded=True)
         await end_children(self._closing.cleanup, self._effects.outcomes.still_open(self._effects.recording))
-        record = encode_result(published, self._effects.spending.spent)
+        spent = self._effects.spending.spent
+        record = encode_result(published, spent)
         self._keep(record)
         if self._closing.conversation is not None and self._closing.question:
             self._ledger.say(_turns(self._closing.conversation, self._closing.question, record["result"]))
-        return await self._told(AgentSituation.COMPLETED, published, None, record)
+        return await self._told(AgentSituation.COMPLETED, published, None, record, spent)
 
     async def stop_short(self, answer: Answer, situation: AgentSituation, error: JsonObject) -> RunResult:
         """The run ends before it has its answer; what it has so far is kept with the reason."""
@@ -110,9 +112,10 @@ class Ending:
         await end_children(self._closing.cleanup, under_way)
         close_as_unknown(self._ledger, under_way)
         left = replace(left, interruption=left.interruption or str(error["code"]))
-        record = encode_result(left, self._effects.spending.spent, error)
+        spent = self._effects.spending.spent
+        record = encode_result(left, spent, error)
         self._keep(record)
-        return await self._told(situation, left, error, record)
+        return await self._told(situation, left, error, record, spent)
 
     async def pause(self) -> RunResult:
         """The waiting branch has unwound; its siblings go on to their own end or wait, then the run pauses."""
@@ -193,14 +196,19 @@ class Ending:
             self._telling.drop()
 
     async def _told(
-        self, situation: AgentSituation, answer: Answer, error: JsonObject | None, record: JsonObject
+        self,
+        situation: AgentSituation,
+        answer: Answer,
+        error: JsonObject | None,
+        record: JsonObject,
+        spent: BudgetAmount,
     ) -> RunResult:
         activity = self._effects.redactor.text(str(error["message"])) if error else None
         self._ledger.move(self._running().moved_to(situation, activity=activity))
         told: dict[str, JsonValue] = {"output": self._publication.view_of(record)["result"]}
         if answer.interruption is not None:
             told["interruption_reason"] = answer.interruption
-        self._telling.prepare(RunFinishedEvent(self._by, error, {**told, **self._counters()}))
+        self._telling.prepare(RunFinishedEvent(self._by, error, {**told, **_counters(spent)}))
         await self._ledger.barrier()
         self._telling.release()
         return RunResult(
@@ -211,14 +219,12 @@ class Ending:
             answer.interruption,
             error,
             answer.learned or {},
-            self._effects.spending.spent,
+            spent,
         )
 
-    def _counters(self) -> JsonObject:
-        spent = self._effects.spending.spent
-        return {"model_steps": spent.steps, "tool_calls": spent.tool_calls, "total_tokens": spent.tokens}
-
     def _keep(self, record: JsonObject) -> None:
+        if not self._ledger.is_kept:
+            return
         action = self._publication.action(None)
         labelled = with_label(record, self._effects.trust)
         kept = cast(JsonObject, secretless(labelled, self._effects.redactor))
@@ -276,6 +282,10 @@ class Ending:
         if state.status in (AgentStatus.ACTIVE, AgentStatus.CANCELLING):
             return state
         return state.moved_to(AgentSituation.RUNNING)
+
+
+def _counters(spent: BudgetAmount) -> JsonObject:
+    return {"model_steps": spent.steps, "tool_calls": spent.tool_calls, "total_tokens": spent.tokens}
 
 
 def error_of(end: BaseException) -> JsonObject:

@@ -22,8 +22,8 @@ class Program(ABC):
     """One way through an agent's code."""
 
     @abstractmethod
-    def events(self) -> AsyncGenerator[AgentEvent, None]:
-        """What the program does; `answer` is there when the stream has ended."""
+    def events(self) -> AsyncIterator[AgentEvent]:
+        """What the program does; `answer` is there when the stream has ended. Whoever reads it closes it."""
 
     @property
     @abstractmethod
@@ -81,16 +81,8 @@ class Architected(Program):
         self._dependencies = dependencies
         self._prompt = prompt
 
-    async def events(self) -> AsyncGenerator[AgentEvent, None]:
-        stream: AsyncIterator[AgentEvent] = self._architecture.run(
-            self._session, self._dependencies, self._prompt
-        )
-        try:
-            async for event in stream:
-                yield event
-        finally:
-            if isinstance(stream, AsyncGenerator):
-                await cast("AsyncGenerator[AgentEvent, None]", stream).aclose()
+    def events(self) -> AsyncIterator[AgentEvent]:
+        return self._architecture.run(self._session, self._dependencies, self._prompt)
 
     @property
     def answer(self) -> Answer:

@@ -53,12 +53,20 @@ class Publication:
             Paused: a person is asked first.
         """
         try:
-            output = await self._guarded(answer.output)
-            await self._approved(to_json_value(output))
+            output = answer.output
+            if self._publisher.guard is not None:
+                output = await self._guarded(output)
+            if self._must_be_asked:
+                await self._approved(to_json_value(output))
         except (AgentOutputGuardError, RunEnded):
             self._is_refused = True
             raise
         return answer if output is answer.output else replace(answer, output=output)
+
+    @property
+    def _must_be_asked(self) -> bool:
+        """Whether somebody may have to allow it; that nobody was asked before is known by what is recorded."""
+        return not self._effects.gate.is_open or self._effects.waits.was_asked(RESULT)
 
     async def partial(self, answer: Answer) -> Answer:
         """What a run leaves that does not come to its answer: nothing that was refused, or that nobody could allow."""
@@ -103,8 +111,8 @@ class Publication:
 
     async def _approved(self, output: JsonValue) -> None:
         action, waits = self.action(self._shown(output), output), self._effects.waits
-        asks = None if waits.was_asked(action) else await self._effects.gate.question(_BOUNDARY, action)
-        if asks is None and not waits.was_asked(action):
+        asks = None if waits.was_asked(action.id) else await self._effects.gate.question(_BOUNDARY, action)
+        if asks is None and not waits.was_asked(action.id):
             return
         call = Call(Scope("run"), action, _published, lambda given: given, boundary=_BOUNDARY)
         try:

@@ -28,13 +28,13 @@ from pilotage.runtime.door.liveness import Liveness
 from pilotage.runtime.door.observing import Observer
 from pilotage.runtime.door.outcomes import Outcomes, executed_arguments, recorded_result
 from pilotage.runtime.door.questions import fits
-from pilotage.runtime.door.run_parts import IChildren, IContext, IOpenStream
+from pilotage.runtime.door.run_parts import IChildren, IContext, IOpenStream, IPrompts
 from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.counting import count_rows
 from pilotage.runtime.gate.deadline import timed_out
-from pilotage.runtime.gate.gate import Ask, Deny, Gate
+from pilotage.runtime.gate.gate import Ask, Deny, Gate, GateVerdict
 from pilotage.runtime.gate.spending import NOTHING, ONE_TOOL_CALL, Spending
-from pilotage.runtime.gate.trust_stage import RUN_INPUT, label_after_tool
+from pilotage.runtime.gate.trust_stage import label_after_tool
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
@@ -47,7 +47,7 @@ from pilotage.runtime.journal.recovery import (
     Reuse,
     recovery_for,
 )
-from pilotage.runtime.journal.sealing import without_key_for
+from pilotage.runtime.journal.trust_record import RUN_INPUT
 from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.telling import Telling
 
@@ -84,11 +84,12 @@ class Effects:
         self.redactor = redactor
         self.deadline = deadline
         self.liveness = Liveness(ledger)
-        self.outcomes = Outcomes(ledger, redactor)
+        self.outcomes = Outcomes(ledger, redactor, is_seen=ledger.is_kept or not gate.is_open)
         self.open_streams: list[IOpenStream] = []
         self.unrecalled: list[AgentToolDescriptor] = []
         self.children: IChildren | None = None
         self.context: IContext | None = None
+        self.prompts: IPrompts | None = None
         self.observer = Observer(None)
         self.may_delegate = False
         self.trust = RUN_INPUT
@@ -103,8 +104,9 @@ class Effects:
             RunInterruption: this attempt at the run ends here.
         """
         with self.liveness.acting(call.scope):
-            for stream in self.open_streams_at(call.scope.path):
-                await stream.drain()
+            if self.open_streams:
+                for stream in self.open_streams_at(call.scope.path):
+                    await stream.drain()
             return await self._perform(call)
 
     def ask_ahead(self, calls: Sequence[Call]) -> None:
@@ -129,7 +131,8 @@ class Effects:
         Raises:
             LimitReached: the time of the run is up.
         """
-        self._check_time()
+        if self.deadline is not None:
+            self._check_time()
         if self.telling.is_repeating and self.recording.is_used_up:
             self.telling.go_live()
 
@@ -139,6 +142,9 @@ class Effects:
 
     async def _perform(self, call: Call) -> object:
         recorded = self.recording.take(call.action)
+        if recorded is None:
+            self.begin_anew()
+            return await self._begun(call)
         recovery = recovery_for(call.action, recorded, can_reconcile=call.reconcile is not None)
         if not isinstance(recovery, Begin) and call.action.kind is AgentActionKind.TOOL_CALL:
             self.spending.absorb(ONE_TOOL_CALL)
@@ -177,25 +183,32 @@ class Effects:
         return self.outcomes.as_recorded(call, result)
 
     async def _begun(self, call: Call) -> object:
+        if self.gate.is_open:
+            self._count(call)
+            arguments = self._allowed(call, self.gate.trusts(call, self.trust))
+            return await self._begin(call, self._attempt(call, 1, arguments))
         is_tool = call.action.kind is AgentActionKind.TOOL_CALL
         reserved = await self.gate.reserve(ONE_TOOL_CALL) if is_tool else None
         used = NOTHING
         try:
-            arguments = await self._allowed(call)
+            self._count(call)
+            was_asked = self.waits.was_asked(call.action.id)
+            verdict = await self.gate.before_call(call, self.trust, was_asked=was_asked)
+            arguments = self._allowed(call, verdict)
             used = ONE_TOOL_CALL
             return await self._begin(call, self._attempt(call, 1, arguments))
         finally:
             await self.gate.settle(reserved, used)
 
-    async def _allowed(self, call: Call) -> JsonObject | None:
-        """Return when the gate and, where one is needed, a person allow the call: with other arguments, if any."""
+    def _count(self, call: Call) -> None:
         if call.action.kind is AgentActionKind.TOOL_CALL and not call.is_reserved:
             self.spending.reserve_tool_calls()
-        was_asked = self.waits.was_asked(call.action)
-        verdict = await self.gate.before_call(call, self.trust, was_asked=was_asked)
+
+    def _allowed(self, call: Call, verdict: GateVerdict) -> JsonObject | None:
+        """Return when the gate and, where one is needed, a person allow the call: with other arguments, if any."""
         if isinstance(verdict, Deny):
             raise self.outcomes.refused(call, verdict.reason)
-        if call.needs_approval or isinstance(verdict, Ask) or was_asked:
+        if call.needs_approval or isinstance(verdict, Ask) or self.waits.was_asked(call.action.id):
             return self.waits.approved_arguments(call, 1, verdict)
         return None
 
@@ -205,8 +218,7 @@ class Effects:
         record, view = {"asked": call.action.asked}, {"asked": call.action.view}
         if attempt.arguments is not None:
             record["executed"], view["executed"] = attempt.arguments, call.shown(attempt.arguments)
-        without_key = without_key_for(call.action, call.descriptor)
-        self.ledger.append(call.action, JournalStage.BEFORE, attempt.number, record, view, without_key)
+        self.ledger.append(call.action, JournalStage.BEFORE, attempt.number, record, view, call.descriptor)
         if call.begins is not None:
             self.ledger.report(call.begins)
         return await self._dispatch(call, attempt)
@@ -237,11 +249,8 @@ class Effects:
 
     async def _act(self, call: Call, attempt: Attempt) -> object:
         try:
-            with (
-                self.observer.span(f"agent.{call.action.kind}", name=call.action.name),
-                inside(call.action.id),
-            ):
-                result = await call.act(attempt)
+            with inside(call.action.id):
+                result = await self.observer.observed(call.action, call.act(attempt))
         except RunInterruption:
             raise
         except ToolError as error:
@@ -256,7 +265,8 @@ class Effects:
             return await self._find_out(call, attempt)
         view = self.outcomes.done(call, attempt.number, result)
         self._know(call)
-        await self.gate.after_call(call, view)
+        if not self.gate.is_open:
+            await self.gate.after_call(call, view)
         return self.outcomes.as_recorded(call, result)
 
     def _know(self, call: Call) -> None:
@@ -312,15 +322,22 @@ class Effects:
             return _Unknown()
 
     async def _ask_human(self, call: Call, attempt: Attempt) -> object:
-        answer = await self._handlers_answer(call, attempt.number) or self.waits.recovered(
-            call, attempt.number
-        )
+        answer = await self._handlers_answer(call, attempt.number)
+        if answer is None:
+            answer = self.waits.recovered(call, attempt.number, await self._late(call, attempt.number))
         if isinstance(answer, RecoveryDone):
             result = call.decode(answer.result)
             self._know(call)
             self.outcomes.done(call, attempt.number, result)
             return result
         return await self._begin(call, self._attempt(call, answer.attempt, attempt.arguments))
+
+    async def _late(self, call: Call, attempt: int) -> tuple[JsonValue, ...]:
+        """What an owner that had lost the run told of an attempt, where nobody was asked about it yet."""
+        late = self.outcomes.late
+        if late is None or not self.waits.is_new(call, attempt):
+            return ()
+        return await late.about(call.action.id, attempt)
 
     async def _handlers_answer(self, call: Call, attempt: int) -> RecoveryRetried | RecoveryDone | None:
         """What the application's handler says, where nobody was asked yet and it makes sense."""

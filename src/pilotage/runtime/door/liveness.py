@@ -33,7 +33,8 @@ class Acting:
         self._scope = scope
 
     def __enter__(self) -> None:
-        self._liveness.begin(self._scope)
+        self._liveness.check(self._scope)
+        self._liveness.under_way += 1
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -49,23 +50,21 @@ class Liveness:
         self._tasks: set[asyncio.Task[object]] = set()
         self._paused: list[tuple[str, asyncio.Task[object] | None, Paused]] = []
         self._end: RunInterruption | None = None
+        self.must_look = False
+        """Whether somebody in the middle of something should ask `check`: cheap, for the reader of a stream.
+
+        A run that is to pause or to be left does so at its next boundary, and a text is not one.
+        """
         self._is_met = False
         self._stopped: set[str] = set()
-        self._acting = 0
-        self._idle = asyncio.Event()
+        self.under_way = 0
+        """How many actions have begun and are not over."""
+        self._idle: asyncio.Event | None = None
 
     @property
     def is_paused(self) -> bool:
         """Whether some branch waits for a person."""
         return bool(self._paused)
-
-    @property
-    def must_look(self) -> bool:
-        """Whether somebody in the middle of something should ask `check`: cheap, for the reader of a stream.
-
-        A run that is to pause or to be left does so at its next boundary, and a text is not one.
-        """
-        return self._end is not None and not isinstance(self._end, Paused | HandedOver)
 
     @property
     def is_pausing(self) -> bool:
@@ -85,19 +84,14 @@ class Liveness:
         """
         return Acting(self, scope)
 
-    def begin(self, scope: Scope) -> None:
-        """An action begins."""
-        self.check(scope)
-        self._acting += 1
-
     def ended(self, scope: Scope, end: BaseException | None) -> None:
         """An action is over, with what it raised."""
         if isinstance(end, Paused):
             self.pause(scope, end)
         elif isinstance(end, (RunDiverged, RunEnded, LimitReached)):
             self.end(end)
-        self._acting -= 1
-        if not self._acting:
+        self.under_way -= 1
+        if self._idle is not None and not self.under_way:
             self._idle.set()
 
     def pause(self, scope: Scope, pause: Paused) -> None:
@@ -106,7 +100,9 @@ class Liveness:
 
     def end(self, end: RunInterruption) -> None:
         """Nothing begins any more, in no branch; whoever asks gets `end`."""
-        self._end = self._end or end
+        if self._end is None:
+            self._end = end
+            self.must_look = not isinstance(end, Paused | HandedOver)
 
     def take_back_pause(self) -> bool:
         """Do not pause after all; False where some branch has stopped for it already."""
@@ -155,7 +151,8 @@ class Liveness:
     async def quiesce(self, end: RunInterruption) -> None:
         """Let what is under way come to its own end; nothing new begins, whoever asks gets `end`."""
         self.end(end)
-        while self._acting:
+        while self.under_way:
+            self._idle = self._idle or asyncio.Event()
             self._idle.clear()
             await self._idle.wait()
 

@@ -13,7 +13,7 @@ from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
-from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tool_calling import hidden_arguments
@@ -22,12 +22,24 @@ from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolErro
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Attempt, Call
+from pilotage.runtime.actions.closing import close
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.door.left_streams import ESTIMATED, LeftUsage, ToldUsage, usage_of_left
+from pilotage.runtime.door.run_parts import IContext, Summary
+from pilotage.runtime.gate.counting import count_reply
 from pilotage.runtime.gate.spending import NOTHING, ONE_STEP
+from pilotage.runtime.journal.amounts import encode_usage
 from pilotage.runtime.journal.model_record import decode_response, encode_response, replayed_events
 from pilotage.runtime.journal.sealing import is_kept
 from pilotage.safety.guard import guard_json_value
+
+# Looking a member up costs as much as the rest of what a delta needs.
+_TOKEN, _MESSAGE, _CALL = (
+    ModelStreamEventKind.TOKEN_DELTA,
+    ModelStreamEventKind.MESSAGE_DELTA,
+    ModelStreamEventKind.TOOL_CALL_CANDIDATE,
+)
 
 
 class ModelCall:
@@ -35,14 +47,17 @@ class ModelCall:
 
     def __init__(self, effects: Effects, model: IAgentModel, name: str, request: ModelRequest) -> None:
         self._effects = effects
+        self._liveness = effects.liveness
         self._model = model
         self._name = name
         self._request = request
         self._inner: AsyncIterator[ModelStreamEvent] | None = None
+        self._asked_for = request
         self._read_ahead: deque[ModelStreamEvent] = deque()
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._held = NOTHING
+        self._told: ToldUsage | None = None
+        self._held = self._took = NOTHING
         self._manifest: JsonObject | None = None
         self._budgeted: BudgetReservation | None = None
         self.is_over = False
@@ -70,34 +85,45 @@ class ModelCall:
             self._read_ahead.append(event)
 
     async def _events(self) -> AsyncGenerator[ModelStreamEvent, None]:
-        effects = self._effects
-        effects.liveness.check(self._scope)
-        request = await self._shown(effects.inbox.addressed(self._boundary, self._request))
-        recorded = effects.recording.take(self._action)
-        if recorded is not None and recorded.after is not None and is_kept(recorded.after):
-            effects.message_id = message_id_of(
-                effects.ledger.run.run_id, self._action.id, recorded.after.epoch
-            )
-            for replayed in self._replayed(cast("dict[str, JsonValue]", recorded.after.record)):
+        with self._effects.liveness.acting(self._scope):
+            recorded = await self._begin()
+        if recorded is not None:
+            effects = self._effects
+            effects.message_id = message_id_of(effects.ledger.run.run_id, self._action.id, recorded.epoch)
+            for replayed in self._replayed(cast("dict[str, JsonValue]", recorded.record)):
                 yield replayed
             return
-        with effects.liveness.acting(self._scope):
-            await self._open(request)
         try:
-            while (event := await self._next()) is not None:
-                yield event
+            while True:
+                if self._read_ahead:
+                    yield self._read_ahead.popleft()
+                elif (event := await self._read()) is not None:
+                    yield event
+                else:
+                    return
         finally:
             await self._close()
 
-    async def _shown(self, request: ModelRequest) -> ModelRequest:
-        if self._effects.context is None:
-            return request
-        with self._effects.liveness.acting(self._scope):
-            shown = await self._effects.context.shown(self._scope, self._action.id, request, self._summary)
+    async def _begin(self) -> JournalRow | None:
+        """Ask the model, unless its reply is recorded."""
+        effects = self._effects
+        request = effects.inbox.addressed(self._boundary, self._request)
+        recorded = effects.recording.take(self._action)
+        reply = recorded.after if recorded is not None else None
+        is_live = reply is None or not is_kept(reply)
+        if effects.context is not None and effects.context.concerns(request, is_live=is_live):
+            request = await self._shown(effects.context, request)
+        if is_live:
+            await self._open(request)
+            return None
+        return reply
+
+    async def _shown(self, context: IContext, request: ModelRequest) -> ModelRequest:
+        shown = await context.shown(self._scope, self._action.id, request, self._summary)
         self._manifest = shown.manifest
         return shown.request
 
-    async def _summary(self, request: ModelRequest) -> str:
+    async def _summary(self, request: ModelRequest) -> Summary:
         """What the model says of earlier turns: counted and asked about like any other call.
 
         Raises:
@@ -108,6 +134,7 @@ class ModelCall:
         reserved, used = await effects.gate.reserve(ONE_STEP), ONE_STEP
         try:
             await self._check_allowed(request)
+            self._keep_prompt(request)
             response = await self._model.complete(request)
             used += effects.spending.settle_model_call(self._name, response.usage, held)
         except ModelCallError:
@@ -115,12 +142,16 @@ class ModelCall:
             raise
         finally:
             await effects.gate.settle(reserved, used)
-        return response.content
+        return Summary(response.content, used)
 
     async def _check_allowed(self, request: ModelRequest) -> None:
         denied = await self._effects.gate.before_model(request, self._effects.redactor)
         if denied is not None:
             raise ModelCallError(f"the model call is not allowed: {denied.reason}")
+
+    def _keep_prompt(self, request: ModelRequest) -> None:
+        if self._effects.prompts is not None:
+            self._effects.prompts.keep(self._action.id, self._name, request)
 
     async def _open(self, request: ModelRequest) -> None:
         effects = self._effects
@@ -128,18 +159,24 @@ class ModelCall:
         effects.message_id = message_id_of(effects.ledger.run.run_id, self._action.id, effects.ledger.epoch)
         effects.telling.supersede(effects.message_id)
         self._held = effects.spending.reserve_model_call(self._name)
-        self._budgeted = await effects.gate.reserve(ONE_STEP)
+        if not effects.gate.is_open or effects.waits.was_asked(self._action.id):
+            await self._pass_the_gate(request)
+        self._keep_prompt(request)
+        self._asked_for = request
+        self._inner = self._model.stream(request)
+        effects.open_streams.append(self)
+
+    async def _pass_the_gate(self, request: ModelRequest) -> None:
+        self._budgeted = await self._effects.gate.reserve(ONE_STEP)
         await self._ask_whoever_must_be_asked()
         try:
             await self._check_allowed(request)
         except ModelCallError as denied:
             raise self._failed(denied) from denied
-        self._inner = self._model.stream(request)
-        effects.open_streams.append(self)
 
     async def _ask_whoever_must_be_asked(self) -> None:
         boundary, effects = AgentApprovalBoundaryKind.MODEL_CALL, self._effects
-        was_asked = effects.waits.was_asked(self._action)
+        was_asked = effects.waits.was_asked(self._action.id)
         asks = None if was_asked else await effects.gate.question(boundary, self._action)
         if asks is None and not was_asked:
             return
@@ -149,30 +186,37 @@ class ModelCall:
         except ToolError as rejected:
             raise self._failed(ModelCallError(str(rejected))) from rejected
 
-    async def _next(self) -> ModelStreamEvent | None:
-        return self._read_ahead.popleft() if self._read_ahead else await self._read()
-
     async def _read(self) -> ModelStreamEvent | None:
         """The next event of the model; None behind the last one, whose reply is then recorded."""
         if self.is_over or self._inner is None:
             return None
         try:
-            event = await anext(self._inner, None)
+            event = await self._inner.__anext__()
+        except StopAsyncIteration:
+            self._look()
+            no_reply = ModelCallError("the model's stream ended without a reply", retryable=True)
+            raise self._failed(no_reply) from None
         except Exception as error:
             raise self._failed(error) from error
-        if self._effects.liveness.must_look:
-            self._effects.liveness.check(self._scope)
-        if event is None:
-            raise self._failed(ModelCallError("the model's stream ended without a reply", retryable=True))
-        if event.is_text_delta:
-            self._text.append(event.text)
+        if self._liveness.must_look:
+            self._look()
+        kind = event.kind
+        if kind is _TOKEN or kind is _MESSAGE:
+            self._text.append(event.token_delta or event.message_delta or "")
         elif event.reasoning_delta is not None:
             self._reasoning.append(event.reasoning_delta)
+        elif kind is _CALL and event.tools is None and self._request.tool_calling is not None:
+            event = replace(event, tools=self._request.tool_calling)
         if event.response is not None:
             await self._replied(event.response)
-        if event.is_tool_call and event.tools is None:
-            return replace(event, tools=self._request.tool_calling)
+        elif event.usage is not None:
+            self._told = ToldUsage(event.usage, len(self._reasoning) + len(self._text))
         return event
+
+    def _look(self) -> None:
+        """Somebody may have ended the attempt in the middle of the stream."""
+        if self._liveness.must_look:
+            self._liveness.check(self._scope)
 
     async def _replied(self, response: ModelResponse) -> None:
         effects = self._effects
@@ -185,8 +229,9 @@ class ModelCall:
         self.is_over = True
         effects.observer.count("agent.model.tokens", response.usage.total_tokens or 0)
         used = effects.spending.settle_model_call(self._name, response.usage, self._held)
-        await self._settle(ONE_STEP + used)
-        await effects.gate.after_model(response, self._request, effects.redactor)
+        if not effects.gate.is_open:
+            await self._settle(ONE_STEP + used)
+            await effects.gate.after_model(response, self._request, effects.redactor)
 
     async def _settle(self, used: BudgetAmount) -> None:
         """Tell the application's budget what the call took, once."""
@@ -199,31 +244,50 @@ class ModelCall:
         if self in effects.open_streams:
             effects.open_streams.remove(self)
         if not self.is_over:
-            effects.spending.let_go(self._held)
             self._leave()
-        await self._settle(ONE_STEP)
+        if self._budgeted is not None:
+            await self._settle(ONE_STEP + self._took)
         inner, self._inner = self._inner, None
-        if isinstance(inner, AsyncGenerator):
-            await cast("AsyncGenerator[ModelStreamEvent, None]", inner).aclose()
+        await close(inner)
 
     def _leave(self) -> None:
         """Record what was read; an attempt that is being stopped has not left, and makes the call again."""
         self.is_over = True
+        left = self._counted()
         task = asyncio.current_task()
         if not self._effects.liveness.is_ending and not (task and task.cancelling()):
-            self._record({"result": encode_response(ModelResponse("".join(self._text)))})
+            facts: JsonObject = {ESTIMATED: True} if left.is_estimated else {}
+            reply = ModelResponse("".join(self._text), usage=left.usage, metadata=facts)
+            self._record({"result": encode_response(reply), "model": self._name, "left": True})
+
+    def _counted(self) -> LeftUsage:
+        """What a stream took that does not come to its end; from here on it counts."""
+        left = usage_of_left(self._asked_for, [*self._reasoning, *self._text], self._told)
+        self._effects.observer.count("agent.model.tokens", left.usage.total_tokens or 0)
+        self._took = self._effects.spending.count_left(self._name, left.usage, self._held)
+        return left
 
     def _failed(self, error: Exception) -> ModelCallError | AgentStructuredOutputError:
         """Write down how the call failed, and give the error the program gets, now and in replay."""
-        self._effects.spending.let_go(self._held)
+        took: JsonObject = {}
+        if self._text or self._reasoning or self._told is not None:
+            left = self._counted()
+            took = {
+                "model": self._name,
+                "left": True,
+                "usage": encode_usage(left.usage),
+                ESTIMATED: left.is_estimated,
+            }
+        else:
+            self._effects.spending.let_go(self._held)
         if isinstance(error, AgentStructuredOutputError):
             said = "".join(self._text)
-            self._record({"error": str(error), "problems": list(error.problems), "text": said})
+            self._record({"error": str(error), "problems": list(error.problems), "text": said, **took})
             return error
         failure = (
             error if isinstance(error, ModelCallError) else ModelCallError(f"{type(error).__name__}: {error}")
         )
-        self._record({"error": str(failure), "retryable": failure.retryable})
+        self._record({"error": str(failure), "retryable": failure.retryable, **took})
         return failure
 
     def _record(self, record: JsonObject) -> None:
@@ -237,7 +301,7 @@ class ModelCall:
         """The record as others may read it: without what only a tool may see of its arguments."""
         hidden = hidden_arguments(self._request.tool_calling)
         reply = record.get("result")
-        if not hidden or not isinstance(reply, dict):
+        if not hidden or not isinstance(reply, dict) or "tool_calls" not in reply:
             return record
         calls = [
             {
@@ -250,6 +314,7 @@ class ModelCall:
 
     def _replayed(self, record: dict[str, JsonValue]) -> Iterator[ModelStreamEvent]:
         self._effects.spending.absorb(ONE_STEP)
+        count_reply(record, self._effects.spending)
         if "problems" in record:
             said = cast(str, record.get("text", ""))
             yield ModelStreamEvent(ModelStreamEventKind.TOKEN_DELTA, token_delta=said)
@@ -258,8 +323,6 @@ class ModelCall:
         if "error" in record:
             raise ModelCallError(record["error"], retryable=bool(record["retryable"]))
         response = decode_response(cast(JsonObject, record["result"]), self._request)
-        if "model" in record:
-            self._effects.spending.settle_model_call(cast(str, record["model"]), response.usage)
         yield from replayed_events(response, self._request, cast(str, record.get("reasoning", "")))
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from pilotage.agent.ports.telemetry import IAgentTelemetry, TelemetryValue
+from pilotage.runtime.actions.action import Action
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
@@ -21,6 +22,13 @@ class Observer:
         if self._telemetry is None:
             return _NOTHING
         return self._span(self._telemetry, name, attributes)
+
+    async def observed(self, action: Action, acting: Awaitable[object]) -> object:
+        """An action within its span."""
+        if self._telemetry is None:
+            return await acting
+        with self._span(self._telemetry, f"agent.{action.kind}", {"name": action.name}):
+            return await acting
 
     def count(self, name: str, amount: float = 1, /, **attributes: TelemetryValue) -> None:
         """One measurement."""

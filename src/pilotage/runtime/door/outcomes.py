@@ -12,9 +12,10 @@ from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Call
+from pilotage.runtime.actions.interruptions import RunOwnershipLost
+from pilotage.runtime.door.late_outcomes import LateOutcomes
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import RecordedAction, Recording
-from pilotage.runtime.journal.sealing import without_key_for
 from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.secretless import secretless
 from pilotage.safety.exposure import EvidenceExposurePolicy
@@ -28,11 +29,13 @@ _TOLD = frozenset({AgentActionKind.TOOL_CALL, AgentActionKind.STEP})
 class Outcomes:
     """Closes the actions of one attempt at a run. `under_way` are those that were begun and not closed."""
 
-    def __init__(self, ledger: Ledger, redactor: Redactor | None = None) -> None:
+    def __init__(self, ledger: Ledger, redactor: Redactor | None = None, *, is_seen: bool = True) -> None:
         self.under_way: dict[str, tuple[Action, int]] = {}
+        self.late: LateOutcomes | None = None
         self._closed: set[str] = set()
         self._ledger = ledger
         self._redactor = redactor or Redactor()
+        self._is_seen = is_seen
 
     def begin(self, call: Call, attempt: int) -> None:
         """From now on nobody can say that the action has not happened."""
@@ -52,7 +55,8 @@ class Outcomes:
         """
         try:
             record: JsonObject = {"result": self._without_secrets(call, to_json_value(result))}
-            view = call.view_of(result)
+            # A run that nobody keeps, and nobody watches, shows its results to nobody.
+            view = call.view_of(result) if self._is_seen else record
         except (TypeError, ValueError) as error:
             words = f"{call.action.name!r} was done, but its result cannot be recorded: {error}"
             raise self.failed(call, attempt, ToolError(words)) from error
@@ -86,8 +90,12 @@ class Outcomes:
         return result if kept == whole else call.decode(kept)
 
     def _close(self, call: Call, attempt: int, record: JsonObject, view: JsonObject) -> None:
-        without_key = without_key_for(call.action, call.descriptor)
-        self._ledger.append(call.action, JournalStage.AFTER, attempt, record, view, without_key)
+        try:
+            self._ledger.append(call.action, JournalStage.AFTER, attempt, record, view, call.descriptor)
+        except RunOwnershipLost:
+            if self.late is not None:
+                self.late.tell(call.action, attempt, view)
+            raise
         if self.under_way.pop(call.action.id, None) is not None:
             self._closed.add(call.action.id)
 
@@ -102,9 +110,9 @@ class Outcomes:
 
     def _without_secrets(self, call: Call, result: JsonValue) -> JsonValue:
         """Secrets are in no record, not even in a sealed one."""
-        secrets = _secrets_of(call)
-        guarded = guard_json_value(result, secrets, EvidenceExposurePolicy()) if secrets else result
-        return secretless(guarded, self._redactor)
+        if secrets := _secrets_of(call):
+            result = guard_json_value(result, secrets, EvidenceExposurePolicy())
+        return secretless(result, self._redactor) if self._redactor.revision else result
 
 
 def recorded_result(call: Call, row: JournalRow) -> object:
@@ -128,5 +136,6 @@ def executed_arguments(recorded: RecordedAction | None) -> JsonObject | None:
 
 def _secrets_of(call: Call) -> list[SensitiveFieldDescriptor]:
     """Where a result holds secrets, each to be replaced by a mark: without the field it could not be read back."""
-    fields = call.descriptor.schema.output_sensitive_fields if call.descriptor else ()
-    return [replace(each, field=_A_SECRET) for each in fields if isinstance(each.field, SecretField)]
+    if call.descriptor is None or not call.descriptor.secret_results:
+        return []
+    return [replace(each, field=_A_SECRET) for each in call.descriptor.secret_results]

@@ -19,7 +19,7 @@ from pilotage.agent.tools.catalog import AgentToolDescriptor, ToolBinding
 from pilotage.agent.tools.context import AgentToolRuntimeContext, CancellationToken
 from pilotage.agent.tools.declare import original_function
 from pilotage.errors import AgentToolDispatchError, ToolError
-from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Attempt, Call
 from pilotage.runtime.actions.codec import decoder_of
@@ -117,8 +117,10 @@ class ToolCalls:
     ) -> Call:
         descriptor = invocation.descriptor
         asked = cast(JsonObject, to_json_value(invocation.arguments))
-        guarded = guard_json_value(asked, descriptor.schema.input_sensitive_fields, ContextExposurePolicy())
-        view = self._effects.redactor.json(guarded)
+        view: JsonValue = asked
+        if sensitive := descriptor.schema.input_sensitive_fields:
+            view = guard_json_value(asked, sensitive, ContextExposurePolicy())
+        view = self._effects.redactor.json(view)
         label = f"tool:{descriptor.schema.name}"
         scope = scope_for(label, asked)
         action_id = scope.next_id(label)

@@ -10,15 +10,20 @@ from typing import Any, TypeAlias, cast
 from pilotage.agent.evidence_capture import capture_result
 from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
 from pilotage.agent.tools.declare import original_function
+from pilotage.agent.tools.described import BY_NAME, described
+from pilotage.agent.tools.metadata import EvidenceCapture
 from pilotage.errors import AgentToolDispatchError
 from pilotage.jsonvalue import JsonObject, to_json_value
 from pilotage.runtime.gate.result_budget import within_budget
+from pilotage.runtime.journal.evidence_view import CAPTURE
 from pilotage.runtime.stream.redactor import Redactor
 from pilotage.safety.exposure import ContextExposurePolicy, EvidenceExposurePolicy
 from pilotage.safety.guard import guard_json_value
 from pilotage.values import value
 
 ToolFunction: TypeAlias = Callable[..., object]
+
+_AS_EVIDENCE = EvidenceExposurePolicy()
 
 
 @value
@@ -60,6 +65,8 @@ def read_invocation(tool: ToolFunction, args: tuple[object, ...], kwargs: Mappin
     arguments = dict(bound.arguments)
     owner = arguments.pop("self") if "self" in arguments else arguments.pop("cls", None)
     arguments.pop("runtime_context", None)
+    if BY_NAME in arguments:
+        arguments = cast("dict[str, object]", arguments[BY_NAME])
     descriptor = _descriptor_in(tool, owner if isinstance(owner, type) else type(owner))
     for secret in descriptor.secrets:
         arguments.pop(secret, None)
@@ -88,14 +95,19 @@ def shown_to_the_model(descriptor: AgentToolDescriptor | None, result: object) -
 
 
 def shown_to_others(descriptor: AgentToolDescriptor, redactor: Redactor, result: object) -> JsonObject:
-    """What others may see of a result: guarded, and cut as the tool says."""
+    """What others may see of a result: guarded, and cut as the tool says.
+
+    How it was cut is said where it was: a view that is the whole record is stored as one with it.
+    """
     captured = capture_result(
         result,
         descriptor.metadata.evidence,
         sensitive_fields=descriptor.schema.output_sensitive_fields,
-        policy=EvidenceExposurePolicy(),
+        policy=_AS_EVIDENCE,
     )
-    return cast(JsonObject, redactor.json({"capture": captured.applied.value, **captured.entries}))
+    if captured.applied is EvidenceCapture.STRUCTURED:
+        return cast(JsonObject, redactor.json(captured.entries))
+    return cast(JsonObject, redactor.json({CAPTURE: captured.applied.value, **captured.entries}))
 
 
 def reconciler(invocation: Invocation) -> Callable[[str], Awaitable[object]] | None:
@@ -119,6 +131,8 @@ def _signature_of(tool: ToolFunction) -> Signature:
 
 @lru_cache(maxsize=1024)
 def _descriptor_in(tool: ToolFunction, holder: type) -> AgentToolDescriptor:
+    if (known := described(tool)) is not None:
+        return known
     for descriptor in discover_agent_tools(holder).descriptors:
         if descriptor.callable is tool:
             return descriptor

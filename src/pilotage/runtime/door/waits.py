@@ -75,9 +75,9 @@ class Waits:
         self._ids = ids
         self._on_rejection = on_rejection
 
-    def was_asked(self, action: Action) -> bool:
+    def was_asked(self, action_id: str) -> bool:
         """Whether a person was asked about an action: then the answer counts, whatever the gate says by now."""
-        return self._recording.knows(f"{action.id}/{APPROVAL}")
+        return self._recording.knows(f"{action_id}/{APPROVAL}")
 
     def approved_arguments(self, call: Call, attempt: int, verdict: object = None) -> JsonObject | None:
         """Return when a person allows the call: None as asked for, or the arguments to use instead.
@@ -127,8 +127,10 @@ class Waits:
             request = cast(JsonObject, recorded.row.record)
             self.open[cast(str, request["id"])] = request
 
-    def recovered(self, call: Call, attempt: int) -> RecoveryRetried | RecoveryDone:
-        """Return when a person says what became of an attempt whose outcome is unknown.
+    def recovered(
+        self, call: Call, attempt: int, late: tuple[JsonValue, ...] = ()
+    ) -> RecoveryRetried | RecoveryDone:
+        """Return when a person says what became of an attempt whose outcome is unknown; `late` helps to decide.
 
         Raises:
             Paused: nobody has answered yet.
@@ -137,7 +139,7 @@ class Waits:
         wait = wait_for(call.action, f"recovery{attempt}")
         recorded = self._recording.take(wait)
         if recorded is None:
-            request = recovery_question(call, self._ledger.run.run_id, self._new_id(), attempt)
+            request = recovery_question(call, self._ledger.run.run_id, self._new_id(), attempt, late)
             self._ask(wait, encode_request(request))
             raise Paused(request.id)
         if recorded.after is not None:

@@ -38,7 +38,6 @@ from pilotage.agent.principal import Principal, RunContext
 from pilotage.agent.recovery import AgentActionBoundaryStage, AgentResumeBoundary
 from pilotage.agent.recovery_request import RecoveryCancelled, RecoveryDone, RecoveryFailed, RecoveryRetried
 from pilotage.agent.state import AgentSituation, AgentState
-from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.container.processing import IContainer
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.actions.action import Action
@@ -93,17 +92,21 @@ class Stages:
         """The stages of an application."""
         permissions = container.get_or_none(IAgentPermissions)
         budget = container.get_or_none(IAgentBudget)
-        return cls(
+        found = cls(
             None if type(permissions) is AllowAll else permissions,
             tuple(container.get_all(IAgentHooks)),
             None if type(budget) is NoBudget else budget,
             container.get_or_none(IAgentApprovalHandler),
             container.get_or_none(IAgentRecoveryHandler),
         )
+        return NO_STAGES if found == NO_STAGES else found
+
+
+NO_STAGES = Stages()
 
 
 class Gate:
-    """The stages of an application for one run."""
+    """The stages of an application for one run. One that `is_open` has none: nobody has to be asked."""
 
     def __init__(
         self,
@@ -116,15 +119,15 @@ class Gate:
         self._context = context
         self._stages = stages
         self._capabilities = capabilities
-        self._is_open = stages == Stages()
+        self.is_open = stages is NO_STAGES
 
     async def before_call(self, call: Call, trust: TrustLabel, *, was_asked: bool = False) -> GateVerdict:
         """Whether a tool call, a step or a delegation may begin.
 
         Where a person `was_asked` about it, the approval handler has had its say.
         """
-        asks = _PASS if call.descriptor is None else self._trusted(call.descriptor, trust)
-        if isinstance(asks, Deny) or self._is_open:
+        asks = self.trusts(call, trust)
+        if self.is_open or isinstance(asks, Deny):
             return asks
         if self._stages.permissions is not None:
             verdict = await self._permitted(call, self._stages.permissions)
@@ -250,7 +253,11 @@ class Gate:
                 words = f"the recovery handler cancelled the run: {comment or 'no reason given'}"
                 raise RunEnded(AgentSituation.CANCELLING, words)
 
-    def _trusted(self, tool: AgentToolDescriptor, trust: TrustLabel) -> GateVerdict:
+    def trusts(self, call: Call, trust: TrustLabel) -> GateVerdict:
+        """What the run itself says about a call, before anybody of the application is asked."""
+        tool = call.descriptor
+        if tool is None:
+            return _PASS
         if self._capabilities is not None and tool.schema.name not in self._capabilities:
             return Deny(f"the run was not given the tool {tool.schema.name!r}")
         match verdict_for(trust, tool):

@@ -88,7 +88,7 @@ class Spending:
         Raises:
             LimitReached: a bound of this run or of one above it; nothing is reserved.
         """
-        if (reached := self.limit_for_model_call()) is not None:
+        if self._is_bounded and (reached := self.limit_for_model_call()) is not None:
             raise reached
         for account in self.accounts:
             account.steps += 1
@@ -100,7 +100,7 @@ class Spending:
         Raises:
             LimitReached: a bound of this run or of one above it; nothing is reserved.
         """
-        if (reached := self.limit_for_tool_calls(count)) is not None:
+        if self._is_bounded and (reached := self.limit_for_tool_calls(count)) is not None:
             raise reached
         for account in self.accounts:
             account.tool_calls += count
@@ -113,18 +113,32 @@ class Spending:
         Raises:
             LimitReached: tokens or cost are bounded, and nobody can say what the call took.
         """
-        self.let_go(held)
-        tokens = _tokens_of(usage)
-        cost = None if tokens is None else self.prices.of(model, usage)
-        for account in self.accounts:
-            account.add_tokens(tokens or 0, cost or _FREE, usage)
-        used = BudgetAmount(tokens=tokens or 0, cost=cost or _FREE)
+        tokens, cost = self._counted(model, usage, held)
+        used = BudgetAmount(tokens=tokens or 0, cost=cost or _FREE) if tokens or cost else NOTHING
         if not self._is_bounded:
             return used
         unknown = (_against_not_knowing(account, model, tokens, cost) for account in self.accounts)
         if (reached := next(filter(None, unknown), None)) is not None:
             raise reached
         return used
+
+    def count_left(self, model: str, usage: ModelUsage, held: BudgetAmount = NOTHING) -> BudgetAmount:
+        """Count what a reserved call took that did not come to its end, and say it.
+
+        Whoever leaves a stream is not held up: a price that nobody knows is missed by the next whole reply.
+        """
+        tokens, cost = self._counted(model, usage, held)
+        return BudgetAmount(tokens=tokens or 0, cost=cost or _FREE)
+
+    def _counted(
+        self, model: str, usage: ModelUsage, held: BudgetAmount
+    ) -> tuple[int | None, Decimal | None]:
+        self.let_go(held)
+        tokens = _tokens_of(usage)
+        cost = None if tokens is None else self.prices.of(model, usage)
+        for account in self.accounts:
+            account.add_tokens(tokens or 0, cost or _FREE, usage)
+        return tokens, cost
 
     def let_go(self, held: BudgetAmount) -> None:
         """Give back what was held for a call that failed; the step stays taken."""

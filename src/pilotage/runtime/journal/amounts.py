@@ -1,10 +1,11 @@
-"""Amounts of what budgets count, as JSON and back. Pure."""
+"""Amounts of what budgets count, and tokens of model calls, as JSON and back. Pure."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 from typing import cast
 
+from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.jsonvalue import JsonObject
 
@@ -17,6 +18,21 @@ def encode_amount(amount: BudgetAmount) -> JsonObject:
         "tokens": amount.tokens,
         "cost": str(amount.cost),
     }
+
+
+def encode_usage(usage: ModelUsage) -> JsonObject:
+    """The tokens of a model call, as far as the model told them."""
+    told = {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
+    }
+    return {name: tokens for name, tokens in told.items() if tokens is not None}
+
+
+def decode_usage(record: JsonObject | None) -> ModelUsage:
+    """The usage that `encode_usage` wrote; nothing is known of one that was not written."""
+    return ModelUsage(**cast("dict[str, int | None]", record or {}))
 
 
 def decode_amount(record: JsonObject) -> BudgetAmount:

@@ -11,7 +11,12 @@ from typing import cast
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.tools.metadata import EvidenceCapture
 from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.stream.erasure import is_erased
+
+CAPTURE = "capture"
+"""How the view of a tool's result was made; left out of the row of one that is structured, as nearly all are."""
 
 _KINDS = {
     AgentActionKind.MODEL_CALL: AgentEvidenceKind.MODEL,
@@ -37,6 +42,10 @@ def evidence_in(run_id: str, rows: Iterable[JournalRow]) -> Iterator[AgentEviden
             "idempotency": row.idempotency.value,
         }
         view = cast(JsonObject, row.view) if isinstance(row.view, Mapping) else {"view": row.view}
+        if is_erased(row):
+            view = {"erased": True}
+        if row.kind is AgentActionKind.TOOL_CALL and "result" in view:
+            view = {CAPTURE: EvidenceCapture.STRUCTURED.value, **view}
         yield AgentEvidence(
             f"{run_id}:{row.seq}",
             run_id,

@@ -7,7 +7,8 @@ means that somebody else has the run, and kills the attempt.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, assert_never
+from collections.abc import Callable, Sequence
+from typing import Any, assert_never, cast
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.facts import fact_of
@@ -22,21 +23,25 @@ from pilotage.agent.ports.journal import (
     JournalRow,
     JournalStage,
     OutboxEvent,
+    RowTexts,
     RunKey,
     SealedRecord,
 )
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState
+from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.jsonvalue import JsonValue
+from pilotage.jsonvalue import JsonValue, text_digest
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.interruptions import RunOwnershipLost, StartRefused, StoreUnavailable
-from pilotage.runtime.journal.chain import digest_after, said_of_record
-from pilotage.runtime.journal.sealing import Seals, WithoutKey, without_key_for
+from pilotage.runtime.journal.chain import digest_after, payload_digest
+from pilotage.runtime.journal.sealing import Seals, WithoutKey, withholds, without_key_for
 from pilotage.runtime.journal.writer import JournalWriter
 from pilotage.runtime.stream.told_log import ToldLog
 from pilotage.values import value
+
+_SALT, _TOKEN = 16, 24
 
 
 @value
@@ -74,7 +79,9 @@ class Ledger:
         self.log = log or ToldLog()
         self._writer = writer
         # Nobody else has this id: two attempts that write the same rows must not take each other's for their own.
-        self._writer_id = writer_id
+        # From the token, which stays when payloads are erased, nobody gets to the salt.
+        self._token = text_digest(f"token of {writer_id}")[:_TOKEN]
+        self._salt = text_digest(f"salt of {writer_id}")[:_SALT]
         self._commits = 0
         self._changes = self._changes_committed = 0
         self._seq, self._digest = head.seq, head.digest
@@ -83,6 +90,7 @@ class Ledger:
         self._consumed: list[str] = []
         self._moved: AgentState | None = None
         self._death: BaseException | None = None
+        self.on_lost: Callable[[Sequence[JournalRow]], None] | None = None
         self._committing = asyncio.Lock()
         self._soon: asyncio.Future[None] | None = None
 
@@ -108,15 +116,27 @@ class Ledger:
         attempt: int,
         record: JsonValue,
         view: JsonValue,
-        without_key: WithoutKey | None = None,
+        tool: AgentToolDescriptor | None = None,
     ) -> None:
         """Add a row of an action; it is durable after the next barrier. What the view withholds is sealed."""
         self.check_alive()
-        kept = self._sealed(action.id, stage, attempt, record, view, without_key or without_key_for(action))
+        kept: JsonValue | SealedRecord = record
+        if record == view:
+            view = record
+        elif withholds(record, view):
+            kept = self._sealed(action.id, stage, attempt, record, view, without_key_for(action, tool))
         rest = (action.fingerprint, action.idempotency, kept, view)
         self._append(action.id, action.kind, stage, attempt, *rest)
         if stage is not JournalStage.BEFORE:
             self._commit_soon()
+
+    def adopt(self, row: JournalRow) -> None:
+        """Add a row of another run, its record open, as one of this run."""
+        record, view = cast(JsonValue, row.record), row.view
+        # What could not be sealed there was not kept there either.
+        kept = self._sealed(row.action_id, row.stage, row.attempt, record, view, WithoutKey.KEEP_PLAIN)
+        rest = (row.fingerprint, row.idempotency, kept, view)
+        self._append(row.action_id, row.kind, row.stage, row.attempt, *rest)
 
     def say(self, turns: ConversationTurns | None) -> None:
         """Add turns to the run's conversation together with the next commit."""
@@ -191,7 +211,7 @@ class Ledger:
             including = self._changes
             commit = JournalCommit(
                 run=self.run,
-                token=f"{self._writer_id}:{self._commits}",
+                token=f"{self._token}:{self._commits}",
                 expected_head=self._committed,
                 rows=tuple(self._rows),
                 state=self._moved,
@@ -221,6 +241,8 @@ class Ledger:
                 self.kill(StoreUnavailable(f"run {self.run.run_id!r}: {words}"))
             case HeadMoved(head, epoch):
                 words = f"epoch {epoch} wrote up to row {head}, this attempt is epoch {self.epoch}"
+                if self.on_lost is not None:
+                    self.on_lost((*commit.rows, *self._rows))
                 self.kill(RunOwnershipLost(f"run {self.run.run_id!r}: {words}"))
             case CommitRefused(reason, CommitRefusal.CONVERSATION_HELD | CommitRefusal.PARENT_CLOSED):
                 self.kill(StartRefused(reason))
@@ -246,8 +268,6 @@ class Ledger:
         view: JsonValue,
         without_key: WithoutKey,
     ) -> JsonValue | SealedRecord:
-        if record is view:
-            return record
         try:
             return self._seals.closed(action_id, stage, attempt, record, view, without_key)
         except RecordSealError as error:
@@ -273,8 +293,9 @@ class Ledger:
         view: JsonValue,
     ) -> None:
         seq = self._seq + 1
-        place: list[JsonValue] = [seq, action_id, kind, stage, attempt, self.epoch, fingerprint, idempotency]
-        digest = digest_after(self._digest, [*place, *said_of_record(record), view])
+        place = (seq, action_id, kind, stage, attempt, self.epoch, fingerprint, idempotency)
+        texts = RowTexts.of(record, view)
+        digest = digest_after(self._digest, place, payload_digest(texts, self._salt))
         row = JournalRow(
             seq=seq,
             action_id=action_id,
@@ -287,6 +308,8 @@ class Ledger:
             record=record,
             view=view,
             digest=digest,
+            salt=self._salt,
+            encoded=texts,
         )
         self._seq, self._digest = seq, digest
         self._rows.append(row)

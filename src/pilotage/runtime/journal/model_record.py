@@ -11,35 +11,38 @@ from pilotage.agent.model_reply import (
     ModelResponse,
     ModelStreamEvent,
     ModelStreamEventKind,
-    ModelUsage,
 )
 from pilotage.agent.model_request import ModelRequest
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.runtime.journal.amounts import decode_usage, encode_usage
+
+_UNSAID: tuple[JsonValue, ...] = (None, "", [], {})
 
 
 def encode_response(response: ModelResponse) -> JsonObject:
-    """The reply as replay needs it; the decoded output is made again from its JSON."""
-    return {
+    """The reply as replay needs it, without what was not said; the decoded output is made again from its JSON."""
+    said: JsonObject = {
         "content": response.content,
         "structured_output": response.structured_output,
-        "tool_calls": [to_json_value(call) for call in response.tool_calls],
-        "usage": to_json_value(response.usage),
+        "tool_calls": [_encode_call(call) for call in response.tool_calls],
+        "usage": encode_usage(response.usage),
         "metadata": response.metadata,
         "finish_reason": response.finish_reason.value if response.finish_reason else None,
     }
+    return {name: part for name, part in said.items() if part not in _UNSAID}
 
 
 def decode_response(record: JsonObject, request: ModelRequest) -> ModelResponse:
     """The recorded reply to a request."""
-    reason = cast("str | None", record["finish_reason"])
-    structured = record["structured_output"]
+    reason = cast("str | None", record.get("finish_reason"))
+    structured = record.get("structured_output")
     spec = request.structured_output
     return ModelResponse(
-        content=cast(str, record["content"]),
+        content=cast(str, record.get("content", "")),
         structured_output=structured,
-        tool_calls=[_decode_call(call) for call in cast("list[JsonValue]", record["tool_calls"])],
-        usage=ModelUsage(**cast("dict[str, int | None]", record["usage"])),
-        metadata=cast(JsonObject, record["metadata"]),
+        tool_calls=[_decode_call(call) for call in cast("list[JsonValue]", record.get("tool_calls", ()))],
+        usage=decode_usage(cast("JsonObject | None", record.get("usage"))),
+        metadata=cast(JsonObject, record.get("metadata", {})),
         finish_reason=ModelFinishReason(reason) if reason else None,
         output=spec.decode(structured) if spec and structured is not None else None,
     )
@@ -63,11 +66,20 @@ def replayed_events(
     yield ModelStreamEvent(ModelStreamEventKind.DONE, usage=response.usage, response=response)
 
 
+def _encode_call(call: ModelToolCall) -> JsonObject:
+    said: dict[str, JsonValue] = {"name": call.name, "arguments": to_json_value(call.arguments)}
+    if call.call_id is not None:
+        said["call_id"] = call.call_id
+    if call.metadata:
+        said["metadata"] = to_json_value(call.metadata)
+    return said
+
+
 def _decode_call(record: JsonValue) -> ModelToolCall:
     call = cast("Mapping[str, JsonValue]", record)
     return ModelToolCall(
         cast(str, call["name"]),
         cast(JsonObject, call["arguments"]),
-        cast("str | None", call["call_id"]),
-        cast(JsonObject, call["metadata"]),
+        cast("str | None", call.get("call_id")),
+        cast(JsonObject, call.get("metadata", {})),
     )

@@ -10,8 +10,11 @@ from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentState
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.journal.amounts import decode_amount, encode_amount
+from pilotage.runtime.journal.amounts import decode_amount, decode_usage, encode_amount, encode_usage
 from pilotage.values import value
+
+_NOTHING_SPENT = BudgetAmount()
+_NO_USAGE = ModelUsage()
 
 
 @value
@@ -20,7 +23,7 @@ class Answer:
 
     output: object = None
     interruption: str | None = None
-    usage: ModelUsage = ModelUsage()
+    usage: ModelUsage = _NO_USAGE
     turns: int = 0
     learned: JsonObject | None = None
 
@@ -32,10 +35,10 @@ def encode_result(answer: Answer, spent: BudgetAmount, error: JsonObject | None 
         TypeError: the output has no JSON form.
     """
     record: dict[str, JsonValue] = {"result": to_json_value(answer.output), "turns": answer.turns}
-    if spent != BudgetAmount():
+    if spent != _NOTHING_SPENT:
         record["spent"] = encode_amount(spent)
-    if answer.usage != ModelUsage():
-        record["usage"] = to_json_value(answer.usage)
+    if answer.usage != _NO_USAGE:
+        record["usage"] = encode_usage(answer.usage)
     if answer.interruption is not None:
         record["interruption"] = answer.interruption
     if error is not None:
@@ -53,7 +56,7 @@ def decode_result(state: AgentState, row: JournalRow | None) -> RunResult:
     return RunResult(
         state,
         record["result"],
-        ModelUsage(**cast("dict[str, int | None]", record.get("usage", {}))),
+        decode_usage(cast("JsonObject | None", record.get("usage"))),
         cast(int, record.get("turns", 0)),
         cast("str | None", record.get("interruption")),
         cast("JsonObject | None", record.get("error")),

@@ -95,7 +95,7 @@ class Seals:
         """
         sealed = row.record
         if not isinstance(sealed, SealedRecord):
-            return sealed
+            return cast(JsonValue, sealed)
         context = SealContext(self._run, row.action_id, row.stage, row.attempt)
         if self._sealer is None:
             raise RecordSealError.unknown_key(context, sealed.key_id, WAY_OUT)

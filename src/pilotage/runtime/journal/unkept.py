@@ -10,10 +10,10 @@ from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.conversations import ConversationTurns, ITaskStore
 from pilotage.agent.ports.journal import JournalStage, OutboxEvent, RunKey
 from pilotage.agent.state import AgentState
+from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.sealing import WithoutKey
 
 
 class UnkeptLedger(Ledger):
@@ -42,7 +42,7 @@ class UnkeptLedger(Ledger):
         attempt: int,
         record: JsonValue,
         view: JsonValue,
-        without_key: WithoutKey | None = None,
+        tool: AgentToolDescriptor | None = None,
     ) -> None:
         self.check_alive()
 

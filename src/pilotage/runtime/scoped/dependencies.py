@@ -19,7 +19,7 @@ from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.actions.scope import Scope, entered, scope_for, worker_scope
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.model_calls import next_message_id
-from pilotage.runtime.gate.gate import Stages
+from pilotage.runtime.gate.gate import NO_STAGES, Stages
 from pilotage.runtime.scoped.blocks import ScopedRuntime
 from pilotage.runtime.scoped.model import ScopedModel
 from pilotage.runtime.scoped.tools import ScopedTools
@@ -32,7 +32,7 @@ DEFAULT_MAX_TURNS = 50
 class Provided:
     """The application's ports that architectures may read; None where there is nothing, or the built-in no-op."""
 
-    stages: Stages = Stages()
+    stages: Stages = NO_STAGES
     memory: IAgentMemory | None = None
     telemetry: IAgentTelemetry | None = None
     audit_log: IAgentAuditLog | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias, cast
 
 from pilotage.agent.messages import ModelToolCall
@@ -21,42 +21,61 @@ from pilotage.runtime.door.tool_calls import ToolCalls
 from pilotage.runtime.scoped.children import Children, Errand
 from pilotage.runtime.scoped.gathering import first_to_count
 from pilotage.runtime.scoped.teammates import Teammate
+from pilotage.values import value
 
 BoundTool: TypeAlias = Callable[..., object]
 NO_TEAMMATES: Mapping[str, Teammate] = {}
 
 
+@value
+class Offer:
+    """What a model may ask for: tools and teammates, and how a request shows them."""
+
+    tools: tuple[BoundTool, ...]
+    teammates: Mapping[str, Teammate]
+    calling: ToolCallingSpec | None
+
+    @classmethod
+    def of(cls, tools: Sequence[BoundTool], teammates: Mapping[str, Teammate] = NO_TEAMMATES) -> Offer:
+        """An offer of these.
+
+        Raises:
+            AgentDefinitionError: two of them have one name.
+        """
+        shown = _shown(tools, teammates) if tools or teammates else None
+        return cls(tuple(tools), teammates, shown)
+
+    def within(self, capabilities: Collection[str] | None) -> Offer:
+        """The same tools, and of the teammates those that a run was given; None is all of them."""
+        if capabilities is None or not self.teammates:
+            return self
+        given = {name: mate for name, mate in self.teammates.items() if name in capabilities}
+        return Offer.of(self.tools, given)
+
+
 class ScopedTools(IScopedTools):
     """The tools on offer to one run, its teammates among them."""
 
-    def __init__(
-        self,
-        tools: Sequence[BoundTool],
-        calls: ToolCalls,
-        effects: Effects,
-        scope: Scope | None = None,
-        teammates: Mapping[str, Teammate] = NO_TEAMMATES,
-    ) -> None:
-        self._scope = scope
-        self._tools = tuple(tools)
+    def __init__(self, offer: Offer, calls: ToolCalls, effects: Effects, scope: Scope | None = None) -> None:
+        self._offer = offer
         self._calls = calls
         self._effects = effects
-        self._teammates = teammates
-        self._calling = _offer(self._tools, teammates) if self._tools or teammates else None
-        self._functions: Mapping[str, BoundTool] = self._calling.functions if self._calling else {}
+        self._scope = scope
+        self._teammates = offer.teammates
+        self._functions: Mapping[str, BoundTool] = offer.calling.functions if offer.calling else {}
 
     @property
     def calling(self) -> ToolCallingSpec | None:
-        return self._calling
+        return self._offer.calling
 
     def with_more(self, tools: Sequence[BoundTool]) -> ScopedTools:
         """The same tools and some more."""
-        more = [*self._tools, *tools]
-        return ScopedTools(more, self._calls, self._effects, self._scope, self._teammates)
+        more = Offer.of([*self._offer.tools, *tools], self._teammates)
+        return ScopedTools(more, self._calls, self._effects, self._scope)
 
     def inside(self, scope: Scope) -> ScopedTools:
         """The same tools, their calls in another scope."""
-        return ScopedTools(self._tools, self._calls, self._effects, scope, self._teammates)
+        return ScopedTools(self._offer, self._calls, self._effects, scope)
 
     async def call(self, call: ModelToolCall) -> ToolCallOutcome:
         prepared = self._prepared(call)
@@ -154,7 +173,7 @@ class ScopedTools(IScopedTools):
         return cast(Children, self._effects.children)
 
 
-def _offer(tools: Sequence[BoundTool], teammates: Mapping[str, Teammate]) -> ToolCallingSpec:
+def _shown(tools: Sequence[BoundTool], teammates: Mapping[str, Teammate]) -> ToolCallingSpec:
     """Tools and teammates as a request shows them to the model."""
     spec = ToolCallingSpec.from_tools(tools)
     if not teammates:

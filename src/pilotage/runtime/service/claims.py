@@ -17,8 +17,6 @@ from pilotage.runtime.actions.interruptions import RunOwnershipLost, StartRefuse
 from pilotage.runtime.gate.deadline import decode_deadline, encode_deadline, extended
 from pilotage.runtime.journal.chain import NO_HEAD
 from pilotage.runtime.journal.ledger import Ledger, Opening
-from pilotage.runtime.journal.recording import recorded_action
-from pilotage.runtime.journal.sealing import WithoutKey
 from pilotage.runtime.journal.start_record import RunStart, definition_digest, encode_start
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.stream.told import told_items
@@ -51,10 +49,7 @@ class Claims:
         """Begin a run with rows of another one, which count as its own; nobody drives it yet."""
         ledger = self._opened(definition, start, run)
         for row in rows:
-            record = cast(JsonValue, row.record)
-            # What could not be sealed there was not kept there either.
-            kept = WithoutKey.KEEP_PLAIN
-            ledger.append(recorded_action(row), row.stage, row.attempt, record, row.view, kept)
+            ledger.adopt(row)
         await self._commit_start(ledger, run, is_child=False)
         return ledger.state
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
-from typing import cast
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
@@ -18,10 +15,9 @@ from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.principal import RunContext
+from pilotage.agent.run_input import AgentContext
 from pilotage.agent.sealing_check import hidden_output
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
-from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tools.catalog import discover_agent_tools
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.attempts.attempt import RunAttempt
 from pilotage.runtime.attempts.cancellation import Cleanup
@@ -30,24 +26,27 @@ from pilotage.runtime.attempts.program import Architected, HandWritten, Program
 from pilotage.runtime.door.context_stage import ContextStage
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.inbox import Inbox
+from pilotage.runtime.door.late_outcomes import LateOutcomes
 from pilotage.runtime.door.observing import Observer
+from pilotage.runtime.door.prompt_snapshots import PromptSnapshots
 from pilotage.runtime.door.run_aware_model import RunAwareModel
 from pilotage.runtime.door.tool_calls import ToolCalls
 from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.gate import Gate
+from pilotage.runtime.gate.given_context import decode_context
 from pilotage.runtime.gate.spending import Spending
-from pilotage.runtime.journal.input_record import decode_input, decode_instruction
+from pilotage.runtime.journal.input_record import Instruction, decode_input, decode_instruction
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.start_record import RunStart
-from pilotage.runtime.scoped.architecture_registry import find_architecture
 from pilotage.runtime.scoped.blocks import ScopedRuntime
 from pilotage.runtime.scoped.children import Children, INursery, teller_for
 from pilotage.runtime.scoped.dependencies import DEFAULT_MAX_TURNS, RunDependencies
 from pilotage.runtime.scoped.model import ScopedModel
-from pilotage.runtime.scoped.teammates import Teammate, teammates_of
-from pilotage.runtime.scoped.tools import BoundTool, ScopedTools
+from pilotage.runtime.scoped.tools import ScopedTools
+from pilotage.runtime.service.blueprint import Blueprint, blueprint_of
+from pilotage.runtime.service.model_choice import selected_model
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.stream.exposure import Exposure
 from pilotage.runtime.stream.redactor import Redactor
@@ -66,6 +65,8 @@ class Overrides:
 
 
 NO_OVERRIDES = Overrides()
+
+_NOTHING_USED = ModelUsage(0, 0, 0)
 
 
 @value
@@ -98,7 +99,8 @@ class Composer:
         run_id = ledger.run.run_id
         by = AgentEventAttribution(definition.agent_id, run_id, start.conversation or run_id, start.parent)
         context = start.context(run_id)
-        effects = self._effects(material, by)
+        given = decode_instruction(start.input) if definition.is_declarative else None
+        effects = self._effects(material, by, context)
         tools = ToolCalls(effects, context, self._services.secrets, self._services.tool_handler)
         closing = Closing(
             by,
@@ -106,11 +108,17 @@ class Composer:
             self._services.output_guard,
             self._cleanup(material, context, tools),
             start.conversation if start.history is not None else None,
-            _question(definition, start),
+            # What the user said, for the conversation; an agent with an input of its own has no such thing.
+            given.prompt if given else None,
             hidden_output(definition),
             definition.spec.human_time_counts,
         )
-        program = self._program(material, effects, tools, by)
+        children = self._equipped(material, effects)
+        if given is None:
+            arguments = decode_input(definition, start.input)
+            program: Program = HandWritten(material.instance, arguments, effects, by)
+        else:
+            program = self._architected(material, effects, tools, given, by, context, children)
         return RunAttempt(
             program, effects, effects.telling, Ending(effects, effects.telling, closing), tools, context, by
         )
@@ -128,7 +136,7 @@ class Composer:
             lambda: tools.threads.alive,
         )
 
-    def _effects(self, material: Material, by: AgentEventAttribution) -> Effects:
+    def _effects(self, material: Material, by: AgentEventAttribution, context: RunContext) -> Effects:
         definition, start, ledger = material.definition, material.start, material.ledger
         services, spec = self._services, definition.spec
         recording = Recording(material.rows)
@@ -137,7 +145,7 @@ class Composer:
         return Effects(
             ledger,
             recording,
-            Gate(start.principal, start.context(ledger.run.run_id), services.stages, start.capabilities),
+            Gate(start.principal, context, services.stages, start.capabilities),
             Waits(
                 ledger,
                 recording,
@@ -168,83 +176,73 @@ class Composer:
             return PipedTelling(exposure, forward)
         return KeptTelling(by, material.ledger, exposure, list(told_items(material.rows)), forward)
 
-    def _program(
-        self, material: Material, effects: Effects, tools: ToolCalls, by: AgentEventAttribution
-    ) -> Program:
+    def _equipped(self, material: Material, effects: Effects) -> Children:
+        """Give the effects what is made from them, the run's children among it."""
         definition, start = material.definition, material.start
-        effects.children = Children(effects, start, self._nursery)
+        effects.children = children = Children(effects, start, self._nursery)
         effects.may_delegate = definition.spec.delegation_allowed
         if start.trust:
             effects.trust = effects.trust.join(TrustLabel.from_payload(start.trust))
-        effects.context = self._context(definition, effects)
+        effects.context = self._context(definition, effects, decode_context(start.given))
         effects.observer = Observer(self._services.provided.telemetry)
-        if not definition.is_declarative:
-            return HandWritten(material.instance, decode_input(definition, start.input), effects, by)
-        given = decode_instruction(start.input)
-        instance = material.instance or self._services.instance_of(definition)
-        spec, instructions = definition.spec, definition.instructions or ""
+        self._listen_for_loss(material.ledger, effects)
+        if definition.spec.prompt_snapshots and material.ledger.is_kept:
+            seals = self._services.seals(material.ledger.run)
+            effects.prompts = PromptSnapshots(material.ledger, effects.redactor, seals)
+        return children
+
+    def _architected(
+        self,
+        material: Material,
+        effects: Effects,
+        tools: ToolCalls,
+        given: Instruction,
+        by: AgentEventAttribution,
+        context: RunContext,
+        children: Children,
+    ) -> Architected:
+        definition, start, services = material.definition, material.start, self._services
+        drawn = blueprint_of(definition, material.instance or services.instance_of(definition), services)
         dependencies = RunDependencies(
             effects,
-            ScopedModel(self._model(material.overrides, instance)),
-            ScopedTools(_offer(instance), tools, effects, teammates=self._teammates(material)),
-            ScopedRuntime(effects, effects.children),
+            ScopedModel(self._model(material, drawn)),
+            ScopedTools(drawn.offer.within(start.capabilities), tools, effects),
+            ScopedRuntime(effects, children),
             by,
-            start.context(by.run_id),
-            self._services.provided,
-            instructions,
-            _output_of(spec.output_type),
-            spec.limits.max_steps or DEFAULT_MAX_TURNS,
+            context,
+            services.provided,
+            drawn.instructions,
+            drawn.output,
+            definition.spec.limits.max_steps or DEFAULT_MAX_TURNS,
         )
         session = AgentSession(
             by.run_id,
-            instructions,
+            drawn.instructions,
             [*map(_as_message, material.history), *given.messages],
-            cumulative_usage=ModelUsage(0, 0, 0),
+            cumulative_usage=_NOTHING_USED,
         )
-        return Architected(find_architecture(spec.architecture), session, dependencies, given.prompt)
+        return Architected(drawn.architecture, session, dependencies, given.prompt)
 
-    def _teammates(self, material: Material) -> Mapping[str, Teammate]:
-        spec, capabilities = material.definition.spec, material.start.capabilities
-        return teammates_of(spec, self._services.definition_of, capabilities)
+    def _listen_for_loss(self, ledger: Ledger, effects: Effects) -> None:
+        """Let others know what came of actions when somebody else has the run by then."""
+        port = self._services.late_outcomes if ledger.is_kept else None
+        if port is not None:
+            late = effects.outcomes.late = LateOutcomes(port, ledger.run, ledger.epoch)
+            ledger.on_lost = late.tell_rows
 
-    def _context(self, definition: AgentDefinition, effects: Effects) -> ContextStage:
-        spec = definition.spec
-        return ContextStage(effects, spec.context_budget, spec.compaction, self._services.context_handler)
+    def _context(
+        self, definition: AgentDefinition, effects: Effects, given: AgentContext | None
+    ) -> ContextStage:
+        spec, handler = definition.spec, self._services.context_handler
+        return ContextStage(effects, spec.context_budget, spec.compaction, handler, given)
 
-    def _model(self, overrides: Overrides, instance: object) -> IAgentModel:
-        wanted = overrides.model
-        if wanted is None:
-            return self._services.model_of(instance)
-        return wanted if isinstance(wanted, RunAwareModel) else RunAwareModel(wanted)
-
-
-def _offer(instance: object) -> Sequence[BoundTool]:
-    """The tools that an agent offers: its own, and those of the pods it holds, each pod once."""
-    owners = {id(owner): owner for owner in (instance, *vars(instance).values())}
-    return [tool for owner in owners.values() for tool in _tools_of(owner)]
-
-
-def _tools_of(owner: object) -> list[BoundTool]:
-    return [cast(BoundTool, getattr(owner, name)) for name in _tool_names(cast(type, type(owner)))]
-
-
-@lru_cache(maxsize=1024)
-def _tool_names(owner: type) -> tuple[str, ...]:
-    """The attributes of a class that are tools; nothing of the standard library has any."""
-    if owner.__module__ == "builtins":
-        return ()
-    tools = {descriptor.callable for descriptor in discover_agent_tools(owner).descriptors}
-    return tuple(name for name in dir(owner) if tools and _function(owner, name) in tools)
-
-
-def _function(owner: type, name: str) -> object:
-    member: object = inspect.getattr_static(owner, name, None)
-    return getattr(member, "__func__", member)
-
-
-@lru_cache(maxsize=256)
-def _output_of(output_type: object) -> StructuredOutputSpec | None:
-    return StructuredOutputSpec.from_type(output_type) if output_type is not None else None
+    def _model(self, material: Material, drawn: Blueprint) -> IAgentModel:
+        wanted, selected = material.overrides.model, material.start.model
+        if wanted is not None:
+            return wanted if isinstance(wanted, RunAwareModel) else RunAwareModel(wanted)
+        if selected is not None:
+            return selected_model(self._services.app, selected)
+        return drawn.model or self._services.model
 
 
 def _as_message(turn: ConversationTurn) -> ModelMessage:
@@ -257,8 +255,3 @@ def _answers(pending: Sequence[AgentSignal]) -> dict[str, list[AgentSignal]]:
         if signal.kind is AgentSignalKind.APPROVAL_DECISION:
             answers.setdefault(str(signal.payload.get("request_id")), []).append(signal)
     return answers
-
-
-def _question(definition: AgentDefinition, start: RunStart) -> str | None:
-    """What the user said, for the conversation; an agent with an input of its own has no such thing."""
-    return decode_instruction(start.input).prompt if definition.is_declarative else None

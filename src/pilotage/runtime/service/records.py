@@ -15,12 +15,14 @@ from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.actions.action import RESULT
 from pilotage.runtime.attempts.cancellation import cancellation_error
-from pilotage.runtime.gate.trust_stage import label_in
+from pilotage.runtime.door.prompt_snapshots import is_prompt, prompt_in
 from pilotage.runtime.journal.chain import first_broken
 from pilotage.runtime.journal.evidence_view import evidence_in
 from pilotage.runtime.journal.result_record import decode_result
+from pilotage.runtime.journal.trust_record import label_in
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.service.verification import disagreement, still_pending
+from pilotage.runtime.stream.erasure import is_erased, refuse_erased
 from pilotage.safety.trust import TrustLabel
 
 
@@ -62,8 +64,11 @@ class Records:
 
         Raises:
             RecordSealError: one of them does not open here.
+            RunErasedError: their payloads were erased.
         """
-        return self._services.seals(run).opened_rows(await self.stored_rows(run))
+        stored = await self.stored_rows(run)
+        refuse_erased(run, stored)
+        return self._services.seals(run).opened_rows(stored)
 
     async def stored_rows(self, run: RunKey) -> list[JournalRow]:
         """The rows of a run as they are stored."""
@@ -92,8 +97,21 @@ class Records:
         stored = await repository.list_by_state(state.id) if repository is not None else ()
         return (*evidence_in(state.id, rows), *stored)
 
+    async def prompts(self, state: AgentState, *, sealed: bool) -> tuple[JsonObject, ...]:
+        """What the models of a run were asked, in order, where its agent keeps prompt snapshots; `sealed` parts too.
+
+        Raises:
+            RecordSealError: one of them does not open here.
+        """
+        repository, run = self._services.evidence, RunKey(state.tenant_id, state.id)
+        stored = await repository.list_by_state(state.id) if repository is not None else ()
+        sealer = self._services.sealer if sealed else None
+        return tuple(prompt_in(each, run, sealer) for each in stored if is_prompt(each))
+
     async def verify(self, run_id: str, principal: Principal) -> int:
         """Check a run's journal against itself, its state and its signals; how many rows it has.
+
+        Of a run whose payloads were erased only the chain can be checked.
 
         Raises:
             CallerError: a row does not follow from the one before it (the message names the first), or state or
@@ -105,6 +123,8 @@ class Records:
         if broken is not None:
             words = f"row {broken.seq} ({broken.action_id}) does not follow from the one before"
             raise CallerError(f"run {run_id!r}: {words}.")
+        if any(is_erased(row) for row in rows):
+            return len(rows)
         found = disagreement(state, rows) or still_pending(
             rows, await self._services.signals.list_pending(run_id)
         )

@@ -13,6 +13,7 @@ from pilotage.agent.ports.cleanup import IAgentCancellationCleanup
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.handlers import IAgentContextHandler, IAgentOutputGuard, IAgentToolHandler
 from pilotage.agent.ports.journal import IAgentJournal, RunKey
+from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.model import IAgentModel
@@ -37,6 +38,7 @@ from pilotage.runtime.journal.sealing import Seals
 from pilotage.runtime.journal.writer import JournalWriter
 from pilotage.runtime.outbox.bell import Bell, RingingJournal
 from pilotage.runtime.scoped.dependencies import Provided
+from pilotage.runtime.service.catalogs import Catalogs
 
 T = TypeVar("T")
 
@@ -102,6 +104,10 @@ class Services:
         return self.app.get_or_none(IAgentLeases)
 
     @cached_property
+    def late_outcomes(self) -> IAgentLateOutcomes | None:
+        return self.app.get_or_none(IAgentLateOutcomes)
+
+    @cached_property
     def wake_ups(self) -> IAgentWakeUps | None:
         return self.app.get_or_none(IAgentWakeUps)
 
@@ -161,17 +167,21 @@ class Services:
         )
 
     @cached_property
-    def _sealer(self) -> IRecordSealer | None:
+    def sealer(self) -> IRecordSealer | None:
         return self.app.get_or_none(IRecordSealer)
 
     def seals(self, run: RunKey) -> Seals:
         """What closes and opens the records of a run."""
-        return Seals(self._sealer, run)
+        return Seals(self.sealer, run)
 
-    def model_of(self, instance: object) -> IAgentModel:
-        """The model that a declarative agent speaks through: the one it injects, else the application's."""
-        own = [each for each in vars(instance).values() if isinstance(each, IAgentModel)]
-        return own[0] if own else self.app.get(IAgentModel)
+    @cached_property
+    def model(self) -> IAgentModel:
+        """The model of agents that inject none.
+
+        Raises:
+            PodNotFoundError: the application has none, or several.
+        """
+        return self.app.get(IAgentModel)
 
     def instance_of(self, definition: AgentDefinition) -> object:
         """The agent itself."""
@@ -198,7 +208,11 @@ class Services:
 
     def tool(self, identity: str) -> AgentToolDescriptor | None:
         """The tool of this identity among the pods of the application."""
-        return self._tools.get(identity)
+        return self._tools.get(identity) or self.catalogs.tool(identity)
+
+    @cached_property
+    def catalogs(self) -> Catalogs:
+        return Catalogs(self.app)
 
     @cached_property
     def _tools(self) -> dict[str, AgentToolDescriptor]:

@@ -9,6 +9,7 @@ from pilotage.agent.events import AgentEvent, AgentEventAttribution
 from pilotage.agent.ports.journal import IAgentJournal, RunKey
 from pilotage.ids import IClock
 from pilotage.runtime.stream.cursor import START, EventCursor
+from pilotage.runtime.stream.erasure import refuse_erased
 from pilotage.runtime.stream.feed import Listener, Told
 from pilotage.runtime.stream.telling import KeptTelling
 from pilotage.runtime.stream.told import ToldItem, events_after, last_valid, still_needed, told_items
@@ -49,8 +50,13 @@ class LogReader:
         return bool(self._items) and self._items[-1].is_end and self._items[-1].epoch == self._epoch
 
     async def read(self) -> Sequence[ToldItem]:
-        """Everything that is durable by now, without what was forgotten."""
+        """Everything that is durable by now, without what was forgotten.
+
+        Raises:
+            RunErasedError: what the run said was erased.
+        """
         rows = [row async for row in self._journal.read(await self._found(), self._seq)]
+        refuse_erased(await self._found(), rows)
         if rows:
             self._seq, self._epoch = rows[-1].seq, rows[-1].epoch
             self._items += told_items(rows)

@@ -1,0 +1,271 @@
+"""What becomes of commits that come together, given what is known of their runs. Pure: no I/O.
+
+Each commit sees what those before it in the batch have done. What is taken is gathered as columns, ready to be
+written; what is not leaves no trace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pilotage.adapters.sqlalchemy.mapping import (
+    UnstorableError,
+    Values,
+    event_values,
+    evidence_values,
+    row_values,
+    state_values,
+    take_out_blobs,
+)
+from pilotage.agent.ports.conversations import ConversationTurns
+from pilotage.agent.ports.journal import (
+    CommitOutcome,
+    CommitRefusal,
+    CommitRefused,
+    Committed,
+    HeadMoved,
+    JournalCommit,
+    JournalRow,
+    JournalStage,
+    RunKey,
+)
+from pilotage.agent.state import AgentStatus
+
+Action = tuple[str, str, int]
+"""What an action has one row for: its id, the stage and the attempt."""
+
+
+@dataclass
+class Standing:
+    """How a run stands: as it was stored, and as the commits of the batch leave it."""
+
+    stored_head: int = 0
+    head: int = 0
+    epoch: int = 0
+    digest: str = ""
+    status: AgentStatus | None = None
+    conversation: str | None = None
+    parent: str | None = None
+    is_stored: bool = False
+    state: Values = field(default_factory=lambda: state_values(None))
+
+
+@dataclass
+class Known:
+    """What has to be known to decide: of runs and parents, tokens, signals, conversations.
+
+    `actions` and `evidence` hold what is recorded already, as far as anybody looked: most of the time nobody does,
+    because the unique keys of the tables say so too, only later.
+    """
+
+    runs: dict[RunKey, Standing] = field(default_factory=dict[RunKey, Standing])
+    receipts: dict[tuple[RunKey, str], tuple[int, int]] = field(
+        default_factory=dict[tuple[RunKey, str], tuple[int, int]]
+    )
+    pending: set[tuple[RunKey, str]] = field(default_factory=set[tuple[RunKey, str]])
+    holders: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    actions: dict[RunKey, set[Action]] = field(default_factory=dict[RunKey, set[Action]])
+    evidence: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+
+
+@dataclass
+class Writes:
+    """What is to be written, by table."""
+
+    runs: set[RunKey] = field(default_factory=set[RunKey])
+    journal: list[Values] = field(default_factory=list[Values])
+    blobs: list[Values] = field(default_factory=list[Values])
+    consumed: list[Values] = field(default_factory=list[Values])
+    evidence: list[Values] = field(default_factory=list[Values])
+    outbox: list[Values] = field(default_factory=list[Values])
+    turns: list[tuple[RunKey, ConversationTurns]] = field(
+        default_factory=list[tuple[RunKey, ConversationTurns]]
+    )
+
+
+class Batch:
+    """Decides commits one after the other, and gathers what they write."""
+
+    def __init__(self, known: Known) -> None:
+        self.known = known
+        self.writes = Writes()
+
+    def take(self, commit: JournalCommit) -> CommitOutcome:
+        """What becomes of a commit: whose token it is, whether the head is where it expects it, whether it is right."""
+        run = self.known.runs.get(commit.run) or Standing()
+        receipt = self.known.receipts.get((commit.run, commit.token))
+        if receipt is not None and receipt[1] == run.epoch:
+            return Committed(receipt[0])
+        # A token of an earlier owner is known too: its rows are there, but it must not act on them any more.
+        if receipt is not None or commit.expected_head != run.head:
+            return HeadMoved(run.head, run.epoch)
+        if (refused := self._objection(commit, run)) is not None:
+            return refused
+        try:
+            drafted = _drafted(commit)
+        except UnstorableError as error:
+            return CommitRefused(str(error))
+        return self._accept(commit, run, *drafted)
+
+    def _objection(self, commit: JournalCommit, run: Standing) -> CommitRefused | None:
+        reason = (
+            _without_row(commit)
+            or _foreign_part(commit)
+            or _repeated_action(commit, self.known.actions.get(commit.run, set()))
+            or self._unavailable_signal(commit)
+            or self._repeated_evidence(commit)
+            or _turns_elsewhere(commit, run)
+        )
+        return CommitRefused(reason) if reason else self._closed_parent(commit) or self._conflict(commit)
+
+    def _closed_parent(self, commit: JournalCommit) -> CommitRefused | None:
+        if commit.parent is None:
+            return None
+        parent = self.known.runs.get(commit.parent)
+        status = parent.status if parent else None
+        if status is not None and not _starts_nothing(status):
+            return None
+        how = f"is {status.value}" if status else "does not exist"
+        words = f"run {commit.run.run_id!r} cannot start: its parent {commit.parent.run_id!r} {how}"
+        return CommitRefused(words, CommitRefusal.PARENT_CLOSED)
+
+    def _conflict(self, commit: JournalCommit) -> CommitRefused | None:
+        """One run at a time holds a conversation; one that has ended holds none any more."""
+        if commit.conversation is None:
+            return None
+        holder = self.known.holders.get((commit.run.tenant_id, commit.conversation))
+        if holder is None:
+            return None
+        words = f"conversation {commit.conversation!r} is held by run {holder!r}, which has not ended"
+        return CommitRefused(words, CommitRefusal.CONVERSATION_HELD)
+
+    def _unavailable_signal(self, commit: JournalCommit) -> str | None:
+        taken: set[str] = set()
+        for signal_id in commit.consumed_signals:
+            if (commit.run, signal_id) not in self.known.pending or signal_id in taken:
+                return f"signal {signal_id!r} is unknown to run {commit.run.run_id!r} or was consumed already"
+            taken.add(signal_id)
+        return None
+
+    def _repeated_evidence(self, commit: JournalCommit) -> str | None:
+        seen: set[str] = set()
+        for each in commit.evidence:
+            if each.id in seen or (commit.run.tenant_id, each.id) in self.known.evidence:
+                return f"evidence {each.id!r} is recorded already"
+            seen.add(each.id)
+        return None
+
+    def _accept(
+        self,
+        commit: JournalCommit,
+        run: Standing,
+        rows: list[Values],
+        evidence: list[Values],
+        outbox: list[Values],
+        state: Values,
+    ) -> Committed:
+        known, writes, tenant = self.known, self.writes, commit.run.tenant_id
+        known.runs[commit.run] = run
+        run.head, run.digest = commit.rows[-1].seq, commit.rows[-1].digest
+        run.epoch = next(
+            (r.epoch for r in reversed(commit.rows) if r.stage is JournalStage.CLAIMED), run.epoch
+        )
+        run.conversation = run.conversation or commit.conversation
+        run.parent = commit.parent.run_id if commit.parent else run.parent
+        if commit.state is not None:
+            given_at = run.state["given_at"] or state["given_at"]
+            run.status, run.state = commit.state.status, {**state, "given_at": given_at}
+        self._hold(commit.run, run)
+        known.receipts[commit.run, commit.token] = (run.head, run.epoch)
+        known.actions.setdefault(commit.run, set()).update(map(_action, commit.rows))
+        known.evidence.update((tenant, each.id) for each in commit.evidence)
+        known.pending.difference_update((commit.run, signal_id) for signal_id in commit.consumed_signals)
+        writes.runs.add(commit.run)
+        writes.journal.extend(rows)
+        writes.blobs.extend(blob for values in rows for blob in take_out_blobs(values))
+        writes.evidence.extend(evidence)
+        writes.outbox.extend(outbox)
+        writes.consumed.extend(
+            {"tenant_id": tenant, "run_id": commit.run.run_id, "signal_id": signal_id}
+            for signal_id in commit.consumed_signals
+        )
+        if commit.turns is not None:
+            writes.turns.append((commit.run, commit.turns))
+        return Committed(run.head)
+
+    def _hold(self, key: RunKey, run: Standing) -> None:
+        if run.conversation is None:
+            return
+        place = (key.tenant_id, run.conversation)
+        if run.status is None or not run.status.is_terminal:
+            self.known.holders[place] = key.run_id
+        elif self.known.holders.get(place) == key.run_id:
+            del self.known.holders[place]
+
+
+def _drafted(commit: JournalCommit) -> tuple[list[Values], list[Values], list[Values], Values]:
+    tenant, run_id, last = commit.run.tenant_id, commit.run.run_id, commit.rows[-1]
+    return (
+        [row_values(tenant, run_id, row, commit.token if row is last else None) for row in commit.rows],
+        [evidence_values(tenant, each) for each in commit.evidence],
+        [event_values(tenant, run_id, event) for event in commit.outbox],
+        state_values(commit.state),
+    )
+
+
+def _action(row: JournalRow) -> Action:
+    return row.action_id, row.stage.value, row.attempt
+
+
+def _starts_nothing(status: AgentStatus) -> bool:
+    return status.is_terminal or status is AgentStatus.CANCELLING
+
+
+def _without_row(commit: JournalCommit) -> str | None:
+    """Without a row the head would stay where it was, and nobody else would notice the change."""
+    return None if commit.rows else f"the commit of run {commit.run.run_id!r} has no row"
+
+
+def _foreign_part(commit: JournalCommit) -> str | None:
+    """A commit is about its own run; a part that names another one is a mistake of the writer."""
+    run, state = commit.run, commit.state
+    if state is not None and RunKey(state.tenant_id, state.id) != run:
+        return f"state {state.id!r} of tenant {state.tenant_id!r} is not the state of run {run.run_id!r}"
+    for each in commit.evidence:
+        if each.agent_state_id != run.run_id:
+            return f"evidence {each.id!r} belongs to run {each.agent_state_id!r}, not to {run.run_id!r}"
+    return None
+
+
+def _repeated_action(commit: JournalCommit, present: set[Action]) -> str | None:
+    """An action has one row of each stage per attempt."""
+    seen: set[Action] = set()
+    for row in commit.rows:
+        action = _action(row)
+        if row.stage.has_action and (action in present or action in seen):
+            return f"row {row.seq} repeats {row.stage.value!r} of {row.action_id!r}, attempt {row.attempt}"
+        seen.add(action)
+    return None
+
+
+def _turns_elsewhere(commit: JournalCommit, run: Standing) -> str | None:
+    if commit.turns is None or commit.turns.conversation_id in (commit.conversation, run.conversation):
+        return None
+    named = commit.turns.conversation_id
+    return f"run {commit.run.run_id!r} adds turns to conversation {named!r}, which it does not hold"
+
+
+def as_columns(key: RunKey, run: Standing) -> Values:
+    """The columns of a run as the batch leaves it."""
+    return {
+        "tenant_id": key.tenant_id,
+        "run_id": key.run_id,
+        "expected": run.stored_head,
+        "head": run.head,
+        "epoch": run.epoch,
+        "digest": run.digest,
+        "ended": run.status is not None and run.status.is_terminal,
+        "parent_id": run.parent,
+        "conversation_id": run.conversation,
+        **run.state,
+    }

@@ -1,0 +1,138 @@
+"""Statements over many rows at once, as each database does them best.
+
+SQLite repeats a statement for each row without leaving the process. PostgreSQL gets one statement with an array for
+each column: one round trip, however many rows. Statements are compiled once; what SQLAlchemy does for each parameter of
+each execution would cost more than the database does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from sqlalchemy import ARRAY, Connection, Dialect, FromClause, Table, bindparam, column, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.expression import ClauseElement, ColumnElement
+from sqlalchemy.types import TypeEngine
+
+from pilotage.adapters.sqlalchemy.mapping import Values
+
+Given: TypeAlias = Mapping[str, ColumnElement[Any]]
+"""What is given for each row, by name."""
+
+Expressions: TypeAlias = Callable[[Given], Mapping[str, ColumnElement[Any]]]
+"""What becomes of it: expressions by column."""
+
+Types: TypeAlias = Mapping[str, TypeEngine[Any]]
+
+Build: TypeAlias = Callable[[Given, FromClause | None], ClauseElement]
+"""The statement over what is given; for one row, or for all of a table of rows."""
+
+Run: TypeAlias = Callable[[Connection, Sequence[Values]], int]
+
+
+class Bulk:
+    """A statement that is carried out for each of many rows; `run` says how many rows it changed."""
+
+    def __init__(self, given: Types, build: Build) -> None:
+        self._given, self._build = given, build
+        self._compiled: dict[str, Run] = {}
+
+    def run(self, connection: Connection, rows: Sequence[Values]) -> int:
+        """Carry it out for all rows; the number of rows that were changed."""
+        if not rows:
+            return 0
+        name = connection.dialect.name
+        if name not in self._compiled:
+            compiled = _all_at_once if name == "postgresql" else _one_by_one
+            self._compiled[name] = compiled(connection.dialect, self._given, self._build)
+        return self._compiled[name](connection, rows)
+
+
+def bulk_insert(
+    table: Table,
+    given: Sequence[str],
+    computed: Expressions,
+    *,
+    extra: Types | None = None,
+    skips_known: bool = False,
+) -> Bulk:
+    """Inserts rows: the columns that are given, and those that are computed from what is given.
+
+    `extra` names what is given and no column. Rows that are known already are left alone if `skips_known`.
+    """
+
+    def build(values: Given, source: FromClause | None) -> ClauseElement:
+        expressions = {**{name: values[name] for name in given}, **computed(values)}
+        if source is None:
+            each = sqlite.insert(table).values(expressions)
+            return each.on_conflict_do_nothing() if skips_known else each
+        chosen = select(*expressions.values()).select_from(source)
+        all_ = postgresql.insert(table).from_select(list(expressions), chosen)
+        return all_.on_conflict_do_nothing() if skips_known else all_
+
+    return Bulk({**{name: table.c[name].type for name in given}, **(extra or {})}, build)
+
+
+def bulk_update(
+    table: Table,
+    key: Sequence[str],
+    computed: Expressions,
+    given: Types,
+    condition: Callable[[Given], ColumnElement[bool]],
+) -> Bulk:
+    """Changes the rows with these keys, those of them that the condition holds for."""
+
+    def build(values: Given, _: FromClause | None) -> ClauseElement:
+        matches = [table.c[name] == values[name] for name in key]
+        return update(table).where(*matches, condition(values)).values(dict(computed(values)))
+
+    return Bulk({**{name: table.c[name].type for name in key}, **given}, build)
+
+
+def _one_by_one(dialect: Dialect, given: Types, build: Build) -> Run:
+    binds = {name: bindparam(_bind(name), type_=type_) for name, type_ in given.items()}
+    compiled = build(binds, None).compile(dialect=dialect)
+    statement, stored = str(compiled), _processors(dialect, given)
+    # A name may occur several times in a statement, and each time is a place of its own.
+    names = {_bind(name): name for name in given}
+    places = [names[bind] for bind in getattr(compiled, "positiontup", None) or ()]
+    plan = [(name, stored[name]) for name in places]
+
+    def run(connection: Connection, rows: Sequence[Values]) -> int:
+        sets = [
+            tuple([process(row[name]) if process else row[name] for name, process in plan]) for row in rows
+        ]
+        return connection.exec_driver_sql(statement, sets, execution_options=_COUNTED).rowcount
+
+    return run
+
+
+def _all_at_once(dialect: Dialect, given: Types, build: Build) -> Run:
+    arrays = [bindparam(_bind(name), type_=ARRAY(type_)) for name, type_ in given.items()]
+    columns = [column(name, type_) for name, type_ in given.items()]
+    table = func.unnest(*arrays).table_valued(*columns, name="given").render_derived()
+    statement = str(build({name: table.c[name] for name in given}, table).compile(dialect=dialect))
+    plan = [(name, _bind(name), process) for name, process in _processors(dialect, given).items()]
+
+    def run(connection: Connection, rows: Sequence[Values]) -> int:
+        values = {
+            bind: [process(row[name]) for row in rows] if process else [row[name] for row in rows]
+            for name, bind, process in plan
+        }
+        return connection.exec_driver_sql(statement, values, execution_options=_COUNTED).rowcount
+
+    return run
+
+
+_COUNTED = {"preserve_rowcount": True}
+
+
+def _bind(name: str) -> str:
+    """The name of a parameter: SQLAlchemy keeps the names of columns for itself."""
+    return f"p_{name}"
+
+
+def _processors(dialect: Dialect, given: Types) -> dict[str, Callable[[Any], Any] | None]:
+    """By name, what makes the database's value of a given one."""
+    return {name: type_.dialect_impl(dialect).bind_processor(dialect) for name, type_ in given.items()}

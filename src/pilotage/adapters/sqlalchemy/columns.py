@@ -1,0 +1,112 @@
+"""Column types that give back exactly what went in, on every database."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import BigInteger, Dialect, Text
+from sqlalchemy.dialects.postgresql import TIMESTAMP
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TICK = timedelta(microseconds=1)
+_ESCAPED = "~"
+
+
+def to_stored(text: str) -> str:
+    """A text as every database takes it: U+0000 and halves of surrogate pairs are written as escapes."""
+    is_plain = "\x00" not in text and (text.isascii() or _is_utf8(text))
+    if is_plain and not text.startswith(_ESCAPED):
+        return text
+    return _ESCAPED + text.encode("unicode_escape").decode("ascii")
+
+
+def from_stored(text: str) -> str:
+    """The text that was stored."""
+    if not text.startswith(_ESCAPED):
+        return text
+    return text[1:].encode("ascii").decode("unicode_escape")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class ExactText(TypeDecorator[str]):
+    """Any Python text. What no database would take is stored as escapes, so that it can still be read by people."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else to_stored(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else from_stored(value)
+
+
+class Moment(TypeDecorator[datetime]):
+    """A moment to the microsecond: `timestamptz` where there is one, else microseconds since 1970."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name == "postgresql":
+            return dialect.type_descriptor(TIMESTAMP(timezone=True))
+        return dialect.type_descriptor(BigInteger())
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | int | None:
+        if value is None or dialect.name == "postgresql":
+            return value
+        return microseconds(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.astimezone(UTC) if isinstance(value, datetime) else _EPOCH + value * _TICK
+
+
+def microseconds(moment: datetime) -> int:
+    """A moment as a number, for databases that have no type for it."""
+    return (moment - _EPOCH) // _TICK
+
+
+class now(FunctionElement[datetime]):  # noqa: N801 - reads as an SQL function
+    """The store's clock, the only one that all processes share."""
+
+    type = Moment()
+    inherit_cache = True
+
+
+class seconds_from_now(FunctionElement[datetime]):  # noqa: N801 - reads as an SQL function
+    """The moment that many seconds from now, by the store's clock."""
+
+    type = Moment()
+    inherit_cache = True
+
+
+@compiles(now)
+def _now(element: now, compiler: SQLCompiler, **options: Any) -> str:
+    # On SQLite this is a function that each connection brings along (see `sqlite`).
+    return "clock_timestamp()"
+
+
+@compiles(seconds_from_now, "postgresql")
+def _on_postgresql(element: seconds_from_now, compiler: SQLCompiler, **options: Any) -> str:
+    seconds = compiler.process(element.clauses, **options)
+    return f"(clock_timestamp() + make_interval(secs => {seconds}))"
+
+
+@compiles(seconds_from_now)
+def _elsewhere(element: seconds_from_now, compiler: SQLCompiler, **options: Any) -> str:
+    seconds = compiler.process(element.clauses, **options)
+    return f"(clock_timestamp() + CAST({seconds} * 1000000 AS INTEGER))"

@@ -1,0 +1,117 @@
+"""The database of an application: its engines, and the threads that talk to it.
+
+The event loop never waits for a database: whatever is asked of one is done in a thread, as one transaction. SQLite
+has one writer at a time, so one thread writes there, and nobody in this process ever waits for a lock of another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine, exc
+
+from pilotage.adapters.sqlalchemy.engines import Engines
+from pilotage.adapters.sqlalchemy.errors import translated
+from pilotage.adapters.sqlalchemy.postgresql import PostgresqlEngines
+from pilotage.adapters.sqlalchemy.settings import DatabaseSettings, shown
+from pilotage.adapters.sqlalchemy.sqlite import SqliteEngines
+from pilotage.adapters.sqlalchemy.urls import database_url
+from pilotage.ids import IClock, SystemClock
+
+T = TypeVar("T")
+
+Work = Callable[[Connection], T]
+
+
+class Database:
+    """One database. Making one connects to nothing; `opening.open_database` does, and looks whether it can be used."""
+
+    def __init__(self, settings: DatabaseSettings, clock: IClock | None = None) -> None:
+        url = database_url(settings.url)
+        self.settings = settings
+        self.url = url
+        self.name = shown(settings.url)
+        self.is_sqlite = url.get_backend_name() == "sqlite"
+        self.engines: Engines = (
+            SqliteEngines(url, settings, clock or SystemClock())
+            if self.is_sqlite
+            else PostgresqlEngines(url, settings)
+        )
+        self._writers = ThreadPoolExecutor(self.engines.writers, "pilotage-writer")
+        self._readers = ThreadPoolExecutor(settings.pool_size, "pilotage-reader")
+
+    async def read(self, work: Work[T]) -> T:
+        """Read something; each statement sees what is committed.
+
+        Raises:
+            StoreUnreachableError: the database did not answer.
+        """
+        return await self._in_thread(self._readers, _read, self.engines.reading, work)
+
+    async def write(self, work: Work[T], *, may_be_repeated: bool = False) -> T:
+        """Do something in one transaction, durable on return.
+
+        Raises:
+            StoreUnreachableError: the database did not answer; whether it is done is unknown.
+            ConflictingWriteError: it cannot be done; nothing is.
+        """
+        return await self._in_thread(
+            self._writers, _repeated if may_be_repeated else _write, self.engines.writing, work
+        )
+
+    async def hint(self, work: Work[T]) -> T:
+        """Do something in one transaction that a failure of the machine may undo, and that may be done twice.
+
+        Raises:
+            StoreUnreachableError: the database did not answer; whether it is done is unknown.
+        """
+        return await self._in_thread(self._writers, _repeated, self.engines.hinting, work)
+
+    def close(self) -> None:
+        """End the threads when they have done what they are at, and close all connections."""
+        for threads in (self._writers, self._readers):
+            threads.shutdown()
+        self.engines.dispose()
+
+    async def _in_thread(
+        self,
+        threads: ThreadPoolExecutor,
+        transact: Callable[[Engine, Work[T]], T],
+        engine: Engine,
+        work: Work[T],
+    ) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(threads, transact, engine, work)
+        except exc.SQLAlchemyError as error:
+            raise translated(error) from error
+
+
+def _write(engine: Engine, work: Work[T]) -> T:
+    with engine.begin() as connection:
+        return work(connection)
+
+
+def _read(engine: Engine, work: Work[T]) -> T:
+    return _twice(_look, engine, work)
+
+
+def _repeated(engine: Engine, work: Work[T]) -> T:
+    return _twice(_write, engine, work)
+
+
+def _look(engine: Engine, work: Work[T]) -> T:
+    with engine.connect() as connection:
+        return work(connection)
+
+
+def _twice(transact: Callable[[Engine, Work[T]], T], engine: Engine, work: Work[T]) -> T:
+    """A connection of the pool may have died while nobody used it; then the others have, too, and a new one is made."""
+    try:
+        return transact(engine, work)
+    except exc.DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+    return transact(engine, work)

@@ -1,0 +1,45 @@
+"""The engines of a database: how its connections begin, write and read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from sqlalchemy import Connection, Engine
+
+
+class Engines(ABC):
+    """What differs between databases. Statements do not: those are in the modules of the ports."""
+
+    writing: Engine
+    """One transaction at a time per connection; what is committed survives a power failure."""
+
+    reading: Engine
+    """No transaction: each statement sees what is committed."""
+
+    hinting: Engine
+    """Like `writing`, for what may be lost with the machine: leases and hints."""
+
+    writers: int
+    """How many transactions can write at once."""
+
+    @abstractmethod
+    def take_turns(self, connection: Connection, *queue: str) -> None:
+        """Until the transaction ends, let nobody else number what belongs to this queue."""
+
+    @abstractmethod
+    def check_durability(self, *, may_lose_commits: bool) -> None:
+        """Look whether the database keeps what it confirms.
+
+        Raises:
+            DatabaseDurabilityError: it does not, and nobody has allowed that.
+        """
+
+    @abstractmethod
+    def dispose(self) -> None:
+        """Close all connections."""
+
+
+def first_value(connection: Connection, statement: str) -> Any:
+    """The one value of a statement in the words of the database."""
+    return connection.exec_driver_sql(statement).scalar_one()

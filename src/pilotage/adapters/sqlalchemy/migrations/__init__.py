@@ -1,0 +1,1 @@
+"""Migrations of the tables, one module per version, run by Alembic."""

@@ -1,0 +1,12 @@
+"""Runs migrations within the transaction of whoever asked for them (see `schema`)."""
+
+from __future__ import annotations
+
+from alembic import context
+from sqlalchemy import Connection
+
+from pilotage.adapters.sqlalchemy.schema import VERSION_TABLE
+
+connection: Connection = context.config.attributes["connection"]
+context.configure(connection=connection, version_table=VERSION_TABLE, transactional_ddl=False)
+context.run_migrations()

@@ -1,0 +1,242 @@
+"""The first tables."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+from pilotage.adapters.sqlalchemy.columns import ExactText, Moment
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Make all tables."""
+    op.create_table(
+        "pilotage_blobs",
+        sa.Column("tenant_id", ExactText(), nullable=False),
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("content", ExactText(), nullable=False),
+        sa.Column("created_at", Moment(), nullable=False),
+        sa.PrimaryKeyConstraint("tenant_id", "digest"),
+    )
+    op.create_table(
+        "pilotage_evidence",
+        sa.Column(
+            "position",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            sa.Identity(always=False),
+            nullable=False,
+        ),
+        sa.Column("tenant_id", ExactText(), nullable=False),
+        sa.Column("run_id", ExactText(), nullable=False),
+        sa.Column("evidence_id", ExactText(), nullable=False),
+        sa.Column("kind", sa.String(length=32), nullable=False),
+        sa.Column("manifest_ref", ExactText(), nullable=True),
+        sa.Column("document", ExactText(), nullable=False),
+        sa.Column("created_at", Moment(), nullable=False),
+        sa.PrimaryKeyConstraint("position"),
+        sa.UniqueConstraint(
+            "evidence_id", "tenant_id", name=op.f("uq_pilotage_evidence_evidence_id_tenant_id")
+        ),
+    )
+    op.create_index(
+        "ix_pilotage_evidence_manifest",
+        "pilotage_evidence",
+        ["manifest_ref", "tenant_id", "position"],
+        unique=False,
+        sqlite_where=sa.text("manifest_ref IS NOT NULL"),
+        postgresql_where=sa.text("manifest_ref IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_pilotage_evidence_run", "pilotage_evidence", ["tenant_id", "run_id", "position"], unique=False
+    )
+    op.create_table(
+        "pilotage_leases",
+        sa.Column("tenant_id", ExactText(), nullable=False),
+        sa.Column("run_id", ExactText(), nullable=False),
+        sa.Column("owner", ExactText(), nullable=False),
+        sa.Column("granted_seconds", sa.Float(precision=53), nullable=False),
+        sa.Column("expires_at", Moment(), nullable=False),
+        sa.PrimaryKeyConstraint("tenant_id", "run_id"),
+    )
+    op.create_table(
+        "pilotage_outbox",
+        sa.Column(
+            "position",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            sa.Identity(always=False),
+            nullable=False,
+        ),
+        sa.Column("tenant_id", ExactText(), nullable=False),
+        sa.Column("run_id", ExactText(), nullable=False),
+        sa.Column("event_type", ExactText(), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.Column("payload", ExactText(), nullable=False),
+        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("attempts", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("delivered_at", Moment(), nullable=True),
+        sa.Column("parked_at", Moment(), nullable=True),
+        sa.Column("problem", ExactText(), nullable=True),
+        sa.PrimaryKeyConstraint("position"),
+    )
+    op.create_index(
+        "ix_pilotage_outbox_parked",
+        "pilotage_outbox",
+        ["tenant_id", "position"],
+        unique=False,
+        sqlite_where=sa.text("parked_at IS NOT NULL"),
+        postgresql_where=sa.text("parked_at IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_pilotage_outbox_waiting",
+        "pilotage_outbox",
+        ["tenant_id", "run_id", "position"],
+        unique=False,
+        sqlite_where=sa.text("delivered_at IS NULL AND parked_at IS NULL"),
+        postgresql_where=sa.text("delivered_at IS NULL AND parked_at IS NULL"),
+    )
+    op.create_table(
+        "pilotage_runs",
+        sa.Column(
+            "position",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            sa.Identity(always=False),
+            nullable=False,
+        ),
+        sa.Column("tenant_id", ExactText(), nullable=False),
+        sa.Column("run_id", ExactText(), nullable=False),
+        sa.Column("head", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("epoch", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("digest", sa.String(length=64), server_default="", nullable=False),
+        sa.Column("status", sa.String(length=16), nullable=True),
+        sa.Column("agent_type", ExactText(), nullable=True),
+        sa.Column("state", ExactText(), nullable=True),
+        sa.Column("ended", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("created_at", Moment(), nullable=True),
+        sa.Column("updated_at", Moment(), nullable=True),
+        sa.Column("parent_id", ExactText(), nullable=True),
+        sa.Column("conversation_id", ExactText(), nullable=True),
+        sa.PrimaryKeyConstraint("position"),
+        sa.UniqueConstraint("tenant_id", "run_id", name=op.f("uq_pilotage_runs_tenant_id_run_id")),
+    )
+    op.create_index("ix_pilotage_runs_by_id", "pilotage_runs", ["run_id", "tenant_id"], unique=False)
+    op.create_index("ix_pilotage_runs_newest", "pilotage_runs", ["tenant_id", "position"], unique=False)
+    op.create_index(
+        "ix_pilotage_runs_of_conversation",
+        "pilotage_runs",
+        ["tenant_id", "conversation_id", "position"],
+        unique=False,
+        sqlite_where=sa.text("conversation_id IS NOT NULL"),
+        postgresql_where=sa.text("conversation_id IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_pilotage_runs_open",
+        "pilotage_runs",
+        ["status", "tenant_id", "position"],
+        unique=False,
+        sqlite_where=sa.text("NOT ended"),
+        postgresql_where=sa.text("NOT ended"),
+    )
+    op.create_index(
+        "uq_pilotage_runs_conversation",
+        "pilotage_runs",
+        ["tenant_id", "conversation_id"],
+        unique=True,
+        sqlite_where=sa.text("conversation_id IS NOT NULL AND NOT ended"),
+        postgresql_where=sa.text("conversation_id IS NOT NULL AND NOT ended"),
+    )
+    op.create_table(
+        "pilotage_signals",
+        sa.Column("tenant_id", ExactText(), nullable=False),
+        sa.Column("run_id", ExactText(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("signal_id", ExactText(), nullable=False),
+        sa.Column("kind", sa.String(length=32), nullable=False),
+        sa.Column("payload", ExactText(), nullable=False),
+        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("consumed_at", Moment(), nullable=True),
+        sa.PrimaryKeyConstraint("tenant_id", "run_id", "number"),
+        sa.UniqueConstraint("signal_id", "tenant_id", name=op.f("uq_pilotage_signals_signal_id_tenant_id")),
+    )
+    op.create_index(
+        "ix_pilotage_signals_pending",
+        "pilotage_signals",
+        ["tenant_id", "run_id", "number"],
+        unique=False,
+        sqlite_where=sa.text("consumed_at IS NULL"),
+        postgresql_where=sa.text("consumed_at IS NULL"),
+    )
+    op.create_table(
+        "pilotage_turns",
+        sa.Column("tenant_id", ExactText(), nullable=False),
+        sa.Column("conversation_id", ExactText(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("role", sa.String(length=16), nullable=False),
+        sa.Column("content", ExactText(), nullable=False),
+        sa.Column("run_id", ExactText(), nullable=True),
+        sa.Column("created_at", Moment(), nullable=False),
+        sa.PrimaryKeyConstraint("tenant_id", "conversation_id", "number"),
+    )
+    op.create_table(
+        "pilotage_journal",
+        sa.Column("tenant_id", ExactText(), nullable=False),
+        sa.Column("run_id", ExactText(), nullable=False),
+        sa.Column("seq", sa.BigInteger(), nullable=False),
+        sa.Column("action_id", ExactText(), nullable=False),
+        sa.Column("kind", sa.String(length=32), nullable=True),
+        sa.Column("stage", sa.String(length=16), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("epoch", sa.BigInteger(), nullable=False),
+        sa.Column("fingerprint", ExactText(), nullable=False),
+        sa.Column("idempotency", sa.String(length=32), nullable=False),
+        sa.Column("key_id", ExactText(), nullable=True),
+        sa.Column("record", ExactText(), nullable=True),
+        sa.Column("record_blob", sa.String(length=64), nullable=True),
+        sa.Column("view", ExactText(), nullable=True),
+        sa.Column("view_blob", sa.String(length=64), nullable=True),
+        sa.Column("digest", ExactText(), nullable=False),
+        sa.Column("salt", ExactText(), nullable=False),
+        sa.Column("erased", sa.String(length=64), nullable=True),
+        sa.Column("token", ExactText(), nullable=True),
+        sa.Column("created_at", Moment(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["tenant_id", "record_blob"],
+            ["pilotage_blobs.tenant_id", "pilotage_blobs.digest"],
+            name="fk_record_blob",
+        ),
+        sa.ForeignKeyConstraint(
+            ["tenant_id", "view_blob"],
+            ["pilotage_blobs.tenant_id", "pilotage_blobs.digest"],
+            name="fk_view_blob",
+        ),
+        sa.PrimaryKeyConstraint("tenant_id", "run_id", "seq"),
+        sqlite_with_rowid=True,
+    )
+    op.create_index(
+        "ix_pilotage_journal_record_blob",
+        "pilotage_journal",
+        ["tenant_id", "record_blob"],
+        unique=False,
+        sqlite_where=sa.text("record_blob IS NOT NULL"),
+        postgresql_where=sa.text("record_blob IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_pilotage_journal_view_blob",
+        "pilotage_journal",
+        ["tenant_id", "view_blob"],
+        unique=False,
+        sqlite_where=sa.text("view_blob IS NOT NULL"),
+        postgresql_where=sa.text("view_blob IS NOT NULL"),
+    )
+    op.create_index(
+        "uq_pilotage_journal_action",
+        "pilotage_journal",
+        ["tenant_id", "run_id", "action_id", "stage", "attempt"],
+        unique=True,
+        sqlite_where=sa.text("stage NOT IN ('claimed', 'told')"),
+        postgresql_where=sa.text("stage NOT IN ('claimed', 'told')"),
+    )

@@ -1,0 +1,183 @@
+"""The plugin `pilotage.adapters.sqlalchemy`, and its contribution to `agent`: the persistence ports in a database.
+
+Nothing here loads SQLAlchemy. An application whose agents keep nothing never opens the database; one with a durable
+agent, or whose settings name a database, opens it when it starts, so that whatever is wrong with it is said then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import Any, cast
+
+from pilotage.adapters.sealing import SealingSettings, record_sealer
+from pilotage.adapters.sqlalchemy.settings import DEFAULT_URL, URL, DatabaseSettings, sqlite_file
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.ports.conversations import ITaskStore
+from pilotage.agent.ports.journal import IAgentJournal
+from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.repositories import (
+    IAgentEvidenceRepository,
+    IAgentSignalRepository,
+    IAgentStateRepository,
+)
+from pilotage.agent.ports.sealing import IRecordSealer
+from pilotage.agent.ports.wakeups import IAgentWakeUps
+from pilotage.container.application import Application
+from pilotage.container.lifecycle import ILifecycle
+from pilotage.container.pod import Pod
+
+_PORTS = (
+    IAgentJournal,
+    IAgentStateRepository,
+    IAgentSignalRepository,
+    IAgentEvidenceRepository,
+    ITaskStore,
+    IAgentLeases,
+    IAgentWakeUps,
+)
+
+
+class StoreOnDemand(ILifecycle):
+    """The store of an application: opened when it is needed, closed when the application stops."""
+
+    def __init__(self, app: Application, settings: DatabaseSettings) -> None:
+        self._app, self._settings = app, settings
+        self._lock = Lock()
+        self._store: Any = None
+
+    async def start(self) -> None:
+        """Open the database if anything is to be kept in it.
+
+        Raises:
+            DatabaseStartError: it cannot be used.
+        """
+        if self._settings.url != DEFAULT_URL or _has_durable_agent(self._app):
+            await asyncio.to_thread(self.open)
+
+    async def stop(self) -> None:
+        """Close the database if it is open."""
+        with self._lock:
+            store, self._store = self._store, None
+        if store is not None:
+            await asyncio.to_thread(store.close)
+
+    def open(self) -> Any:
+        """The open store, a `SqlAlchemyStore`.
+
+        Raises:
+            DatabaseStartError: it cannot be used.
+        """
+        from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore  # noqa: PLC0415 - loads SQLAlchemy
+
+        with self._lock:
+            if self._store is None:
+                self._store = SqlAlchemyStore.open(self._settings)
+            return self._store
+
+
+@Pod
+def database_settings() -> DatabaseSettings:
+    """The settings in the environment."""
+    return DatabaseSettings.from_environment()
+
+
+@Pod(lazy=True)
+def agent_journal(store: StoreOnDemand) -> IAgentJournal:
+    """The journal in the database."""
+    journal: IAgentJournal = store.open().journal
+    return journal
+
+
+@Pod(lazy=True)
+def agent_states(store: StoreOnDemand) -> IAgentStateRepository:
+    """The states in the database."""
+    states: IAgentStateRepository = store.open().states
+    return states
+
+
+@Pod(lazy=True)
+def agent_signals(store: StoreOnDemand) -> IAgentSignalRepository:
+    """The signals in the database."""
+    signals: IAgentSignalRepository = store.open().signals
+    return signals
+
+
+@Pod(lazy=True)
+def agent_evidence(store: StoreOnDemand) -> IAgentEvidenceRepository:
+    """The evidence in the database."""
+    evidence: IAgentEvidenceRepository = store.open().evidence
+    return evidence
+
+
+@Pod(lazy=True)
+def agent_conversations(store: StoreOnDemand) -> ITaskStore:
+    """The conversations in the database."""
+    conversations: ITaskStore = store.open().conversations
+    return conversations
+
+
+@Pod(lazy=True)
+def agent_leases(store: StoreOnDemand) -> IAgentLeases:
+    """The leases in the database."""
+    leases: IAgentLeases = store.open().leases
+    return leases
+
+
+@Pod(lazy=True)
+def agent_wake_ups(store: StoreOnDemand) -> IAgentWakeUps:
+    """The hints through the database."""
+    wake_ups: IAgentWakeUps = store.open().wake_ups
+    return wake_ups
+
+
+@Pod(lazy=True)
+def sealer_beside_the_database(settings: DatabaseSettings) -> IRecordSealer:
+    """The sealer of an embedded database: its key file is beside the database file, and made with it."""
+    file = sqlite_file(settings.url) or Path(settings.url)
+    key_file = file.with_suffix(".key")
+    key_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make = cast("Callable[[SealingSettings], IRecordSealer]", record_sealer)
+    return make(SealingSettings(key_file, creates_key=True))
+
+
+_FACTORIES = (
+    agent_journal,
+    agent_states,
+    agent_signals,
+    agent_evidence,
+    agent_conversations,
+    agent_leases,
+    agent_wake_ups,
+)
+
+
+def initialize(app: Application) -> None:
+    """Nothing by itself: what there is to add, `contribute` adds to the agents of the application."""
+
+
+def contribute(app: Application) -> None:
+    """Register the ports, unless the extra is missing or the application has a store: two share no transaction."""
+    if find_spec("sqlalchemy") is None or any(app.contains(port) for port in _PORTS):
+        return
+    if not app.contains(DatabaseSettings):
+        app.add(database_settings)
+    app.add(StoreOnDemand, *_FACTORIES)
+    if not app.contains(IRecordSealer) and _is_embedded(app) and find_spec("cryptography") is not None:
+        app.add(sealer_beside_the_database)
+
+
+def _is_embedded(app: Application) -> bool:
+    """Whether the database is a file of this machine, as far as can be known before anything is made."""
+    given = [node.target for node in app.graph.nodes if isinstance(node.target, DatabaseSettings)]
+    url = given[0].url if given else os.environ.get(URL) or DEFAULT_URL
+    return sqlite_file(url) is not None
+
+
+def _has_durable_agent(app: Application) -> bool:
+    pods = [node.pod for node in app.graph.nodes]
+    return any(isinstance(pod, AgentDefinition) and pod.spec.is_durable for pod in pods)

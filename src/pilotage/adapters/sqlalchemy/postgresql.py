@@ -1,0 +1,53 @@
+"""PostgreSQL: many writers, row locks, the server's clock."""
+
+from __future__ import annotations
+
+import math
+
+from sqlalchemy import URL, Connection, create_engine, event, func, select
+
+from pilotage.adapters.sqlalchemy.engines import Engines, first_value
+from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
+from pilotage.adapters.sqlalchemy.start_errors import DatabaseDurabilityError
+
+_LOCAL = "SET LOCAL synchronous_commit = off"
+
+
+class PostgresqlEngines(Engines):
+    """The engines of a PostgreSQL database; all of them share one pool."""
+
+    def __init__(self, url: URL, settings: DatabaseSettings) -> None:
+        self.writers = settings.pool_size
+        self.writing = create_engine(
+            url,
+            pool_size=settings.pool_size,
+            max_overflow=0,
+            pool_timeout=settings.timeout_seconds,
+            connect_args={"connect_timeout": max(2, math.ceil(settings.timeout_seconds))},
+        )
+        self.reading = self.writing.execution_options(isolation_level="AUTOCOMMIT")
+        self.hinting = self.writing.execution_options()
+        event.listen(self.hinting, "begin", _need_not_be_durable)
+
+    def take_turns(self, connection: Connection, *queue: str) -> None:
+        """Take a lock by the name of the queue: numbers from a sequence would not be in the order of commits."""
+        key = func.hashtextextended("\n".join(queue), 0)
+        connection.execute(select(func.pg_advisory_xact_lock(key)))
+
+    def check_durability(self, *, may_lose_commits: bool) -> None:
+        if may_lose_commits:
+            return
+        with self.reading.connect() as connection:
+            for setting in ("fsync", "synchronous_commit"):
+                if first_value(connection, f"SHOW {setting}") == "off":
+                    raise DatabaseDurabilityError(
+                        f"{setting} is off on this server: it confirms what a power failure loses. Turn it on, or "
+                        "allow it with may_lose_commits_on_power_failure=True."
+                    )
+
+    def dispose(self) -> None:
+        self.writing.dispose()
+
+
+def _need_not_be_durable(connection: Connection) -> None:
+    connection.exec_driver_sql(_LOCAL)

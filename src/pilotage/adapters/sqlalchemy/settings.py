@@ -1,0 +1,103 @@
+"""Where the database is, and how it is used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pilotage.adapters.sqlalchemy.start_errors import DatabaseStartError
+from pilotage.checks import reject_blank, reject_not_positive
+from pilotage.values import value
+
+URL = "PILOTAGE_DATABASE_URL"
+POOL_SIZE = "PILOTAGE_DATABASE_POOL_SIZE"
+TIMEOUT_SECONDS = "PILOTAGE_DATABASE_TIMEOUT_SECONDS"
+UPGRADES_AT_START = "PILOTAGE_DATABASE_UPGRADES_AT_START"
+MAY_LOSE_COMMITS = "PILOTAGE_DATABASE_MAY_LOSE_COMMITS_ON_POWER_FAILURE"
+
+DEFAULT_URL = "sqlite:///.pilotage/pilotage.db"
+
+_YES, _NO = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
+
+
+@value
+class DatabaseSettings:
+    """The database of an application's runs.
+
+    `url`                   `sqlite:///file.db` or `postgresql://user:password@host/name`
+    `pool_size`             how many connections are used at once
+    `timeout_seconds`       how long to wait: for a connection, for the server, for the lock of an SQLite file
+    `upgrades_at_start`     whether tables of an older version are brought up to date when the application starts
+    `may_lose_commits_on_power_failure`
+                            allows a database to confirm what is not on the disk yet. It is faster. After a power
+                            failure, effects that were confirmed as recorded may be forgotten, and done again.
+    """
+
+    url: str = DEFAULT_URL
+    pool_size: int = 5
+    timeout_seconds: float = 30.0
+    upgrades_at_start: bool = True
+    may_lose_commits_on_power_failure: bool = False
+
+    def __post_init__(self) -> None:
+        reject_blank(self, url=self.url)
+        reject_not_positive(self, pool_size=self.pool_size, timeout_seconds=self.timeout_seconds)
+
+    def __repr__(self) -> str:
+        # The url may hold a password; logs and errors get to see settings.
+        return f"DatabaseSettings({shown(self.url)!r})"
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> DatabaseSettings:
+        """The settings in the environment variables that begin with PILOTAGE_DATABASE_; defaults for the rest.
+
+        Raises:
+            DatabaseStartError: a variable holds something else than a number, or than yes or no.
+        """
+        default = cls()
+        return cls(
+            url=environ.get(URL) or default.url,
+            pool_size=int(_number(environ, POOL_SIZE, default.pool_size)),
+            timeout_seconds=_number(environ, TIMEOUT_SECONDS, default.timeout_seconds),
+            upgrades_at_start=_flag(environ, UPGRADES_AT_START, default.upgrades_at_start),
+            may_lose_commits_on_power_failure=_flag(
+                environ, MAY_LOSE_COMMITS, default.may_lose_commits_on_power_failure
+            ),
+        )
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file of an SQLite database; None for other databases."""
+    scheme, _, rest = url.partition(":///")
+    file = rest.partition("?")[0]
+    return Path(file) if scheme.partition("+")[0] == "sqlite" and file and file != ":memory:" else None
+
+
+def shown(url: str) -> str:
+    """The address without what stands before the host: nobody but the database gets to see a password."""
+    scheme, separator, rest = url.partition("://")
+    credentials, at, place = rest.rpartition("@")
+    return f"{scheme}{separator}{'***@' if credentials and at else ''}{place.partition('?')[0]}"
+
+
+def _number(environ: Mapping[str, str], name: str, default: float) -> float:
+    text = environ.get(name)
+    if not text:
+        return default
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if number <= 0:
+        raise DatabaseStartError(f"{name} is {text!r}. Write a positive number, for example {default}.")
+    return number
+
+
+def _flag(environ: Mapping[str, str], name: str, default: bool) -> bool:
+    text = environ.get(name, "").strip().lower()
+    if not text:
+        return default
+    if text not in _YES | _NO:
+        raise DatabaseStartError(f"{name} is {text!r}. Write yes or no.")
+    return text in _YES

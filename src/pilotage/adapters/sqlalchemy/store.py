@@ -1,0 +1,82 @@
+"""`SqlAlchemyStore`: one database, and the ports over it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from pilotage.adapters.sqlalchemy.conversations import SqlAlchemyTaskStore
+from pilotage.adapters.sqlalchemy.database import Database
+from pilotage.adapters.sqlalchemy.evidence import SqlAlchemyEvidenceRepository
+from pilotage.adapters.sqlalchemy.journal import SqlAlchemyJournal
+from pilotage.adapters.sqlalchemy.leases import SqlAlchemyLeases
+from pilotage.adapters.sqlalchemy.opening import open_database
+from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
+from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
+from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
+from pilotage.adapters.sqlalchemy.wakeups import SqlAlchemyWakeUps
+from pilotage.agent.ports.conversations import ITaskStore
+from pilotage.agent.ports.journal import IAgentJournal
+from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.repositories import (
+    IAgentEvidenceRepository,
+    IAgentSignalRepository,
+    IAgentStateRepository,
+)
+from pilotage.agent.ports.wakeups import IAgentWakeUps
+from pilotage.ids import IClock
+
+
+class SqlAlchemyStore:
+    """One database, and its ports over the runs of all tenants.
+
+    `Application.add(*store.ports)` makes the ports pods. Close it when nobody uses it any more.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.journal = SqlAlchemyJournal(database)
+        self.states = SqlAlchemyStateRepository(database)
+        self.signals = SqlAlchemySignalRepository(database)
+        self.evidence = SqlAlchemyEvidenceRepository(database)
+        self.conversations = SqlAlchemyTaskStore(database)
+        self.leases = SqlAlchemyLeases(database)
+        self.wake_ups = SqlAlchemyWakeUps(database)
+
+    @classmethod
+    def open(cls, settings: DatabaseSettings | None = None, clock: IClock | None = None) -> Self:
+        """Open the database that the settings name, or that of the environment; blocks while it does.
+
+        Raises:
+            DatabaseStartError: it cannot be used; the message says why, and what to do.
+        """
+        return cls(open_database(settings or DatabaseSettings.from_environment(), clock))
+
+    @property
+    def ports(
+        self,
+    ) -> tuple[
+        IAgentJournal,
+        IAgentStateRepository,
+        IAgentSignalRepository,
+        IAgentEvidenceRepository,
+        ITaskStore,
+        IAgentLeases,
+        IAgentWakeUps,
+    ]:
+        """All ports, as an application wants them."""
+        repositories = (self.states, self.signals, self.evidence)
+        return self.journal, *repositories, self.conversations, self.leases, self.wake_ups
+
+    def close(self) -> None:
+        """Finish what is under way, and close all connections."""
+        self.wake_ups.close()
+        self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

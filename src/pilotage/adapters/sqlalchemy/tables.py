@@ -1,0 +1,234 @@
+"""The tables. The tenant is part of every key and of every index; times are the store's, in UTC.
+
+Whatever is JSON is canonical text. What a row is looked up by has a column; the rest of a value is one document.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    UniqueConstraint,
+    false,
+    text,
+)
+
+from pilotage.adapters.sqlalchemy.columns import ExactText, Moment
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+_POSITION = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def _position() -> Column[int]:
+    """The order in which the store first saw the rows; numbers may be missing."""
+    return Column("position", _POSITION, Identity(), primary_key=True)
+
+
+def _index(name: str, *columns: str, unique: bool = False, where: str | None = None) -> Index:
+    condition = None if where is None else text(where)
+    return Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
+
+
+runs = Table(
+    "pilotage_runs",
+    metadata,
+    _position(),
+    Column("tenant_id", ExactText, nullable=False),
+    Column("run_id", ExactText, nullable=False),
+    # The journal: where it ends. A run that only has a state is at row 0.
+    Column("head", BigInteger, nullable=False, server_default="0"),
+    Column("epoch", BigInteger, nullable=False, server_default="0"),
+    Column("digest", String(64), nullable=False, server_default=""),
+    # The state; a run may have rows before it has one.
+    Column("status", String(16)),
+    Column("agent_type", ExactText),
+    Column("state", ExactText),
+    Column("ended", Boolean, nullable=False, server_default=false()),
+    Column("created_at", Moment),
+    Column("updated_at", Moment),
+    # What its first commit said.
+    Column("parent_id", ExactText),
+    Column("conversation_id", ExactText),
+    UniqueConstraint("tenant_id", "run_id"),
+    _index("ix_pilotage_runs_by_id", "run_id", "tenant_id"),
+    _index("ix_pilotage_runs_newest", "tenant_id", "position"),
+    _index("ix_pilotage_runs_open", "status", "tenant_id", "position", where="NOT ended"),
+    _index(
+        "uq_pilotage_runs_conversation",
+        "tenant_id",
+        "conversation_id",
+        unique=True,
+        where="conversation_id IS NOT NULL AND NOT ended",
+    ),
+    _index(
+        "ix_pilotage_runs_of_conversation",
+        "tenant_id",
+        "conversation_id",
+        "position",
+        where="conversation_id IS NOT NULL",
+    ),
+)
+
+journal = Table(
+    "pilotage_journal",
+    metadata,
+    Column("tenant_id", ExactText, nullable=False),
+    Column("run_id", ExactText, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("action_id", ExactText, nullable=False),
+    Column("kind", String(32)),
+    Column("stage", String(16), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("fingerprint", ExactText, nullable=False),
+    Column("idempotency", String(32), nullable=False),
+    # A record is open text, or a ciphertext with the id of its key; a large one is a blob.
+    Column("key_id", ExactText),
+    Column("record", ExactText),
+    Column("record_blob", String(64)),
+    # Neither a view nor a blob: the view is the record. One that begins with "+" is what it adds to the record.
+    Column("view", ExactText),
+    Column("view_blob", String(64)),
+    Column("digest", ExactText, nullable=False),
+    Column("salt", ExactText, nullable=False),
+    # The digest of the payloads, where these were erased.
+    Column("erased", String(64)),
+    # On the last row of a commit: by it a writer recognises its own rows.
+    Column("token", ExactText),
+    Column("created_at", Moment, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "run_id", "seq"),
+    ForeignKeyConstraint(
+        ["tenant_id", "record_blob"],
+        ["pilotage_blobs.tenant_id", "pilotage_blobs.digest"],
+        name="fk_record_blob",
+    ),
+    ForeignKeyConstraint(
+        ["tenant_id", "view_blob"], ["pilotage_blobs.tenant_id", "pilotage_blobs.digest"], name="fk_view_blob"
+    ),
+    _index(
+        "uq_pilotage_journal_action",
+        "tenant_id",
+        "run_id",
+        "action_id",
+        "stage",
+        "attempt",
+        unique=True,
+        where="stage NOT IN ('claimed', 'told')",
+    ),
+    _index("ix_pilotage_journal_record_blob", "tenant_id", "record_blob", where="record_blob IS NOT NULL"),
+    _index("ix_pilotage_journal_view_blob", "tenant_id", "view_blob", where="view_blob IS NOT NULL"),
+    sqlite_with_rowid=True,
+)
+
+blobs = Table(
+    "pilotage_blobs",
+    metadata,
+    Column("tenant_id", ExactText, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("content", ExactText, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "digest"),
+)
+
+signals = Table(
+    "pilotage_signals",
+    metadata,
+    Column("tenant_id", ExactText, nullable=False),
+    Column("run_id", ExactText, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("signal_id", ExactText, nullable=False),
+    Column("kind", String(32), nullable=False),
+    Column("payload", ExactText, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("consumed_at", Moment),
+    PrimaryKeyConstraint("tenant_id", "run_id", "number"),
+    UniqueConstraint("signal_id", "tenant_id"),
+    _index("ix_pilotage_signals_pending", "tenant_id", "run_id", "number", where="consumed_at IS NULL"),
+)
+
+evidence = Table(
+    "pilotage_evidence",
+    metadata,
+    _position(),
+    Column("tenant_id", ExactText, nullable=False),
+    Column("run_id", ExactText, nullable=False),
+    Column("evidence_id", ExactText, nullable=False),
+    Column("kind", String(32), nullable=False),
+    Column("manifest_ref", ExactText),
+    Column("document", ExactText, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    UniqueConstraint("evidence_id", "tenant_id"),
+    _index("ix_pilotage_evidence_run", "tenant_id", "run_id", "position"),
+    _index(
+        "ix_pilotage_evidence_manifest",
+        "manifest_ref",
+        "tenant_id",
+        "position",
+        where="manifest_ref IS NOT NULL",
+    ),
+)
+
+turns = Table(
+    "pilotage_turns",
+    metadata,
+    Column("tenant_id", ExactText, nullable=False),
+    Column("conversation_id", ExactText, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("content", ExactText, nullable=False),
+    Column("run_id", ExactText),
+    Column("created_at", Moment, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "conversation_id", "number"),
+)
+
+outbox = Table(
+    "pilotage_outbox",
+    metadata,
+    _position(),
+    Column("tenant_id", ExactText, nullable=False),
+    Column("run_id", ExactText, nullable=False),
+    Column("event_type", ExactText, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("payload", ExactText, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    # Delivery: done, or parked with what went wrong; an event waits for those of its run before it.
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("delivered_at", Moment),
+    Column("parked_at", Moment),
+    Column("problem", ExactText),
+    _index(
+        "ix_pilotage_outbox_waiting",
+        "tenant_id",
+        "run_id",
+        "position",
+        where="delivered_at IS NULL AND parked_at IS NULL",
+    ),
+    _index("ix_pilotage_outbox_parked", "tenant_id", "position", where="parked_at IS NOT NULL"),
+)
+
+leases = Table(
+    "pilotage_leases",
+    metadata,
+    Column("tenant_id", ExactText, nullable=False),
+    Column("run_id", ExactText, nullable=False),
+    Column("owner", ExactText, nullable=False),
+    Column("granted_seconds", Float(53), nullable=False),
+    Column("expires_at", Moment, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "run_id"),
+)

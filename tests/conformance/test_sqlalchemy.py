@@ -1,0 +1,159 @@
+"""The store on SQLAlchemy passes the kits on every database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from sqlalchemy import Connection, select
+
+from pilotage.adapters.sqlalchemy.evidence import SqlAlchemyEvidenceRepository
+from pilotage.adapters.sqlalchemy.mapping import event_of
+from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
+from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
+from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
+from pilotage.adapters.sqlalchemy.tables import outbox
+from pilotage.agent.ports.conversations import ITaskStore
+from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
+from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.repositories import (
+    IAgentEvidenceRepository,
+    IAgentSignalRepository,
+    IAgentStateRepository,
+)
+from pilotage.agent.ports.wakeups import IAgentWakeUps
+from pilotage.testing.conformance import (
+    ConversationCommitConformance,
+    EvidenceRepositoryConformance,
+    JournalConformance,
+    LeasesConformance,
+    SignalRepositoryConformance,
+    StateRepositoryConformance,
+    TaskStoreConformance,
+    TransactionConformance,
+    WakeUpsConformance,
+)
+from pilotage.testing.conformance.leases import PassTime
+from pilotage.testing.conformance.transaction import ReadOutbox
+
+
+@pytest.fixture(params=["all tenants", "one tenant"])
+def tenant(request: pytest.FixtureRequest) -> str | None:
+    return "default" if request.param == "one tenant" else None
+
+
+class TestSqlAlchemyJournal(JournalConformance):
+    @pytest.fixture
+    def journal(self, store: SqlAlchemyStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def second_journal(self, second_store: SqlAlchemyStore) -> IAgentJournal:
+        return second_store.journal
+
+
+class TestSqlAlchemyStateRepository(StateRepositoryConformance):
+    @pytest.fixture
+    def states(self, store: SqlAlchemyStore, tenant: str | None) -> IAgentStateRepository:
+        return SqlAlchemyStateRepository(store.database, tenant)
+
+    @pytest.fixture
+    def foreign_states(self, store: SqlAlchemyStore) -> IAgentStateRepository:
+        return SqlAlchemyStateRepository(store.database, "elsewhere")
+
+
+class TestSqlAlchemySignalRepository(SignalRepositoryConformance):
+    @pytest.fixture
+    def signals(self, store: SqlAlchemyStore, tenant: str | None) -> IAgentSignalRepository:
+        return SqlAlchemySignalRepository(store.database, tenant)
+
+    @pytest.fixture
+    def foreign_signals(self, store: SqlAlchemyStore) -> IAgentSignalRepository:
+        return SqlAlchemySignalRepository(store.database, "elsewhere")
+
+
+class TestSqlAlchemyEvidenceRepository(EvidenceRepositoryConformance):
+    @pytest.fixture
+    def evidence(self, store: SqlAlchemyStore, tenant: str | None) -> IAgentEvidenceRepository:
+        return SqlAlchemyEvidenceRepository(store.database, tenant)
+
+    @pytest.fixture
+    def foreign_evidence(self, store: SqlAlchemyStore) -> IAgentEvidenceRepository:
+        return SqlAlchemyEvidenceRepository(store.database, "elsewhere")
+
+
+class TestSqlAlchemyStore(TransactionConformance):
+    @pytest.fixture
+    def journal(self, store: SqlAlchemyStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def states(self, store: SqlAlchemyStore) -> IAgentStateRepository:
+        return store.states
+
+    @pytest.fixture
+    def signals(self, store: SqlAlchemyStore) -> IAgentSignalRepository:
+        return store.signals
+
+    @pytest.fixture
+    def evidence(self, store: SqlAlchemyStore) -> IAgentEvidenceRepository:
+        return store.evidence
+
+    @pytest.fixture
+    def read_outbox(self, store: SqlAlchemyStore) -> ReadOutbox:
+        def look(connection: Connection) -> list[OutboxEvent]:
+            found = connection.execute(select(outbox).order_by(outbox.c.position))
+            return [event_of(values) for values in found.mappings()]
+
+        async def read() -> Sequence[OutboxEvent]:
+            return await store.database.read(look)
+
+        return read
+
+
+class TestSqlAlchemyTaskStore(TaskStoreConformance):
+    @pytest.fixture
+    def conversations(self, store: SqlAlchemyStore) -> ITaskStore:
+        return store.conversations
+
+
+class TestSqlAlchemyStoreWithConversations(ConversationCommitConformance):
+    @pytest.fixture
+    def journal(self, store: SqlAlchemyStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def second_journal(self, second_store: SqlAlchemyStore) -> IAgentJournal:
+        return second_store.journal
+
+    @pytest.fixture
+    def conversations(self, store: SqlAlchemyStore) -> ITaskStore:
+        return store.conversations
+
+
+class TestSqlAlchemyLeases(LeasesConformance):
+    short = 0.05
+
+    @pytest.fixture
+    def leases(self, store: SqlAlchemyStore) -> IAgentLeases:
+        return store.leases
+
+    @pytest.fixture
+    def second_leases(self, second_store: SqlAlchemyStore) -> IAgentLeases:
+        return second_store.leases
+
+    @pytest.fixture
+    def pass_time(self) -> PassTime:
+        return asyncio.sleep  # the clock is the database's, and nobody can put it forward
+
+
+class TestSqlAlchemyWakeUps(WakeUpsConformance):
+    @pytest.fixture
+    def wake_ups(self, store: SqlAlchemyStore) -> IAgentWakeUps:
+        return store.wake_ups
+
+    @pytest.fixture
+    def second_wake_ups(self, store: SqlAlchemyStore, second_store: SqlAlchemyStore) -> IAgentWakeUps:
+        # Two processes on one file do not hear each other; they find out by looking.
+        return store.wake_ups if store.database.is_sqlite else second_store.wake_ups
