@@ -14,11 +14,11 @@ from pilotage.agent.ports.backlog import IAgentBacklog, has_something_to_do
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.wakeups import IAgentWakeUps
-from pilotage.agent.principal import Principal
+from pilotage.agent.principal import LOCAL, Principal
 from pilotage.runtime.actions.interruptions import RunInterruption
 from pilotage.runtime.journal.leasing import LEASE_SECONDS, give_back
 from pilotage.runtime.outbox.bell import Bell
-from pilotage.runtime.runs import LOCAL, AgentRuns
+from pilotage.runtime.runs import AgentRuns
 from pilotage.runtime.worker.left_alone import LeftAlone
 from pilotage.runtime.worker.settings import WorkerSettings
 
