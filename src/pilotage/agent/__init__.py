@@ -92,6 +92,24 @@ from pilotage.agent.events import (
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.evidence_capture import STRUCTURED_RESULT_LIMIT
 from pilotage.agent.execution import ExecuteContract, ExecuteShape
+from pilotage.agent.fact_types import (
+    AgentActionCompleted,
+    AgentActionOutcome,
+    AgentApprovalRequested,
+    AgentFact,
+    AgentQuestionKind,
+    AgentRunCancelled,
+    AgentRunCancelling,
+    AgentRunCompleted,
+    AgentRunDelegated,
+    AgentRunFailed,
+    AgentRunPaused,
+    AgentRunResumed,
+    AgentRunStarted,
+    UnreadableFactError,
+    read_fact,
+    write_fact,
+)
 from pilotage.agent.limits import AgentExecutionLimits, LimitCode
 from pilotage.agent.messages import (
     ContentPart,
@@ -111,6 +129,7 @@ from pilotage.agent.model_reply import (
     ModelUsage,
 )
 from pilotage.agent.model_request import ModelRequest, SamplingOptions, StreamingOptions
+from pilotage.agent.on_event import on_event
 from pilotage.agent.ports.architecture import (
     AgentRef,
     AgentSession,
@@ -124,6 +143,7 @@ from pilotage.agent.ports.architecture import (
     ToolCallOutcome,
 )
 from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
+from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.budget import (
     BudgetAmount,
     BudgetExhausted,
@@ -164,6 +184,7 @@ from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes, LateOutcome
 from pilotage.agent.ports.leases import IAgentLeases, Lease
 from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
+from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
 from pilotage.agent.ports.permissions import (
     AllowAll,
     IAgentPermissions,
@@ -174,6 +195,7 @@ from pilotage.agent.ports.permissions import (
     strictest,
 )
 from pilotage.agent.ports.pricing import IAgentPricing, ModelCost
+from pilotage.agent.ports.publisher import IAgentEventPublisher
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentSignalRepository,
@@ -324,12 +346,15 @@ __all__ = [
     "Agent",
     "AgentActionBoundaryCheckpoint",
     "AgentActionBoundaryStage",
+    "AgentActionCompleted",
     "AgentActionKind",
+    "AgentActionOutcome",
     "AgentApprovalBoundaryKind",
     "AgentApprovalDecisionOutcome",
     "AgentApprovalPlan",
     "AgentApprovalPlanAction",
     "AgentApprovalRequest",
+    "AgentApprovalRequested",
     "AgentBootstrapError",
     "AgentBootstrapValidationPostProcessor",
     "AgentCancellationCleanupCallable",
@@ -351,16 +376,26 @@ __all__ = [
     "AgentEvidenceKind",
     "AgentExecutionLimits",
     "AgentExecutionSpec",
+    "AgentFact",
     "AgentMemoryError",
     "AgentModelConfigurationError",
     "AgentOutputGuardError",
     "AgentPersistenceConfigurationError",
+    "AgentQuestionKind",
     "AgentRecoveryRequest",
     "AgentRef",
     "AgentResumeAction",
     "AgentResumeBoundary",
     "AgentResumePlan",
     "AgentRetrievalError",
+    "AgentRunCancelled",
+    "AgentRunCancelling",
+    "AgentRunCompleted",
+    "AgentRunDelegated",
+    "AgentRunFailed",
+    "AgentRunPaused",
+    "AgentRunResumed",
+    "AgentRunStarted",
     "AgentSession",
     "AgentSignal",
     "AgentSignalConsumptionBatch",
@@ -459,10 +494,12 @@ __all__ = [
     "HookVerdict",
     "IAgentApprovalHandler",
     "IAgentAuditLog",
+    "IAgentBacklog",
     "IAgentBudget",
     "IAgentCancellationCleanup",
     "IAgentContextHandler",
     "IAgentDelegate",
+    "IAgentEventPublisher",
     "IAgentEvidenceRepository",
     "IAgentHooks",
     "IAgentJournal",
@@ -470,6 +507,7 @@ __all__ = [
     "IAgentLeases",
     "IAgentMemory",
     "IAgentModel",
+    "IAgentOutbox",
     "IAgentOutputGuard",
     "IAgentPermissions",
     "IAgentPricing",
@@ -530,7 +568,10 @@ __all__ = [
     "ModelUsage",
     "NoBudget",
     "NoTelemetry",
+    "OutboxEntry",
     "OutboxEvent",
+    "OutboxPage",
+    "OutboxStatus",
     "PermissionDecision",
     "PermissionRequest",
     "PermissionVerdict",
@@ -605,6 +646,7 @@ __all__ = [
     "ToolRisk",
     "ToolRiskAxis",
     "TrustLabel",
+    "UnreadableFactError",
     "Veto",
     "accepts_signal",
     "agent_tool",
@@ -623,11 +665,13 @@ __all__ = [
     "guard_json_value",
     "materialize_agent_approval_decision_state",
     "materialize_agent_recovery_decision_state",
+    "on_event",
     "on_signal",
     "parse_agent_approval_decision_signal",
     "parse_agent_recovery_decision_signal",
     "plan_agent_resume",
     "plan_agent_tool_approval",
+    "read_fact",
     "render_context_pack",
     "run_agent_cancellation_cleanup",
     "run_context",
@@ -636,4 +680,5 @@ __all__ = [
     "select_signals",
     "strictest",
     "tool_calls_go_to",
+    "write_fact",
 ]

@@ -5,6 +5,7 @@ Shipped to users and never registered by Pilotage itself. The conformance kits a
 """
 
 from pilotage.testing.audit_log import MemoryAuditLog
+from pilotage.testing.backlog import MemoryBacklog
 from pilotage.testing.clock import VirtualClock
 from pilotage.testing.conversations import MemoryTaskStore
 from pilotage.testing.crash_matrix import CrashReport, always, crash_matrix
@@ -27,6 +28,7 @@ from pilotage.testing.memory import (
     MemoryStateRepository,
     MemoryStore,
 )
+from pilotage.testing.outbox import MemoryOutbox
 from pilotage.testing.script import calls, fails, says, turn, when
 from pilotage.testing.scripted_model import ScriptedModel
 from pilotage.testing.sealer import MemorySealer
@@ -40,10 +42,12 @@ __all__ = [
     "FaultyJournal",
     "LoseReply",
     "MemoryAuditLog",
+    "MemoryBacklog",
     "MemoryEvidenceRepository",
     "MemoryJournal",
     "MemoryLateOutcomes",
     "MemoryLeases",
+    "MemoryOutbox",
     "MemorySealer",
     "MemorySignalRepository",
     "MemoryStateRepository",

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import replace
 
 from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import (
     CommitOutcome,
@@ -22,6 +23,7 @@ from pilotage.agent.ports.journal import (
 )
 from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentSignalRepository,
@@ -41,10 +43,12 @@ from pilotage.errors import (
     SignalNotFoundError,
 )
 from pilotage.ids import IClock, SystemClock
+from pilotage.testing.backlog import MemoryBacklog
 from pilotage.testing.conversations import MemoryTaskStore
 from pilotage.testing.kept import KeptEvidence, KeptSignal, KeptState, UnkeepableError
 from pilotage.testing.late_outcomes import MemoryLateOutcomes
 from pilotage.testing.leases import MemoryLeases
+from pilotage.testing.outbox import MemoryOutbox
 from pilotage.testing.sealer import MemorySealer
 from pilotage.testing.switches import MemorySwitches
 from pilotage.testing.tables import MemoryTables
@@ -69,6 +73,8 @@ class MemoryStore:
         self.leases = MemoryLeases(self.tables)
         self.late_outcomes = MemoryLateOutcomes(self.tables)
         self.wake_ups = MemoryWakeUps()
+        self.deliveries = MemoryOutbox(self.tables)
+        self.backlog = MemoryBacklog(self.tables)
         self.sealer = MemorySealer()
         self.switches = MemorySwitches(self.tables)
 
@@ -83,18 +89,20 @@ class MemoryStore:
         ITaskStore,
         IAgentLeases,
         IAgentWakeUps,
+        IAgentOutbox,
+        IAgentBacklog,
         IAgentLateOutcomes,
         IRecordSealer,
     ]:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
-        coordination = (self.leases, self.wake_ups, self.late_outcomes)
+        coordination = (self.leases, self.wake_ups, self.deliveries, self.backlog, self.late_outcomes)
         return self.journal, *repositories, self.conversations, *coordination, self.sealer
 
     @property
     def outbox(self) -> tuple[tuple[RunKey, OutboxEvent], ...]:
         """The outbox events of all commits in order, each with the run it comes from."""
-        return tuple((run, event.read()) for run, event in self.tables.events)
+        return tuple((entry.run, entry.event) for entry in self.tables.outbox.read())
 
 
 class MemoryJournal(IAgentJournal):

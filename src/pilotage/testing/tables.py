@@ -30,6 +30,7 @@ from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.ids import IClock
 from pilotage.testing.conversations import ConversationTable
 from pilotage.testing.kept import KeptEvent, KeptEvidence, KeptRow, KeptSignal, KeptState, UnkeepableError
+from pilotage.testing.outbox_table import OutboxTable
 from pilotage.testing.tenant_table import TenantTable
 from pilotage.values import value
 
@@ -81,9 +82,9 @@ class MemoryTables:
         self.evidence = TenantTable[KeptEvidence]()
         self.conversations = ConversationTable()
         self.leases: dict[RunKey, Lease] = {}
+        self.outbox = OutboxTable()
         self.late_outcomes: dict[tuple[RunKey, str, int, int], tuple[str, datetime]] = {}
         self.switches: dict[Switch, SwitchedOff] = {}
-        self.events: list[tuple[RunKey, KeptEvent]] = []
 
     def commit(self, commit: JournalCommit) -> CommitOutcome:
         """Write all of a commit, or nothing of it."""
@@ -207,7 +208,7 @@ class MemoryTables:
             self.conversations.hold(run, commit.conversation)
         if commit.turns is not None:
             self.conversations.append(tenant, commit.turns.conversation_id, commit.turns.turns)
-        self.events.extend((run, event) for event in writes.outbox)
+        self.outbox.add(run, writes.outbox, self.clock.now())
         return Committed(len(journal.rows))
 
 

@@ -23,6 +23,13 @@ _RENEW_SHARE = 1 / 3
 _holders: Counter[tuple[str, RunKey]] = Counter()
 
 
+async def give_back(leases: IAgentLeases, run: RunKey, owner: str) -> None:
+    """Give a lease back that was claimed and not used; whoever holds it in this process meanwhile keeps it."""
+    if not _holders[owner, run]:
+        with suppress(OSError):
+            await leases.release(run, owner)
+
+
 class Hold:
     """A lease that is kept alive until it is let go."""
 

@@ -151,9 +151,13 @@ class Ledger:
         self.check_alive()
         fact = fact_of(self.state, state)
         if fact is not None:
-            self._facts.append(fact)
+            self.report(fact)
         self.state = self._moved = state
         self._changes += 1
+
+    def report(self, fact: OutboxEvent) -> None:
+        """Put a fact into the outbox together with the next commit, which is that of the row or step it tells of."""
+        self._facts.append(fact)
 
     def consume(self, signal_id: str) -> None:
         """Take a signal out of the queue together with the next commit."""

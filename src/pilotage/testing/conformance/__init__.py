@@ -15,12 +15,14 @@ pytest.register_assert_rewrite(
         f"pilotage.testing.conformance.{kit}"
         for kit in (
             "audit",
+            "backlog",
             "conversations",
             "evidence",
             "journal",
             "late_outcomes",
             "leases",
             "model",
+            "outbox",
             "sealing",
             "signals",
             "states",
@@ -32,6 +34,7 @@ pytest.register_assert_rewrite(
 )
 
 from pilotage.testing.conformance.audit import AuditLogConformance  # noqa: E402 - see above
+from pilotage.testing.conformance.backlog import BacklogConformance  # noqa: E402 - see above
 from pilotage.testing.conformance.conversations import (  # noqa: E402
     ConversationCommitConformance,
     TaskStoreConformance,
@@ -41,6 +44,7 @@ from pilotage.testing.conformance.journal import JournalConformance  # noqa: E40
 from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance  # noqa: E402
 from pilotage.testing.conformance.leases import LeasesConformance  # noqa: E402
 from pilotage.testing.conformance.model import ModelConformance  # noqa: E402
+from pilotage.testing.conformance.outbox import OutboxConformance  # noqa: E402
 from pilotage.testing.conformance.sealing import SealerConformance  # noqa: E402
 from pilotage.testing.conformance.signals import SignalRepositoryConformance  # noqa: E402
 from pilotage.testing.conformance.states import StateRepositoryConformance  # noqa: E402
@@ -50,12 +54,14 @@ from pilotage.testing.conformance.wakeups import WakeUpsConformance  # noqa: E40
 
 __all__ = [
     "AuditLogConformance",
+    "BacklogConformance",
     "ConversationCommitConformance",
     "EvidenceRepositoryConformance",
     "JournalConformance",
     "LateOutcomesConformance",
     "LeasesConformance",
     "ModelConformance",
+    "OutboxConformance",
     "SealerConformance",
     "SignalRepositoryConformance",
     "StateRepositoryConformance",
