@@ -64,7 +64,7 @@ class AgentEventRelay(ILifecycle):
 
     async def start(self) -> None:
         services = self._services
-        receivers = receivers_of(services.app)
+        receivers = receivers_of(services.app) if services.outbox is not None else ()
         if not receivers or services.outbox is None:
             return
         self._relay = OutboxRelay(

@@ -173,7 +173,9 @@ class Ledger:
         """
         self.check_alive()
         # Who is cancelled while waiting leaves a commit under way; its outcome must be known all the same.
-        await asyncio.shield(asyncio.ensure_future(self._flush(self._changes)))
+        flush = asyncio.ensure_future(self._flush(self._changes))
+        flush.add_done_callback(_heard)
+        await asyncio.shield(flush)
 
     def kill(self, death: BaseException) -> None:
         """End the attempt: every further effect raises `death`."""
@@ -188,6 +190,9 @@ class Ledger:
         """Return when no commit is under way any more."""
         if self._soon is not None and not self._soon.done():
             await asyncio.wait([self._soon])
+        async with self._committing:
+            # Who was cancelled at a barrier has left its commit under way.
+            return
 
     def _commit_soon(self) -> None:
         """What was paid for, such as a model's reply, should not be lost with the process; nobody waits for it."""
