@@ -11,6 +11,7 @@ from pilotage.runtime.actions.interruptions import (
 from pilotage.runtime.door.awaiting import next_signal
 from pilotage.runtime.door.run_aware_model import RunAwareModel
 from pilotage.runtime.door.steps import now, random, step, uid
+from pilotage.runtime.journal.leasing import LeaseSettings
 from pilotage.runtime.outbox.retrying import RelaySettings
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
@@ -25,6 +26,7 @@ __all__ = [
     "AgentRunner",
     "AgentRuns",
     "EventCursor",
+    "LeaseSettings",
     "Paused",
     "RelaySettings",
     "RunAwareModel",

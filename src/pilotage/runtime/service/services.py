@@ -35,7 +35,7 @@ from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError, AgentPersistenceConfigurationError
 from pilotage.ids import IClock, IIds, SystemClock, SystemIds
 from pilotage.runtime.gate.gate import Stages
-from pilotage.runtime.journal.leasing import Hold
+from pilotage.runtime.journal.leasing import Hold, LeaseSettings
 from pilotage.runtime.journal.sealing import Seals
 from pilotage.runtime.journal.signal_seals import SignalSeals
 from pilotage.runtime.journal.writer import JournalWriter
@@ -113,6 +113,10 @@ class Services:
         return self.app.get_or_none(IAgentLateOutcomes)
 
     @cached_property
+    def lease_settings(self) -> LeaseSettings:
+        return self.app.get_or_none(LeaseSettings) or LeaseSettings()
+
+    @cached_property
     def wake_ups(self) -> IAgentWakeUps | None:
         return self.app.get_or_none(IAgentWakeUps)
 
@@ -129,7 +133,7 @@ class Services:
         """
         if self.leases is None:
             return None
-        hold = Hold(self.leases, run, self.owner, self.clock)
+        hold = Hold(self.leases, run, self.owner, self.clock, self.lease_settings)
         await hold.take()
         return hold
 

@@ -16,7 +16,7 @@ from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.runtime.actions.interruptions import RunInterruption
-from pilotage.runtime.journal.leasing import LEASE_SECONDS, give_back
+from pilotage.runtime.journal.leasing import give_back
 from pilotage.runtime.outbox.bell import Bell
 from pilotage.runtime.runs import AgentRuns
 from pilotage.runtime.worker.left_alone import LeftAlone
@@ -97,8 +97,9 @@ class Sweeper:
         services = self._services
         leaving = self._left_alone.at(services.clock.monotonic())
         try:
+            seconds = services.lease_settings.seconds
             leases = await self._backlog.claim(
-                services.owner, LEASE_SECONDS, free, agents=services.agent_ids, leaving=leaving
+                services.owner, seconds, free, agents=services.agent_ids, leaving=leaving
             )
         except Exception as error:  # noqa: BLE001 - a store that does not answer is asked again later
             _log.warning("the backlog cannot be read, and is tried again: %s", type(error).__name__)
