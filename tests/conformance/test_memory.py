@@ -14,6 +14,7 @@ from pilotage.agent.ports.repositories import (
     IAgentSignalRepository,
     IAgentStateRepository,
 )
+from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.testing import (
     FaultyJournal,
@@ -27,6 +28,7 @@ from pilotage.testing import (
 from pilotage.testing.conformance import (
     EvidenceRepositoryConformance,
     JournalConformance,
+    RetentionConformance,
     SignalRepositoryConformance,
     StateRepositoryConformance,
     TransactionConformance,
@@ -165,3 +167,33 @@ class TestMemoryWakeUps(WakeUpsConformance):
     @pytest.fixture
     def wake_ups(self, store: MemoryStore) -> IAgentWakeUps:
         return store.wake_ups
+
+
+class TestMemoryRetention(RetentionConformance):
+    @pytest.fixture
+    def store(self) -> MemoryStore:
+        return MemoryStore()
+
+    @pytest.fixture
+    def retention(self, store: MemoryStore) -> IAgentRetention:
+        return store.retention
+
+    @pytest.fixture
+    def journal(self, store: MemoryStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def states(self, store: MemoryStore) -> IAgentStateRepository:
+        return store.states
+
+    @pytest.fixture
+    def signals(self, store: MemoryStore) -> IAgentSignalRepository:
+        return store.signals
+
+    @pytest.fixture
+    def evidence(self, store: MemoryStore) -> IAgentEvidenceRepository:
+        return store.evidence
+
+    @pytest.fixture
+    def conversations(self, store: MemoryStore) -> ITaskStore:
+        return store.conversations

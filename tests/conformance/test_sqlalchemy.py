@@ -22,12 +22,14 @@ from pilotage.agent.ports.repositories import (
     IAgentSignalRepository,
     IAgentStateRepository,
 )
+from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.testing.conformance import (
     ConversationCommitConformance,
     EvidenceRepositoryConformance,
     JournalConformance,
     LeasesConformance,
+    RetentionConformance,
     SignalRepositoryConformance,
     StateRepositoryConformance,
     TaskStoreConformance,
@@ -157,3 +159,29 @@ class TestSqlAlchemyWakeUps(WakeUpsConformance):
     def second_wake_ups(self, store: SqlAlchemyStore, second_store: SqlAlchemyStore) -> IAgentWakeUps:
         # Two processes on one file do not hear each other; they find out by looking.
         return store.wake_ups if store.database.is_sqlite else second_store.wake_ups
+
+
+class TestSqlAlchemyRetention(RetentionConformance):
+    @pytest.fixture
+    def retention(self, store: SqlAlchemyStore) -> IAgentRetention:
+        return store.retention
+
+    @pytest.fixture
+    def journal(self, store: SqlAlchemyStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def states(self, store: SqlAlchemyStore) -> IAgentStateRepository:
+        return store.states
+
+    @pytest.fixture
+    def signals(self, store: SqlAlchemyStore) -> IAgentSignalRepository:
+        return store.signals
+
+    @pytest.fixture
+    def evidence(self, store: SqlAlchemyStore) -> IAgentEvidenceRepository:
+        return store.evidence
+
+    @pytest.fixture
+    def conversations(self, store: SqlAlchemyStore) -> ITaskStore:
+        return store.conversations

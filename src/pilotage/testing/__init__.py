@@ -25,6 +25,7 @@ from pilotage.testing.memory import (
     MemoryStateRepository,
     MemoryStore,
 )
+from pilotage.testing.retention import MemoryRetention
 from pilotage.testing.script import calls, fails, says, turn, when
 from pilotage.testing.scripted_model import ScriptedModel
 from pilotage.testing.sealer import MemorySealer
@@ -39,6 +40,7 @@ __all__ = [
     "MemoryEvidenceRepository",
     "MemoryJournal",
     "MemoryLeases",
+    "MemoryRetention",
     "MemorySealer",
     "MemorySignalRepository",
     "MemoryStateRepository",

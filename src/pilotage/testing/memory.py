@@ -27,6 +27,7 @@ from pilotage.agent.ports.repositories import (
     IAgentStateRepository,
     RunPage,
 )
+from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.agent.signals import AgentSignal
@@ -43,6 +44,7 @@ from pilotage.ids import IClock, SystemClock
 from pilotage.testing.conversations import MemoryTaskStore
 from pilotage.testing.kept import KeptEvidence, KeptSignal, KeptState, UnkeepableError
 from pilotage.testing.leases import MemoryLeases
+from pilotage.testing.retention import MemoryRetention
 from pilotage.testing.sealer import MemorySealer
 from pilotage.testing.tables import MemoryTables
 from pilotage.testing.wakeups import MemoryWakeUps
@@ -65,6 +67,7 @@ class MemoryStore:
         self.conversations = MemoryTaskStore(self.tables.conversations)
         self.leases = MemoryLeases(self.tables)
         self.wake_ups = MemoryWakeUps()
+        self.retention = MemoryRetention(self.tables)
         self.sealer = MemorySealer()
 
     @property
@@ -78,11 +81,13 @@ class MemoryStore:
         ITaskStore,
         IAgentLeases,
         IAgentWakeUps,
+        IAgentRetention,
         IRecordSealer,
     ]:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
-        return self.journal, *repositories, self.conversations, self.leases, self.wake_ups, self.sealer
+        others = (self.conversations, self.leases, self.wake_ups, self.retention, self.sealer)
+        return self.journal, *repositories, *others
 
     @property
     def outbox(self) -> tuple[tuple[RunKey, OutboxEvent], ...]:

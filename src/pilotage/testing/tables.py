@@ -78,6 +78,7 @@ class MemoryTables:
         self.queues: dict[RunKey, dict[str, KeptSignal]] = {}
         self.evidence = TenantTable[KeptEvidence]()
         self.conversations = ConversationTable()
+        self.parents: dict[RunKey, RunKey] = {}
         self.leases: dict[RunKey, Lease] = {}
         self.events: list[tuple[RunKey, KeptEvent]] = []
 
@@ -199,10 +200,12 @@ class MemoryTables:
             del self.queues[run][signal_id]
         for each in writes.evidence:
             self.evidence.put(tenant, each.bare.id, each)
+        if commit.parent is not None:
+            self.parents[run] = commit.parent
         if commit.conversation is not None:
             self.conversations.hold(run, commit.conversation)
         if commit.turns is not None:
-            self.conversations.append(tenant, commit.turns.conversation_id, commit.turns.turns)
+            self.conversations.append(tenant, commit.turns.conversation_id, commit.turns.turns, run)
         self.events.extend((run, event) for event in writes.outbox)
         return Committed(len(journal.rows))
 

@@ -25,6 +25,7 @@ from pilotage.agent.ports.repositories import (
     IAgentSignalRepository,
     IAgentStateRepository,
 )
+from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.container.application import Application
@@ -39,6 +40,7 @@ _PORTS = (
     ITaskStore,
     IAgentLeases,
     IAgentWakeUps,
+    IAgentRetention,
 )
 
 
@@ -136,6 +138,13 @@ def agent_wake_ups(store: StoreOnDemand) -> IAgentWakeUps:
 
 
 @Pod(lazy=True)
+def agent_retention(store: StoreOnDemand) -> IAgentRetention:
+    """Retention in the database."""
+    retention: IAgentRetention = store.open().retention
+    return retention
+
+
+@Pod(lazy=True)
 def sealer_beside_the_database(settings: DatabaseSettings) -> IRecordSealer:
     """The sealer of an embedded database: its key file is beside the database file, and made with it."""
     file = sqlite_file(settings.url) or Path(settings.url)
@@ -153,6 +162,7 @@ _FACTORIES = (
     agent_conversations,
     agent_leases,
     agent_wake_ups,
+    agent_retention,
 )
 
 

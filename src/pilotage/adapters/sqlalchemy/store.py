@@ -11,6 +11,7 @@ from pilotage.adapters.sqlalchemy.evidence import SqlAlchemyEvidenceRepository
 from pilotage.adapters.sqlalchemy.journal import SqlAlchemyJournal
 from pilotage.adapters.sqlalchemy.leases import SqlAlchemyLeases
 from pilotage.adapters.sqlalchemy.opening import open_database
+from pilotage.adapters.sqlalchemy.retention import SqlAlchemyRetention
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
 from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
@@ -23,6 +24,7 @@ from pilotage.agent.ports.repositories import (
     IAgentSignalRepository,
     IAgentStateRepository,
 )
+from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.ids import IClock
 
@@ -42,6 +44,7 @@ class SqlAlchemyStore:
         self.conversations = SqlAlchemyTaskStore(database)
         self.leases = SqlAlchemyLeases(database)
         self.wake_ups = SqlAlchemyWakeUps(database)
+        self.retention = SqlAlchemyRetention(database)
 
     @classmethod
     def open(cls, settings: DatabaseSettings | None = None, clock: IClock | None = None) -> Self:
@@ -63,10 +66,18 @@ class SqlAlchemyStore:
         ITaskStore,
         IAgentLeases,
         IAgentWakeUps,
+        IAgentRetention,
     ]:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
-        return self.journal, *repositories, self.conversations, self.leases, self.wake_ups
+        return (
+            self.journal,
+            *repositories,
+            self.conversations,
+            self.leases,
+            self.wake_ups,
+            self.retention,
+        )
 
     def close(self) -> None:
         """Finish what is under way, and close all connections."""

@@ -38,7 +38,7 @@ class IAgentRetention(ABC):
         """Remove what a run said and was told: payloads of rows, signals, evidence, the turns it added.
 
         That it took place, when, what it did by name and how it ended stays. The rows keep the digests of their
-        payloads, so the chain holds as before, and nobody can guess from them what was said. Erasing again does nothing.
+        payloads, so the chain holds, and nobody can guess from them what was said. Erasing again does nothing.
 
         Raises:
             RunNotFoundError: there is no such run.

@@ -19,6 +19,7 @@ pytest.register_assert_rewrite(
             "journal",
             "leases",
             "model",
+            "retention",
             "sealing",
             "signals",
             "states",
@@ -36,6 +37,7 @@ from pilotage.testing.conformance.evidence import EvidenceRepositoryConformance 
 from pilotage.testing.conformance.journal import JournalConformance  # noqa: E402
 from pilotage.testing.conformance.leases import LeasesConformance  # noqa: E402
 from pilotage.testing.conformance.model import ModelConformance  # noqa: E402
+from pilotage.testing.conformance.retention import RetentionConformance  # noqa: E402
 from pilotage.testing.conformance.sealing import SealerConformance  # noqa: E402
 from pilotage.testing.conformance.signals import SignalRepositoryConformance  # noqa: E402
 from pilotage.testing.conformance.states import StateRepositoryConformance  # noqa: E402
@@ -48,6 +50,7 @@ __all__ = [
     "JournalConformance",
     "LeasesConformance",
     "ModelConformance",
+    "RetentionConformance",
     "SealerConformance",
     "SignalRepositoryConformance",
     "StateRepositoryConformance",
