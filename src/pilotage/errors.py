@@ -29,6 +29,7 @@ PilotageError
     ├── RunErasedError
     ├── SignalNotFoundError
     ├── EvidenceNotFoundError
+    ├── ModelNotFoundError
     └── PermissionDeniedError
 
 The errors know their data; the sentences are built where the data is known.
@@ -58,6 +59,7 @@ __all__ = [
     "ContextNotActiveError",
     "EvidenceNotFoundError",
     "ModelCallError",
+    "ModelNotFoundError",
     "PermissionDeniedError",
     "PilotageError",
     "PluginError",
@@ -348,6 +350,13 @@ class EvidenceNotFoundError(CallerError):
 
     message: ClassVar[str] = "There is no such evidence."
     code: ClassVar[str] = "evidence_not_found"
+
+
+class ModelNotFoundError(CallerError):
+    """The application has no model of the name that was selected, or several."""
+
+    message: ClassVar[str] = "There is no such model."
+    code: ClassVar[str] = "model_not_found"
 
 
 class PermissionDeniedError(CallerError):

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pilotage.agent.ports.model import IAgentModel
-from pilotage.agent.principal import Principal
+from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_result import RunResult
 from pilotage.errors import CallerError
-
-LOCAL = Principal("local")
 
 
 async def run(

@@ -28,10 +28,11 @@ from pilotage.agent import (
     ToolApprovalRequirement,
 )
 from pilotage.agent.ports.journal import JournalRow, RunKey
+from pilotage.agent.principal import LOCAL
 from pilotage.agent.run_result import RunResult
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.plugin import initialize
-from pilotage.runtime.runs import LOCAL, AgentRuns
+from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import (
     Fault,
     FaultyJournal,

@@ -12,9 +12,10 @@ from tests.behaviour.office import Clerk, Office, Receipt, Worker, answer, resum
 
 from pilotage import AgentDefinitionError, AgentSignalKind, AgentStatus, ApprovalDecision, Principal
 from pilotage.agent import JournalStage
+from pilotage.agent.principal import LOCAL
 from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.runs import LOCAL, AgentRuns
+from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import FailWrite, LoseReply, ProcessStopped, StopAfter, StopBefore
 from pilotage.testing.kept import KeptRow
 

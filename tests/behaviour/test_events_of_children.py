@@ -37,6 +37,7 @@ from pilotage.testing import Fault, ScriptedModel, StopAfter, StopBefore, says
 
 POLICY = StreamingRedactionPolicy([StreamingSensitivePattern("badge", r"BADGE-\d+", "[BADGE]")])
 SAID = "My badge is BADGE-123456 and the gate was open."
+HIDDEN = "My badge is [BADGE] and the gate was open."
 
 
 @Agent(spec=AgentExecutionSpec(name="kid", recovery=DURABLE))
@@ -174,19 +175,22 @@ async def test_what_a_child_said_stands_when_its_parent_comes_back() -> None:
     ]
 
 
+@pytest.mark.parametrize(("agent", "shown"), [(Free, SAID), (Careful, HIDDEN)])
 @pytest.mark.parametrize("fault", [StopBefore, StopAfter])
-async def test_whatever_dies_in_between_what_a_child_said_is_told_once(fault: type[Fault]) -> None:
+async def test_whatever_dies_in_between_what_a_child_said_is_told_once(
+    fault: type[Fault], agent: type[object], shown: str
+) -> None:
     for number in range(2, 9):
         room, gate, client, script = Newsroom(), Gate(), Transcript(), model()
         gate.open.set()
-        async with room.process(script, Free, Kid, gate, fault=fault(number)) as runs:
-            run = await runs.start(Free, "go")
+        async with room.process(script, agent, Kid, gate, fault=fault(number)) as runs:
+            run = await runs.start(agent, "go")
             await follow(run.events(), client)
             await asyncio.wait([asyncio.ensure_future(run.result())])
         if not (await room.store.states.get(run.id)).is_terminal:
-            async with room.process(script.restarted(), Free, Kid, gate) as runs:
+            async with room.process(script.restarted(), agent, Kid, gate) as runs:
                 await (await runs.resume(run.id)).result()
-        async with room.process(model(), Free, Kid, gate) as runs:
+        async with room.process(model(), agent, Kid, gate) as runs:
             await follow(runs.events(run.id, after=client.cursor), client)
         assert client.events == await room.logged(run.id)
-        assert "".join(texts(by_kid(client.events)).values()) == f"{SAID} Bye."
+        assert "".join(texts(by_kid(client.events)).values()) == f"{shown} Bye.", number

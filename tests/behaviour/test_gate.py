@@ -44,6 +44,7 @@ from pilotage.agent import (
     ToolApprovalRequirement,
     Veto,
 )
+from pilotage.agent.principal import LOCAL
 from pilotage.errors import ModelCallError, ToolError
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime import AgentRuns, RunResult
@@ -51,7 +52,6 @@ from pilotage.runtime.plugin import initialize
 from pilotage.testing import MemoryStore, ScriptedModel, says
 
 FREE = ToolApprovalRequirement.NOT_REQUIRED
-LOCAL = Principal("local")
 DURABLE = AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)
 
 

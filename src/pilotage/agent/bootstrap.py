@@ -53,7 +53,7 @@ class AgentBootstrapValidationPostProcessor(IPostProcessor, IContainerAware):
             yield from _missing_runner(definition, graph)
             yield from _missing_prices(definition, graph)
         yield from _wrong_tools(agents, graph)
-        yield from rule_of_two([_reach(node, definition, graph) for node, definition in agents])
+        yield from rule_of_two(agent_reaches(graph))
 
     def post_process(self, pod: object) -> object:
         """The pod itself.
@@ -128,6 +128,11 @@ def _missing_prices(definition: AgentDefinition, graph: Graph) -> Iterator[Probl
             path=(definition.target.__name__,),
             family=AgentModelConfigurationError,
         )
+
+
+def agent_reaches(graph: Graph) -> list[AgentReach]:
+    """What each agent of an application may use and whom it may hand work to, as far as classes tell."""
+    return [_reach(node, node.pod, graph) for node in graph.nodes if isinstance(node.pod, AgentDefinition)]
 
 
 def _reach(node: Node, definition: AgentDefinition, graph: Graph) -> AgentReach:

@@ -30,6 +30,10 @@ class Principal:
         object.__setattr__(self, "permissions", frozenset(self.permissions))
 
 
+LOCAL = Principal("local")
+"""The application itself, where nobody else asks for something."""
+
+
 @value
 class RunContext:
     """Tenant, user, conversation and run of the code that asks; `session_id` is the conversation."""

@@ -36,6 +36,7 @@ class RunningAgents(IPostProcessor):
         if definition is not None:
             runner = AgentRunner(definition, pod, self._runs.opened)
             attach_agent_runner(pod, runner)
+            self._runs.services.catalogs.attach(definition, pod)
             open_runs_by_calling(pod, runner)
         return pod
 

@@ -12,7 +12,7 @@ from pilotage.agent.events import AgentEvent, RunFinishedEvent
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.ports.runner import IAgentRunner, IAgentRunnerFactory
-from pilotage.agent.principal import Principal
+from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_input import RunAgentInput
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentStatus
@@ -25,7 +25,6 @@ from pilotage.runtime.service.opened_runs import OpenedRun, OpenedRuns
 from pilotage.runtime.stream.projection import YieldProjector
 from pilotage.values import value
 
-LOCAL = Principal("local")
 _RUNNER = "__pilotage_runner__"
 
 

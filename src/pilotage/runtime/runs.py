@@ -9,7 +9,7 @@ from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.repositories import RunPage
-from pilotage.agent.principal import Principal
+from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.recovery_request import RecoveryDecision
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision, accepts_signal
@@ -28,7 +28,6 @@ from pilotage.runtime.service.watch import Watch
 from pilotage.runtime.stream.cursor import START, EventCursor
 from pilotage.runtime.stream.subscription import Subscription
 
-LOCAL = Principal("local")
 _TRIES = 5
 
 

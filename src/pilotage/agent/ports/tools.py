@@ -10,7 +10,8 @@ from pilotage.agent.tools.catalog import AgentToolCatalog
 class IAgentToolProvider(ABC):
     """Offers tools to the agents it is injected into.
 
-    The catalog must not change while a run uses it: names and schemas are part of what a run records.
+    Tools are made with `described_tool`. The catalog is read when the agent is made; it must not change while a
+    run uses it: names and schemas are part of what a run records.
     """
 
     @property

@@ -19,6 +19,7 @@ from pilotage.agent.tools.declare import (
     get_agent_tool_definition,
     original_function,
 )
+from pilotage.agent.tools.described import described_tool
 from pilotage.agent.tools.identity import AgentToolIdentity, AgentToolSchemaHandle
 from pilotage.agent.tools.metadata import (
     AgentToolMetadata,
@@ -37,6 +38,7 @@ from pilotage.agent.tools.metadata import (
     ToolRiskAxis,
     effective_idempotency,
 )
+from pilotage.agent.tools.options import ToolOptions
 
 __all__ = [
     "AgentToolApprovalContext",
@@ -59,6 +61,7 @@ __all__ = [
     "ToolApprovalRequirement",
     "ToolBinding",
     "ToolEffects",
+    "ToolOptions",
     "ToolPermission",
     "ToolResumeAction",
     "ToolResumeMetadata",
@@ -67,6 +70,7 @@ __all__ = [
     "active_tool_calls",
     "agent_tool",
     "bind_agent_tool_invocation",
+    "described_tool",
     "discover_agent_tools",
     "effective_idempotency",
     "get_agent_tool_definition",

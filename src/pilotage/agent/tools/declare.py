@@ -168,7 +168,11 @@ def _wrap(function: object, options: ToolOptions) -> Callable[..., object]:
         )
     if get_agent_tool_definition(function) is not None:
         raise AgentDefinitionError(f"{tool_label(function)} is a tool already. Put @agent_tool on it once.")
-    definition = _definition_of(function, options)
+    return as_tool(function, _definition_of(function, options))
+
+
+def as_tool(function: FunctionType, definition: AgentToolDefinition) -> Callable[..., object]:
+    """The function as a tool: inside a run, calling it is an action of the run."""
 
     @functools.wraps(function)
     def tool(*args: Any, **kwargs: Any) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from types import FunctionType
+from typing import cast
 from weakref import WeakKeyDictionary
 
 from pilotage.agent.tools.docstring import Docstring, read_docstring
@@ -81,6 +82,11 @@ def tool_interface(function: Callable[..., object]) -> ToolInterface:
     if known is None:
         known = _interfaces[plain] = _derive(read_signature(plain), read_docstring(plain))
     return known
+
+
+def use_interface(function: Callable[..., object], interface: ToolInterface) -> None:
+    """Let a function have an interface that its signature does not tell."""
+    _interfaces[cast(FunctionType, function)] = interface
 
 
 def _derive(signature: ToolSignature, documentation: Docstring) -> ToolInterface:

@@ -27,8 +27,8 @@ from pilotage.runtime.attempts.cancellation import (
 from pilotage.runtime.attempts.publication import Publication, Publisher
 from pilotage.runtime.attempts.stragglers import Stragglers
 from pilotage.runtime.door.effects import Effects
-from pilotage.runtime.gate.trust_stage import with_label
 from pilotage.runtime.journal.result_record import Answer, encode_result
+from pilotage.runtime.journal.trust_record import with_label
 from pilotage.runtime.stream.secretless import secretless
 from pilotage.runtime.stream.telling import Telling
 from pilotage.safety.fields import SensitiveFieldDescriptor

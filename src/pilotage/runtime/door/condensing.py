@@ -31,11 +31,14 @@ from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Attempt, Call
 from pilotage.runtime.actions.scope import Scope
 from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.door.run_parts import Summary
+from pilotage.runtime.gate.spending import NOTHING, ONE_STEP
+from pilotage.runtime.journal.amounts import decode_amount, encode_amount
 
 AIM = 0.75
 """How full a context is made that was too full: condensing a little with every call would cost more."""
 
-Summarise: TypeAlias = Callable[[ModelRequest], Awaitable[str]]
+Summarise: TypeAlias = Callable[[ModelRequest], Awaitable[Summary]]
 
 
 class Condensing:
@@ -74,8 +77,7 @@ class Condensing:
         """The window as the model is to see through it."""
         recorded = self._effects.recording.take(self._action)
         if recorded is not None:
-            done = cast("list[JsonObject]", cast(JsonObject, recorded.row.record)["steps"])
-            return self._redone(window, strategies, done)
+            return self._redone(window, strategies, cast(JsonObject, recorded.row.record))
         if self._is_replayed:
             return window
         signals = self._signals(window)
@@ -119,29 +121,33 @@ class Condensing:
         summarise: Summarise,
     ) -> ContextWindow:
         steps: list[JsonValue] = []
+        spent = NOTHING
         self._prove(manifest_evidence(self._assembled.manifest), "manifest")
         for number, strategy in enumerate(strategies):
             summary: str | None = None
             plan = self._planned(window, strategy)
             if isinstance(plan, SummaryNeeded):
-                summary = await _summary(plan, summarise)
-                if summary is None:
+                said = await _summary(plan, summarise)
+                spent, summary = spent + said.spent, said.text
+                if not summary.strip():
                     continue
             grown = self._carried_out(window, plan, summary, action, signals, number)
             if grown is not window:
                 window = grown
                 steps.append({"strategy": number, "summary": summary})
-        record: JsonObject = {"steps": steps}
+        record: JsonObject = {"steps": steps, **({"spent": encode_amount(spent)} if spent != NOTHING else {})}
         view = self._effects.redactor.json(record)
         self._effects.ledger.append(self._action, JournalStage.AFTER, 1, record, view)
         return window
 
     def _redone(
-        self, window: ContextWindow, strategies: Sequence[CompactionStrategy], steps: Sequence[JsonObject]
+        self, window: ContextWindow, strategies: Sequence[CompactionStrategy], record: JsonObject
     ) -> ContextWindow:
-        """What was done when the call was made, without asking or recording anything."""
+        """What was done when the call was made, without asking or recording anything; what it took counts again."""
+        if "spent" in record:
+            self._effects.spending.absorb(decode_amount(cast(JsonObject, record["spent"])))
         action = compression((), self._assembled.manifest)
-        for step in steps:
+        for step in cast("list[JsonObject]", record["steps"]):
             number = cast(int, step["strategy"])
             if number >= len(strategies):
                 continue
@@ -206,13 +212,12 @@ class Condensing:
         )
 
 
-async def _summary(plan: SummaryNeeded, summarise: Summarise) -> str | None:
-    """The words of a summary; a model that fails leaves the context as it is."""
+async def _summary(plan: SummaryNeeded, summarise: Summarise) -> Summary:
+    """The words of a summary; of a model that fails there are none, which leaves the context as it is."""
     try:
-        text = await summarise(plan.request())
+        return await summarise(plan.request())
     except ModelCallError:
-        return None
-    return text if text.strip() else None
+        return Summary("", ONE_STEP)
 
 
 async def _never(_: Attempt) -> object:

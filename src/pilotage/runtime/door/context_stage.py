@@ -7,12 +7,14 @@ was done to a context is recorded with the call, so that replay does the same wi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pilotage.agent.compaction.estimate import fixed_tokens
 from pilotage.agent.compaction.plan import CompactionStrategy
 from pilotage.agent.context import ContextTokenBudget
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.handlers import IAgentContextHandler
+from pilotage.agent.run_input import AgentContext
 from pilotage.context.assemble import Assembled, assemble
 from pilotage.context.evidence import manifest_payload
 from pilotage.context.handler import KeepWithinBudget
@@ -35,16 +37,20 @@ class ContextStage:
         budget: ContextTokenBudget | None = None,
         strategies: Sequence[CompactionStrategy] = (),
         handler: IAgentContextHandler | None = None,
+        given: AgentContext | None = None,
     ) -> None:
+        self._given = given
         self._effects = effects
         self._budget = budget
         self._strategies = tuple(strategies) or _DEFAULT
         self._handler = handler or KeepWithinBudget()
         self._windows: dict[str, ContextWindow] = {}
-        self._is_needed = effects.ledger.is_kept or budget is not None
+        self._is_needed = effects.ledger.is_kept or budget is not None or given is not None
 
-    def concerns(self, request: ModelRequest) -> bool:
-        """A run that nobody keeps needs no manifest, and without a budget nothing is measured."""
+    def concerns(self, request: ModelRequest, *, is_live: bool) -> bool:
+        """In replay only what was condensed matters; live, a run that nobody keeps needs no manifest."""
+        if not is_live:
+            return self._budget is not None
         return self._is_needed or bool(request.context)
 
     async def shown(self, scope: Scope, call_id: str, request: ModelRequest, summarise: Summarise) -> Shown:
@@ -53,6 +59,8 @@ class ContextStage:
         Raises:
             Paused: a person is asked before the context is condensed.
         """
+        if self._given is not None:
+            request = _with_given(request, self._given)
         window = self._window(scope.path).hear(request.messages)
         assembled = self._assembled(window, request, f"{call_id}/context")
         if self._budget is not None:
@@ -70,3 +78,14 @@ class ContextStage:
 
     def _assembled(self, window: ContextWindow, request: ModelRequest, manifest_id: str) -> Assembled:
         return assemble(window.show(request), manifest_id=manifest_id, transcript=window.shown)
+
+
+def _with_given(request: ModelRequest, given: AgentContext) -> ModelRequest:
+    """The request with what the caller of the run gave it; what the program shows itself is not shown twice."""
+    own = {pack.id for pack in request.context}
+    return replace(
+        request,
+        context=(*(pack for pack in given.packs if pack.id not in own), *request.context),
+        context_manifest=request.context_manifest or given.manifest,
+        context_digest=request.context_digest or given.digest,
+    )

@@ -34,7 +34,7 @@ from pilotage.runtime.gate.counting import count_rows
 from pilotage.runtime.gate.deadline import timed_out
 from pilotage.runtime.gate.gate import Ask, Deny, Gate, GateVerdict
 from pilotage.runtime.gate.spending import NOTHING, ONE_TOOL_CALL, Spending
-from pilotage.runtime.gate.trust_stage import RUN_INPUT, label_after_tool
+from pilotage.runtime.gate.trust_stage import label_after_tool
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
@@ -47,6 +47,7 @@ from pilotage.runtime.journal.recovery import (
     Reuse,
     recovery_for,
 )
+from pilotage.runtime.journal.trust_record import RUN_INPUT
 from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.telling import Telling
 

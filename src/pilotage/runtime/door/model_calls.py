@@ -25,8 +25,11 @@ from pilotage.runtime.actions.call import Attempt, Call
 from pilotage.runtime.actions.closing import close
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.door.effects import Effects
-from pilotage.runtime.door.run_parts import IContext
+from pilotage.runtime.door.left_streams import ESTIMATED, LeftUsage, ToldUsage, usage_of_left
+from pilotage.runtime.door.run_parts import IContext, Summary
+from pilotage.runtime.gate.counting import count_reply
 from pilotage.runtime.gate.spending import NOTHING, ONE_STEP
+from pilotage.runtime.journal.amounts import encode_usage
 from pilotage.runtime.journal.model_record import decode_response, encode_response, replayed_events
 from pilotage.runtime.journal.sealing import is_kept
 from pilotage.safety.guard import guard_json_value
@@ -49,10 +52,12 @@ class ModelCall:
         self._name = name
         self._request = request
         self._inner: AsyncIterator[ModelStreamEvent] | None = None
+        self._asked_for = request
         self._read_ahead: deque[ModelStreamEvent] = deque()
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._held = NOTHING
+        self._told: ToldUsage | None = None
+        self._held = self._took = NOTHING
         self._manifest: JsonObject | None = None
         self._budgeted: BudgetReservation | None = None
         self.is_over = False
@@ -103,20 +108,22 @@ class ModelCall:
         """Ask the model, unless its reply is recorded."""
         effects = self._effects
         request = effects.inbox.addressed(self._boundary, self._request)
-        if effects.context is not None and effects.context.concerns(request):
-            request = await self._shown(effects.context, request)
         recorded = effects.recording.take(self._action)
-        if recorded is None or recorded.after is None or not is_kept(recorded.after):
+        reply = recorded.after if recorded is not None else None
+        is_live = reply is None or not is_kept(reply)
+        if effects.context is not None and effects.context.concerns(request, is_live=is_live):
+            request = await self._shown(effects.context, request)
+        if is_live:
             await self._open(request)
             return None
-        return recorded.after
+        return reply
 
     async def _shown(self, context: IContext, request: ModelRequest) -> ModelRequest:
         shown = await context.shown(self._scope, self._action.id, request, self._summary)
         self._manifest = shown.manifest
         return shown.request
 
-    async def _summary(self, request: ModelRequest) -> str:
+    async def _summary(self, request: ModelRequest) -> Summary:
         """What the model says of earlier turns: counted and asked about like any other call.
 
         Raises:
@@ -134,7 +141,7 @@ class ModelCall:
             raise
         finally:
             await effects.gate.settle(reserved, used)
-        return response.content
+        return Summary(response.content, used)
 
     async def _check_allowed(self, request: ModelRequest) -> None:
         denied = await self._effects.gate.before_model(request, self._effects.redactor)
@@ -149,6 +156,7 @@ class ModelCall:
         self._held = effects.spending.reserve_model_call(self._name)
         if not effects.gate.is_open or effects.waits.was_asked(self._action.id):
             await self._pass_the_gate(request)
+        self._asked_for = request
         self._inner = self._model.stream(request)
         effects.open_streams.append(self)
 
@@ -195,6 +203,8 @@ class ModelCall:
             event = replace(event, tools=self._request.tool_calling)
         if event.response is not None:
             await self._replied(event.response)
+        elif event.usage is not None:
+            self._told = ToldUsage(event.usage, len(self._reasoning) + len(self._text))
         return event
 
     def _look(self) -> None:
@@ -228,31 +238,50 @@ class ModelCall:
         if self in effects.open_streams:
             effects.open_streams.remove(self)
         if not self.is_over:
-            effects.spending.let_go(self._held)
             self._leave()
         if self._budgeted is not None:
-            await self._settle(ONE_STEP)
+            await self._settle(ONE_STEP + self._took)
         inner, self._inner = self._inner, None
         await close(inner)
 
     def _leave(self) -> None:
         """Record what was read; an attempt that is being stopped has not left, and makes the call again."""
         self.is_over = True
+        left = self._counted()
         task = asyncio.current_task()
         if not self._effects.liveness.is_ending and not (task and task.cancelling()):
-            self._record({"result": encode_response(ModelResponse("".join(self._text)))})
+            facts: JsonObject = {ESTIMATED: True} if left.is_estimated else {}
+            reply = ModelResponse("".join(self._text), usage=left.usage, metadata=facts)
+            self._record({"result": encode_response(reply), "model": self._name, "left": True})
+
+    def _counted(self) -> LeftUsage:
+        """What a stream took that does not come to its end; from here on it counts."""
+        left = usage_of_left(self._asked_for, [*self._reasoning, *self._text], self._told)
+        self._effects.observer.count("agent.model.tokens", left.usage.total_tokens or 0)
+        self._took = self._effects.spending.count_left(self._name, left.usage, self._held)
+        return left
 
     def _failed(self, error: Exception) -> ModelCallError | AgentStructuredOutputError:
         """Write down how the call failed, and give the error the program gets, now and in replay."""
-        self._effects.spending.let_go(self._held)
+        took: JsonObject = {}
+        if self._text or self._reasoning or self._told is not None:
+            left = self._counted()
+            took = {
+                "model": self._name,
+                "left": True,
+                "usage": encode_usage(left.usage),
+                ESTIMATED: left.is_estimated,
+            }
+        else:
+            self._effects.spending.let_go(self._held)
         if isinstance(error, AgentStructuredOutputError):
             said = "".join(self._text)
-            self._record({"error": str(error), "problems": list(error.problems), "text": said})
+            self._record({"error": str(error), "problems": list(error.problems), "text": said, **took})
             return error
         failure = (
             error if isinstance(error, ModelCallError) else ModelCallError(f"{type(error).__name__}: {error}")
         )
-        self._record({"error": str(failure), "retryable": failure.retryable})
+        self._record({"error": str(failure), "retryable": failure.retryable, **took})
         return failure
 
     def _record(self, record: JsonObject) -> None:
@@ -279,6 +308,7 @@ class ModelCall:
 
     def _replayed(self, record: dict[str, JsonValue]) -> Iterator[ModelStreamEvent]:
         self._effects.spending.absorb(ONE_STEP)
+        count_reply(record, self._effects.spending)
         if "problems" in record:
             said = cast(str, record.get("text", ""))
             yield ModelStreamEvent(ModelStreamEventKind.TOKEN_DELTA, token_delta=said)
@@ -287,8 +317,6 @@ class ModelCall:
         if "error" in record:
             raise ModelCallError(record["error"], retryable=bool(record["retryable"]))
         response = decode_response(cast(JsonObject, record["result"]), self._request)
-        if "model" in record:
-            self._effects.spending.settle_model_call(cast(str, record["model"]), response.usage)
         yield from replayed_events(response, self._request, cast(str, record.get("reasoning", "")))
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import AgentRef
+from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.actions.scope import Scope
 from pilotage.values import value
@@ -46,11 +47,22 @@ class Shown:
     manifest: JsonObject | None = None
 
 
+@value
+class Summary:
+    """What a model says of earlier turns, and what asking it took."""
+
+    text: str
+    spent: BudgetAmount
+
+
 class IContext(Protocol):
     """What the model gets to see of what a program wants to show it."""
 
-    def concerns(self, request: ModelRequest) -> bool:
-        """Whether there is anything to do for a request; if not, the model sees it as it is."""
+    def concerns(self, request: ModelRequest, *, is_live: bool) -> bool:
+        """Whether there is anything to do for a request; if not, the model sees it as it is.
+
+        A request whose reply is recorded goes to no model.
+        """
         ...
 
     async def shown(
@@ -58,7 +70,7 @@ class IContext(Protocol):
         scope: Scope,
         call_id: str,
         request: ModelRequest,
-        summarise: Callable[[ModelRequest], Awaitable[str]],
+        summarise: Callable[[ModelRequest], Awaitable[Summary]],
     ) -> Shown:
         """The request as the model may see it; `summarise` asks the model itself."""
         ...

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast
 from pilotage.agent.evidence_capture import capture_result
 from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
 from pilotage.agent.tools.declare import original_function
+from pilotage.agent.tools.described import BY_NAME, described
 from pilotage.agent.tools.metadata import EvidenceCapture
 from pilotage.errors import AgentToolDispatchError
 from pilotage.jsonvalue import JsonObject, to_json_value
@@ -64,6 +65,8 @@ def read_invocation(tool: ToolFunction, args: tuple[object, ...], kwargs: Mappin
     arguments = dict(bound.arguments)
     owner = arguments.pop("self") if "self" in arguments else arguments.pop("cls", None)
     arguments.pop("runtime_context", None)
+    if BY_NAME in arguments:
+        arguments = cast("dict[str, object]", arguments[BY_NAME])
     descriptor = _descriptor_in(tool, owner if isinstance(owner, type) else type(owner))
     for secret in descriptor.secrets:
         arguments.pop(secret, None)
@@ -128,6 +131,8 @@ def _signature_of(tool: ToolFunction) -> Signature:
 
 @lru_cache(maxsize=1024)
 def _descriptor_in(tool: ToolFunction, holder: type) -> AgentToolDescriptor:
+    if (known := described(tool)) is not None:
+        return known
     for descriptor in discover_agent_tools(holder).descriptors:
         if descriptor.callable is tool:
             return descriptor

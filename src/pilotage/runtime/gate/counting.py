@@ -24,17 +24,25 @@ def _count(kind: AgentActionKind | None, record: dict[str, JsonValue], spending:
         spending.absorb(ONE_TOOL_CALL)
     elif kind is AgentActionKind.MODEL_CALL:
         spending.absorb(ONE_STEP)
-        _count_reply(record, spending)
+        count_reply(record, spending)
     elif kind is AgentActionKind.DELEGATION:
         _count_child(record, spending)
+    elif kind is AgentActionKind.STEP and "spent" in record:
+        # A context that was condensed: what the summary took.
+        spending.absorb(decode_amount(cast(JsonObject, record["spent"])))
 
 
-def _count_reply(record: dict[str, JsonValue], spending: Spending) -> None:
-    """The tokens of a recorded reply; one that failed or was left early has none to count."""
-    reply = record.get("result")
-    if isinstance(reply, dict) and "model" in record:
-        usage = decode_usage(cast("JsonObject | None", reply.get("usage")))
-        spending.settle_model_call(cast(str, record["model"]), usage)
+def count_reply(record: dict[str, JsonValue], spending: Spending) -> None:
+    """The tokens of a recorded reply, of one that failed or was left as far as it came."""
+    if "model" not in record:
+        return
+    model, reply = cast(str, record["model"]), record.get("result")
+    told = reply.get("usage") if isinstance(reply, dict) else record.get("usage")
+    usage = decode_usage(cast("JsonObject | None", told))
+    if "left" in record:
+        spending.count_left(model, usage)
+    else:
+        spending.settle_model_call(model, usage)
 
 
 def _count_child(record: dict[str, JsonValue], spending: Spending) -> None:

@@ -113,19 +113,32 @@ class Spending:
         Raises:
             LimitReached: tokens or cost are bounded, and nobody can say what the call took.
         """
-        if held is not NOTHING:
-            self.let_go(held)
-        tokens = _tokens_of(usage)
-        cost = None if tokens is None else self.prices.of(model, usage)
+        tokens, cost = self._counted(model, usage, held)
         used = BudgetAmount(tokens=tokens or 0, cost=cost or _FREE) if tokens or cost else NOTHING
-        for account in self.accounts:
-            account.add_tokens(used.tokens, used.cost, usage)
         if not self._is_bounded:
             return used
         unknown = (_against_not_knowing(account, model, tokens, cost) for account in self.accounts)
         if (reached := next(filter(None, unknown), None)) is not None:
             raise reached
         return used
+
+    def count_left(self, model: str, usage: ModelUsage, held: BudgetAmount = NOTHING) -> BudgetAmount:
+        """Count what a reserved call took that did not come to its end, and say it.
+
+        Whoever leaves a stream is not held up: a price that nobody knows is missed by the next whole reply.
+        """
+        tokens, cost = self._counted(model, usage, held)
+        return BudgetAmount(tokens=tokens or 0, cost=cost or _FREE)
+
+    def _counted(
+        self, model: str, usage: ModelUsage, held: BudgetAmount
+    ) -> tuple[int | None, Decimal | None]:
+        self.let_go(held)
+        tokens = _tokens_of(usage)
+        cost = None if tokens is None else self.prices.of(model, usage)
+        for account in self.accounts:
+            account.add_tokens(tokens or 0, cost or _FREE, usage)
+        return tokens, cost
 
     def let_go(self, held: BudgetAmount) -> None:
         """Give back what was held for a call that failed; the step stays taken."""

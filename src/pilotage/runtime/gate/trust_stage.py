@@ -6,16 +6,12 @@ label belongs to everything the next call may have been decided by, and never ge
 
 from __future__ import annotations
 
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from pilotage.agent.rule_of_two import confidentiality_of
 from pilotage.agent.tools.catalog import AgentToolDescriptor
-from pilotage.jsonvalue import JsonObject
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 from pilotage.values import value
-
-RUN_INPUT = TrustLabel(Integrity.USER, Confidentiality.PUBLIC, frozenset({"run input"}))
-"""The label a run starts with. What users send is to be worked with, look-ups included: it is not private by itself."""
 
 
 @value
@@ -40,7 +36,6 @@ class TrustDeny:
 TrustVerdict: TypeAlias = TrustPass | TrustAsk | TrustDeny
 
 _PASS = TrustPass()
-_TRUST = "trust"
 
 
 def label_after_tool(label: TrustLabel, tool: AgentToolDescriptor) -> TrustLabel:
@@ -51,16 +46,6 @@ def label_after_tool(label: TrustLabel, tool: AgentToolDescriptor) -> TrustLabel
         return label
     integrity = Integrity.UNTRUSTED if is_untrusted else Integrity.TRUSTED
     return label.join(TrustLabel(integrity, confidentiality, frozenset({f"tool:{tool.schema.name}"})))
-
-
-def with_label(record: JsonObject, label: TrustLabel) -> JsonObject:
-    """A record that says how far what it holds may be trusted; what every run starts with is not worth a word."""
-    return record if label == RUN_INPUT else {**record, _TRUST: label.to_payload()}
-
-
-def label_in(record: JsonObject) -> TrustLabel:
-    """The label that `with_label` wrote, to be joined with what is known already."""
-    return TrustLabel.from_payload(cast(JsonObject, record[_TRUST])) if _TRUST in record else TrustLabel()
 
 
 def verdict_for(label: TrustLabel, tool: AgentToolDescriptor) -> TrustVerdict:

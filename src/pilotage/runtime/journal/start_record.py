@@ -25,7 +25,7 @@ class RunStart:
     `parent` is the run that delegated, `generation` how many stand above it. `capabilities` are the tools the run
     may use, None for all of its agent's. `history` is how many turns of the conversation came before it. `salt` goes
     into fingerprints: the run's own id, but for a fork, whose rows have those of the run it left. `trust` is the
-    label of what its parent knew when it asked.
+    label of what its parent knew when it asked, or of the context it was given. `model` is the one its caller selected.
     """
 
     agent: str
@@ -42,6 +42,8 @@ class RunStart:
     salt: str = ""
     trust: JsonObject = field(default_factory=empty_object)
     metadata: JsonObject = field(default_factory=empty_object)
+    given: JsonObject = field(default_factory=empty_object)
+    model: str | None = None
 
     def context(self, run_id: str) -> RunContext:
         """What tools and hooks of the run may know of it."""

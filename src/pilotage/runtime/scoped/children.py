@@ -34,9 +34,9 @@ from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.attempts.live import LiveRun
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.gate.spending import NOTHING
-from pilotage.runtime.gate.trust_stage import label_in, with_label
 from pilotage.runtime.journal.amounts import decode_amount, encode_amount
 from pilotage.runtime.journal.start_record import MOST_GENERATIONS, RunStart
+from pilotage.runtime.journal.trust_record import label_in, with_label
 from pilotage.runtime.stream.relay import Relay
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value

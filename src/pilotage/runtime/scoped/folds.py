@@ -14,7 +14,7 @@ from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.gate.counting import count_rows
-from pilotage.runtime.gate.trust_stage import RUN_INPUT
+from pilotage.runtime.journal.trust_record import RUN_INPUT
 from pilotage.safety.trust import TrustLabel
 
 

@@ -107,6 +107,7 @@ class Answers:
         for owner in owners:
             tools = discover_agent_tools(owner).descriptors if isinstance(owner, type) else ()
             yield from (tool for tool in tools if tool.schema.name == name)
+        yield from self._services.catalogs.named(name)
 
 
 def _refusal(checked: object) -> str | None:

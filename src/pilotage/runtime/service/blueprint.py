@@ -15,6 +15,7 @@ from pilotage.agent.tools.catalog import discover_agent_tools
 from pilotage.runtime.scoped.architecture_registry import find_architecture
 from pilotage.runtime.scoped.teammates import teammates_of
 from pilotage.runtime.scoped.tools import BoundTool, Offer
+from pilotage.runtime.service.catalogs import provided_tools
 from pilotage.runtime.service.services import Services
 from pilotage.values import value
 
@@ -23,12 +24,12 @@ _BLUEPRINT = "__pilotage_blueprint__"
 
 @value
 class Blueprint:
-    """One agent of one application, ready to be run. `model` is the one it injects, else the application's."""
+    """One agent of one application, ready to be run. `model` is the one it injects; without one the application's."""
 
     services: Services
     instructions: str
     architecture: Architecture
-    model: IAgentModel
+    model: IAgentModel | None
     offer: Offer
     output: StructuredOutputSpec | None
 
@@ -47,7 +48,7 @@ def blueprint_of(definition: AgentDefinition, instance: object, services: Servic
         services,
         definition.instructions or "",
         find_architecture(spec.architecture),
-        services.model_of(instance),
+        next((each for each in vars(instance).values() if isinstance(each, IAgentModel)), None),
         Offer.of(_tools_held_by(instance), teammates_of(spec, services.definition_of)),
         _output_of(spec.output_type),
     )
@@ -56,9 +57,9 @@ def blueprint_of(definition: AgentDefinition, instance: object, services: Servic
 
 
 def _tools_held_by(instance: object) -> Sequence[BoundTool]:
-    """The tools that an agent offers: its own, and those of the pods it holds, each pod once."""
+    """The tools that an agent offers: its own, those of the pods it holds, each pod once, and of their catalogs."""
     owners = {id(owner): owner for owner in (instance, *vars(instance).values())}
-    return [tool for owner in owners.values() for tool in _tools_of(owner)]
+    return [*(tool for owner in owners.values() for tool in _tools_of(owner)), *provided_tools(instance)]
 
 
 def _tools_of(owner: object) -> list[BoundTool]:

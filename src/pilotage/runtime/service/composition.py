@@ -15,6 +15,7 @@ from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.principal import RunContext
+from pilotage.agent.run_input import AgentContext
 from pilotage.agent.sealing_check import hidden_output
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.runtime.actions.action import Action
@@ -31,6 +32,7 @@ from pilotage.runtime.door.tool_calls import ToolCalls
 from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.gate import Gate
 from pilotage.runtime.gate.spending import Spending
+from pilotage.runtime.journal.context_record import decode_context
 from pilotage.runtime.journal.input_record import Instruction, decode_input, decode_instruction
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger
@@ -41,7 +43,8 @@ from pilotage.runtime.scoped.children import Children, INursery, teller_for
 from pilotage.runtime.scoped.dependencies import DEFAULT_MAX_TURNS, RunDependencies
 from pilotage.runtime.scoped.model import ScopedModel
 from pilotage.runtime.scoped.tools import ScopedTools
-from pilotage.runtime.service.blueprint import blueprint_of
+from pilotage.runtime.service.blueprint import Blueprint, blueprint_of
+from pilotage.runtime.service.model_choice import selected_model
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.stream.exposure import Exposure
 from pilotage.runtime.stream.redactor import Redactor
@@ -177,7 +180,7 @@ class Composer:
         effects.may_delegate = definition.spec.delegation_allowed
         if start.trust:
             effects.trust = effects.trust.join(TrustLabel.from_payload(start.trust))
-        effects.context = self._context(definition, effects)
+        effects.context = self._context(definition, effects, decode_context(start.given))
         effects.observer = Observer(self._services.provided.telemetry)
         return children
 
@@ -195,7 +198,7 @@ class Composer:
         drawn = blueprint_of(definition, material.instance or services.instance_of(definition), services)
         dependencies = RunDependencies(
             effects,
-            ScopedModel(_run_aware(material.overrides.model) or drawn.model),
+            ScopedModel(self._model(material, drawn)),
             ScopedTools(drawn.offer.within(start.capabilities), tools, effects),
             ScopedRuntime(effects, children),
             by,
@@ -213,13 +216,19 @@ class Composer:
         )
         return Architected(drawn.architecture, session, dependencies, given.prompt)
 
-    def _context(self, definition: AgentDefinition, effects: Effects) -> ContextStage:
-        spec = definition.spec
-        return ContextStage(effects, spec.context_budget, spec.compaction, self._services.context_handler)
+    def _context(
+        self, definition: AgentDefinition, effects: Effects, given: AgentContext | None
+    ) -> ContextStage:
+        spec, handler = definition.spec, self._services.context_handler
+        return ContextStage(effects, spec.context_budget, spec.compaction, handler, given)
 
-
-def _run_aware(model: IAgentModel | None) -> IAgentModel | None:
-    return model if model is None or isinstance(model, RunAwareModel) else RunAwareModel(model)
+    def _model(self, material: Material, drawn: Blueprint) -> IAgentModel:
+        wanted, selected = material.overrides.model, material.start.model
+        if wanted is not None:
+            return wanted if isinstance(wanted, RunAwareModel) else RunAwareModel(wanted)
+        if selected is not None:
+            return selected_model(self._services.app, selected)
+        return drawn.model or self._services.model
 
 
 def _as_message(turn: ConversationTurn) -> ModelMessage:

@@ -26,6 +26,7 @@ from pilotage.runtime.journal.start_record import RunStart, decode_start
 from pilotage.runtime.journal.unkept import UnkeptLedger
 from pilotage.runtime.service.claims import Claims
 from pilotage.runtime.service.composition import NO_OVERRIDES, Composer, Material, Overrides
+from pilotage.runtime.service.model_choice import selected_model
 from pilotage.runtime.service.nursery import IRunStarter, Nursery
 from pilotage.runtime.service.records import Records
 from pilotage.runtime.service.services import Services
@@ -155,6 +156,8 @@ class Launcher(IRunStarter):
     async def _revived(self, state: AgentState, rows: Sequence[JournalRow], principal: Principal) -> Material:
         services = self._services
         definition, start = services.definition_of(state.agent_type), decode_start(rows[0])
+        if start.model is not None:
+            selected_model(services.app, start.model)
         deadline = self.claims.deadline(definition, state, rows)
         ledger = await self.claims.take_over(definition, state, rows, principal)
         pending = await services.signals.list_pending(state.id)

@@ -135,7 +135,7 @@ class Nursery(INursery):
         """Let the parent tell what the child had told when a process died, as far as it has not."""
         effects, start = parent.effects, decode_start(rows[0])
         told = told_items(await self._records.stored_rows(effects.ledger.run))
-        relay = parent.relays[child] = Relay(effects.telling.say, told, child)
+        relay = parent.relays[child] = Relay(effects.telling, told, child)
         by = AgentEventAttribution(start.agent, child, start.conversation or child, start.parent)
         for item in told_items(rows):
             relay.catch_up(item.event(by))

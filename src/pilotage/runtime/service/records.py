@@ -15,10 +15,10 @@ from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.actions.action import RESULT
 from pilotage.runtime.attempts.cancellation import cancellation_error
-from pilotage.runtime.gate.trust_stage import label_in
 from pilotage.runtime.journal.chain import first_broken
 from pilotage.runtime.journal.evidence_view import evidence_in
 from pilotage.runtime.journal.result_record import decode_result
+from pilotage.runtime.journal.trust_record import label_in
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.service.verification import disagreement, still_pending
 from pilotage.runtime.stream.erasure import is_erased, refuse_erased

@@ -34,6 +34,7 @@ from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.sealing import Seals
 from pilotage.runtime.journal.writer import JournalWriter
 from pilotage.runtime.scoped.dependencies import Provided
+from pilotage.runtime.service.catalogs import Catalogs
 
 T = TypeVar("T")
 
@@ -151,10 +152,14 @@ class Services:
         """What closes and opens the records of a run."""
         return Seals(self._sealer, run)
 
-    def model_of(self, instance: object) -> IAgentModel:
-        """The model that a declarative agent speaks through: the one it injects, else the application's."""
-        own = [each for each in vars(instance).values() if isinstance(each, IAgentModel)]
-        return own[0] if own else self.app.get(IAgentModel)
+    @cached_property
+    def model(self) -> IAgentModel:
+        """The model of agents that inject none.
+
+        Raises:
+            PodNotFoundError: the application has none, or several.
+        """
+        return self.app.get(IAgentModel)
 
     def instance_of(self, definition: AgentDefinition) -> object:
         """The agent itself."""
@@ -176,7 +181,11 @@ class Services:
 
     def tool(self, identity: str) -> AgentToolDescriptor | None:
         """The tool of this identity among the pods of the application."""
-        return self._tools.get(identity)
+        return self._tools.get(identity) or self.catalogs.tool(identity)
+
+    @cached_property
+    def catalogs(self) -> Catalogs:
+        return Catalogs(self.app)
 
     @cached_property
     def _tools(self) -> dict[str, AgentToolDescriptor]:

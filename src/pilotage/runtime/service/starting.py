@@ -14,16 +14,20 @@ from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.principal import Principal
-from pilotage.agent.run_input import RunAgentInput
+from pilotage.agent.run_input import AgentContext, RunAgentInput
 from pilotage.agent.state import AgentState
 from pilotage.errors import RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.gate.deadline import deadline_at
+from pilotage.runtime.journal.context_record import encode_context, label_of_context
 from pilotage.runtime.journal.input_record import encode_input
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest
 from pilotage.runtime.service.composition import NO_OVERRIDES, Overrides
 from pilotage.runtime.service.launch import Launcher, RunHandle
+from pilotage.runtime.service.model_choice import selection_of
 from pilotage.runtime.service.services import Services
+
+_NO_CONTEXT = AgentContext()
 
 
 class Starts:
@@ -48,6 +52,7 @@ class Starts:
 
         Raises:
             AgentDefinitionError: the class is no agent of this application, or the input does not fit.
+            ModelNotFoundError: the input selects a model that the application does not have.
             RunConflictError: the name stands for a run with another input, or the conversation is held.
         """
         definition = self._services.definition_of(agent)
@@ -87,6 +92,7 @@ class Starts:
             conversation = conversation or given.conversation_id
             metadata = {**given.metadata, **metadata}
         keeps_turns = not (isinstance(given, RunAgentInput) and given.message_history)
+        context = given.context if isinstance(given, RunAgentInput) else _NO_CONTEXT
         return RunStart(
             definition.agent_id,
             encode_input(definition, given),
@@ -97,6 +103,9 @@ class Starts:
             history=await self._turns_before(definition, principal, conversation) if keeps_turns else None,
             definition=definition_digest(definition),
             metadata=metadata,
+            given=encode_context(context) if context is not _NO_CONTEXT else {},
+            trust=label_of_context(context).to_payload() if context.packs else {},
+            model=selection_of(self._services.app, definition, given),
         )
 
     async def fork(self, run_id: str, rows: Sequence[JournalRow], principal: Principal) -> AgentState:
@@ -132,7 +141,7 @@ class Starts:
             return None
         rows = await self._launcher.records.rows(RunKey(principal.tenant, run_id))
         before = decode_start(rows[0])
-        if (before.agent, before.input) != (start.agent, start.input):
+        if _asked(before) != _asked(start):
             alias = cast(str, start.metadata["alias"])
             raise RunConflictError(
                 f"a run was started as {alias!r} already, with another agent or input. Choose another id."
@@ -154,6 +163,11 @@ def _with_history(given: JsonObject, turns: Sequence[ConversationTurn]) -> JsonO
         return given
     said: list[JsonValue] = [to_json_value(_message(turn)) for turn in turns]
     return {**given, "messages": [*said, *cast("list[JsonValue]", given.get("messages", []))]}
+
+
+def _asked(start: RunStart) -> tuple[object, ...]:
+    """What makes two starts the same."""
+    return start.agent, start.input, start.given, start.model
 
 
 def _message(turn: ConversationTurn) -> ModelMessage:

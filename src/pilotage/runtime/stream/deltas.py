@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypeAlias
 
 from pilotage.agent.events import (
@@ -32,9 +31,11 @@ def piece_of(event: AgentEvent) -> Piece | None:
 def with_text(event: AgentEvent, text: str) -> AgentEvent:
     """The event with another piece of text; others as they are."""
     match event:
-        case MessageDeltaEvent() | ReasoningDeltaEvent():
-            return replace(event, delta=text)
+        case MessageDeltaEvent():
+            return MessageDeltaEvent(event.attribution, event.message_id, text, event.metadata)
+        case ReasoningDeltaEvent():
+            return ReasoningDeltaEvent(event.attribution, event.reasoning_id, text, event.metadata)
         case ToolCallArgsDeltaEvent():
-            return replace(event, args_delta=text)
+            return ToolCallArgsDeltaEvent(event.attribution, event.call_id, text, event.metadata)
         case _:
             return event

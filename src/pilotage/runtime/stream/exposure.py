@@ -38,6 +38,7 @@ from pilotage.agent.spec import StreamingExposureMode
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.stream.deltas import TextId, piece_of
 from pilotage.runtime.stream.redactor import Redactor
+from pilotage.runtime.stream.said_before import SUPERSEDED
 from pilotage.safety.masking import REDACTED_VALUE
 
 _ARGUMENTS = "arguments"
@@ -91,7 +92,7 @@ class Exposure:
             self._held.append(event)
             return ()
         piece = piece_of(event)
-        if piece is not None and piece[0] == self._latest:
+        if piece is not None and piece[0] == self._latest and not event.metadata:
             # Nearly every event is the next piece of the text that the last one was a piece of.
             text = self._texts[piece[0]]
             if text.revision == self._redactor.revision:
@@ -139,6 +140,10 @@ class Exposure:
             yield self.redacted(event)
             return
         text_id, words = piece
+        if event.metadata.get(SUPERSEDED):
+            yield from self._ended(text_id)
+            yield event
+            return
         if text_id != self._latest:
             yield from self._turned_to(text_id)
         text = self._texts[text_id]
@@ -155,6 +160,12 @@ class Exposure:
             yield from ended.finish() if ended else ()
         for text in self._texts.values():
             yield from text.release()
+
+    def _ended(self, text_id: TextId) -> Iterator[AgentEvent]:
+        """A text that does not count any more: what is left of it leaves before the word that says so."""
+        self._latest = None
+        text = self._texts.pop(text_id, None)
+        yield from text.finish() if text else ()
 
     def _turned_to(self, text_id: TextId) -> Iterator[AgentEvent]:
         """Another text goes on: those of other kinds leave first, the one that was silent for longest is over."""

@@ -1,13 +1,14 @@
 """What a run tells of its children: everything once, whatever a crash left in the two logs.
 
 A child and its parent write their logs in commits of their own, so after a crash each may know events that the other
-does not. Coming back, the parent tells what its log lacks, and does not tell again what it has.
+does not. Coming back, the parent says everything again that the child's log has, through its own redaction, and what
+comes out is compared with its own log: both are then in the parent's words.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from pilotage.agent.events import (
     AgentEvent,
@@ -21,16 +22,20 @@ from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.stream.deltas import TextId, piece_of
 from pilotage.runtime.stream.event_record import encode_event
 from pilotage.runtime.stream.said_before import SUPERSEDED, SaidBefore
+from pilotage.runtime.stream.telling import Telling
 from pilotage.runtime.stream.told import ToldItem
 
 _Turn = RunStartedEvent | RunPausedEvent | RunFinishedEvent
 
 
 class Relay:
-    """Passes on what a child and the runs below it tell, but for what the parent's log has of them by now."""
+    """Passes on what a child and the runs below it tell, but for what the parent's log has of them by now.
 
-    def __init__(self, tell: Callable[[AgentEvent], None], told: Iterable[ToldItem], child: str) -> None:
-        self._tell = tell
+    `catch_up` and `tell` are the way in, before the parent's redaction; `untold` is the way out, behind it.
+    """
+
+    def __init__(self, telling: Telling, told: Iterable[ToldItem], child: str) -> None:
+        self._say = telling.say
         self._said: dict[str, SaidBefore] = {}
         self._turns: Counter[str] = Counter()
         self._superseded: set[str] = set()
@@ -39,28 +44,29 @@ class Relay:
             self._said[by.run_id] = SaidBefore(items, by)
             for item in items:
                 self._remember(item.event(by))
+        telling.compare(self._said, self.untold)
 
     def catch_up(self, event: AgentEvent) -> None:
-        """Tell something from the child's log, or what of it has not been told."""
-        said = self._said.get(event.attribution.run_id)
-        if said is None:
-            self._tell(event)
-        elif event.metadata.get(SUPERSEDED):
-            self._supersede(event)
-        elif isinstance(event, _Turn):
-            self._turn(event)
-        elif (piece := piece_of(event)) is not None and piece[0] in self._closed:
-            return
-        elif (unsaid := said.unsaid(event)) is not None:
-            self._tell(unsaid)
+        """Tell something from the child's log."""
+        self._say(event)
 
     def tell(self, event: AgentEvent) -> None:
         """Tell what the child says now; what a model call said before it was made again does not count any more."""
         said = self._said.get(event.attribution.run_id)
         if said is not None and not event.metadata.get(SUPERSEDED):
             for mark in said.superseded_by(event):
-                self._supersede(mark)
-        self.catch_up(event)
+                self._say(mark)
+        self._say(event)
+
+    def untold(self, event: AgentEvent) -> AgentEvent | None:
+        """What of an event the parent's log lacks; None where it has all of it."""
+        if event.metadata.get(SUPERSEDED):
+            return self._unmarked(event)
+        if isinstance(event, _Turn):
+            return self._untold_turn(event)
+        if (piece := piece_of(event)) is not None and piece[0] in self._closed:
+            return None
+        return self._said[event.attribution.run_id].unsaid(event)
 
     def _remember(self, event: AgentEvent) -> None:
         if event.metadata.get(SUPERSEDED):
@@ -70,17 +76,19 @@ class Relay:
         elif isinstance(event, _Turn):
             self._turns[_key(event)] += 1
 
-    def _supersede(self, mark: AgentEvent) -> None:
-        if (key := _key(mark)) not in self._superseded:
-            self._superseded.add(key)
-            self._tell(mark)
+    def _unmarked(self, mark: AgentEvent) -> AgentEvent | None:
+        """A text is superseded once."""
+        if (key := _key(mark)) in self._superseded:
+            return None
+        self._superseded.add(key)
+        return mark
 
-    def _turn(self, event: _Turn) -> None:
+    def _untold_turn(self, event: _Turn) -> AgentEvent | None:
         """Starts, pauses and ends are told by the run itself, and may be the same several times."""
         if not self._turns[key := _key(event)]:
-            self._tell(event)
-            return
+            return event
         self._turns[key] -= 1
+        return None
 
 
 def _by_run(told: Iterable[ToldItem], child: str) -> Iterable[tuple[AgentEventAttribution, list[ToldItem]]]:

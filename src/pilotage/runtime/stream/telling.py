@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeAlias
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution
 from pilotage.jsonvalue import JsonObject
@@ -16,6 +16,9 @@ from pilotage.runtime.stream.feed import Feed, Pipe
 from pilotage.runtime.stream.said_before import SaidBefore
 from pilotage.runtime.stream.told import ToldItem
 from pilotage.runtime.stream.told_log import ToldLog
+
+Untold: TypeAlias = Callable[[AgentEvent], AgentEvent | None]
+"""What of an event has not been told yet."""
 
 
 class ITold(Protocol):
@@ -67,6 +70,9 @@ class Telling(ABC):
 
     def supersede(self, message_id: str) -> None:  # noqa: B027 - the same
         """A model is asked for this message: what was told of it by an owner before does not count."""
+
+    def compare(self, runs: Iterable[str], untold: Untold) -> None:  # noqa: B027 - the same
+        """What these runs below this one say is compared with the log by somebody else, behind the redaction."""
 
     @property
     def is_full(self) -> bool:
@@ -163,6 +169,7 @@ class KeptTelling(Telling):
         self._prepared: list[tuple[int, AgentEvent]] = []
         self._before = SaidBefore(told, by) if told else None
         self._is_repeating = bool(told)
+        self._compared: dict[str, Untold] = {}
 
     def start_facts(self) -> JsonObject:
         if self._epoch == 1:
@@ -201,6 +208,9 @@ class KeptTelling(Telling):
             for mark in self._before.repeated(message_id, self._by.run_id):
                 self._publish(mark)
 
+    def compare(self, runs: Iterable[str], untold: Untold) -> None:
+        self._compared.update(dict.fromkeys(runs, untold))
+
     @property
     def last_number(self) -> int:
         """The number of the last event that was told."""
@@ -212,6 +222,10 @@ class KeptTelling(Telling):
         return [item for item in self._log.open_end(self._epoch) if item.number <= last]
 
     def _pass_on(self, event: AgentEvent) -> None:
+        if self._compared and (untold := self._compared.get(event.attribution.run_id)) is not None:
+            if (lacking := untold(event)) is not None:
+                self._publish(lacking)
+            return
         if self._before is None:
             self._publish(event)
             return

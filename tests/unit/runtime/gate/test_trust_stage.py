@@ -9,14 +9,8 @@ import pytest
 from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.agent.tools.metadata import DataAccess, Externality, ToolApprovalRequirement, ToolEffects
-from pilotage.runtime.gate.trust_stage import (
-    RUN_INPUT,
-    TrustAsk,
-    TrustDeny,
-    TrustPass,
-    label_after_tool,
-    verdict_for,
-)
+from pilotage.runtime.gate.trust_stage import TrustAsk, TrustDeny, TrustPass, label_after_tool, verdict_for
+from pilotage.runtime.journal.trust_record import RUN_INPUT
 from pilotage.safety.fields import SecretField
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 

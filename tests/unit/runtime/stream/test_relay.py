@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pilotage.agent.events import (
     AgentEvent,
     AgentEventAttribution,
@@ -11,17 +13,24 @@ from pilotage.agent.events import (
     RunStartedEvent,
     StepFinishedEvent,
 )
+from pilotage.agent.spec import StreamingExposureMode
 from pilotage.agent.state import AgentStateReason
 from pilotage.runtime.stream.deltas import piece_of, with_text
 from pilotage.runtime.stream.event_record import encode_event
+from pilotage.runtime.stream.exposure import Exposure
+from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.relay import Relay
+from pilotage.runtime.stream.telling import KeptTelling
 from pilotage.runtime.stream.told import ToldItem
+from pilotage.runtime.stream.told_log import ToldLog
+from pilotage.safety import StreamingRedactionPolicy, StreamingSensitivePattern
 
 PARENT = AgentEventAttribution("p", "parent", "parent")
 CHILD = AgentEventAttribution("c", "child", "child", "parent")
 GRANDCHILD = AgentEventAttribution("g", "grandchild", "grandchild", "child")
 OTHER = AgentEventAttribution("c", "other", "other", "parent")
 
+POLICY = StreamingRedactionPolicy([StreamingSensitivePattern("badge", r"BADGE-\d+", "[B]")])
 STARTED, FINISHED = RunStartedEvent(CHILD), RunFinishedEvent(CHILD)
 PAUSED = RunPausedEvent(CHILD, AgentStateReason.APPROVAL_REQUIRED, "may I?", "child", "q")
 
@@ -47,9 +56,27 @@ def log(*events: AgentEvent) -> list[ToldItem]:
     return items
 
 
-def caught_up(parents: list[ToldItem], *childs: AgentEvent) -> list[AgentEvent]:
+class Kept:
+    """What keeps what the parent tells."""
+
+    def __init__(self) -> None:
+        self.log = ToldLog()
+        self.epoch = 2
+
+
+def relayed(
+    parents: list[ToldItem],
+    policy: StreamingRedactionPolicy | None = None,
+    mode: StreamingExposureMode = StreamingExposureMode.LOW_LATENCY,
+) -> tuple[Relay, KeptTelling, list[AgentEvent]]:
+    """The relay of a parent that comes back with this log, and what is heard of it."""
     heard: list[AgentEvent] = []
-    relay = Relay(heard.append, parents, "child")
+    telling = KeptTelling(PARENT, Kept(), Exposure(mode, Redactor(policy)), forward=heard.append)
+    return Relay(telling, parents, "child"), telling, heard
+
+
+def caught_up(parents: list[ToldItem], *childs: AgentEvent) -> list[AgentEvent]:
+    relay, _, heard = relayed(parents)
     for event in childs:
         relay.catch_up(event)
     return heard
@@ -81,8 +108,7 @@ def test_runs_further_below_belong_to_the_child_they_came_through() -> None:
 
 
 def test_what_a_child_could_not_write_down_is_not_told_again_when_it_says_it_again() -> None:
-    heard: list[AgentEvent] = []
-    relay = Relay(heard.append, log(STARTED, step("a")), "child")
+    relay, _, heard = relayed(log(STARTED, step("a")))
     again = RunStartedEvent(CHILD, {"epoch": 2})
     for event in (again, step("a"), step("b")):
         relay.tell(event)
@@ -90,8 +116,7 @@ def test_what_a_child_could_not_write_down_is_not_told_again_when_it_says_it_aga
 
 
 def test_a_model_call_that_is_made_again_supersedes_what_the_parent_told_of_it() -> None:
-    heard: list[AgentEvent] = []
-    relay = Relay(heard.append, log(STARTED, says("one ")), "child")
+    relay, _, heard = relayed(log(STARTED, says("one ")))
     relay.tell(says("three", epoch=2))
     mark, new = heard
     assert isinstance(mark, MessageDeltaEvent)
@@ -100,8 +125,7 @@ def test_a_model_call_that_is_made_again_supersedes_what_the_parent_told_of_it()
 
 
 def test_a_text_is_superseded_once_though_child_and_parent_both_know_of_it() -> None:
-    heard: list[AgentEvent] = []
-    relay = Relay(heard.append, log(STARTED, says("one two")), "child")
+    relay, _, heard = relayed(log(STARTED, says("one two")))
     relay.catch_up(says("one "))
     mark = MessageDeltaEvent(CHILD, "child:model#1@1", "", {"superseded": True})
     relay.tell(mark)
@@ -113,3 +137,40 @@ def test_a_mark_that_stands_in_the_log_is_not_told_again() -> None:
     mark = MessageDeltaEvent(CHILD, "child:model#1@1", "", {"superseded": True})
     told = log(STARTED, says("one"), mark, says("two", epoch=2))
     assert caught_up(told, STARTED, says("one"), mark, says("two!", epoch=2)) == [says("!", epoch=2)]
+
+
+WORDS = "my badge is BADGE-123456 and the gate was open"
+SHOWN = "my badge is [B] and the gate was open"
+
+
+@pytest.mark.parametrize("mode", [StreamingExposureMode.LOW_LATENCY, StreamingExposureMode.BALANCED])
+@pytest.mark.parametrize("told", range(1, len(SHOWN)))
+def test_a_policy_that_only_the_parent_has_changes_nothing_wherever_its_log_ends(
+    told: int, mode: StreamingExposureMode
+) -> None:
+    relay, telling, heard = relayed(log(STARTED, says(SHOWN[:told])), POLICY, mode)
+    for event in (STARTED, says(WORDS)):
+        relay.catch_up(event)
+    telling.flush()
+    rest = "".join(event.delta for event in heard if isinstance(event, MessageDeltaEvent))
+    assert SHOWN[:told] + rest == SHOWN
+
+
+def test_what_is_said_besides_is_known_in_the_words_of_the_parent() -> None:
+    relay, _, heard = relayed(log(STARTED, step("saw [B]")), POLICY)
+    for event in (STARTED, step("saw BADGE-77"), FINISHED):
+        relay.catch_up(event)
+    assert heard == [FINISHED]
+
+
+@pytest.mark.parametrize("mode", [StreamingExposureMode.LOW_LATENCY, StreamingExposureMode.BALANCED])
+def test_a_text_that_is_superseded_is_marked_behind_its_last_word_though_the_parent_holds_words_back(
+    mode: StreamingExposureMode,
+) -> None:
+    relay, _, heard = relayed(log(STARTED), POLICY, mode)
+    mark = MessageDeltaEvent(CHILD, "child:model#1@1", "", {"superseded": True})
+    for event in (STARTED, says("one BADGE-1"), mark):
+        relay.catch_up(event)
+    assert heard[-1] == mark
+    texts = [event.delta for event in heard[:-1] if isinstance(event, MessageDeltaEvent)]
+    assert "".join(texts) == "one [B]"

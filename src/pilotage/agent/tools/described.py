@@ -1,0 +1,141 @@
+"""Tools that a schema describes and no signature does, such as those of a remote server.
+
+Such a tool is a function like any other to the rest of the framework: marked, with an interface, and an effect of
+the run that it is called in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from inspect import iscoroutinefunction, signature
+from types import FunctionType
+from typing import Any, cast
+
+from pilotage.agent.tools.catalog import AgentToolDescriptor, ToolBinding
+from pilotage.agent.tools.declare import AgentToolDefinition, as_tool
+from pilotage.agent.tools.identity import AgentToolIdentity, AgentToolSchemaHandle
+from pilotage.agent.tools.options import ToolOptions
+from pilotage.agent.tools.schema import ToolInterface, use_interface
+from pilotage.agent.tools.signature import RUNTIME_CONTEXT, InjectedParameter, ToolParameter
+from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.safety.fields import SensitiveFieldDescriptor
+from pilotage.schema.from_json import core_of_json
+from pilotage.schema.records import NoDefault, UnknownDefault
+
+DESCRIPTOR_SLOT = "__pilotage_agent_tool_descriptor__"
+BY_NAME = "arguments_by_name"
+"""The parameter under which a described tool takes all of its arguments."""
+
+_NO_OUTPUT: JsonObject = {}
+
+
+def described_tool(
+    act: Callable[..., Awaitable[JsonValue]],
+    options: ToolOptions,
+    *,
+    owner: type,
+    input_schema: JsonObject,
+    output_schema: JsonObject = _NO_OUTPUT,
+    input_sensitive_fields: tuple[SensitiveFieldDescriptor, ...] = (),
+    output_sensitive_fields: tuple[SensitiveFieldDescriptor, ...] = (),
+) -> AgentToolDescriptor:
+    """A tool for a catalog: `act(arguments)` carries a call out and gives JSON.
+
+    `options` are those of `@agent_tool`; the name is needed. `owner` is the provider's class: with the name it is
+    who the tool is, across restarts. A second parameter `runtime_context` of `act` is filled with the idempotency
+    key, the attempt and the deadline of the call.
+
+    Raises:
+        AgentDefinitionError: the name, the schema or an option is wrong.
+    """
+    label = f"{owner.__name__}.{options.name or '?'}"
+    properties = _checked(label, act, options, input_schema)
+    name = cast(str, options.name)
+    schema_name = options.schema_name or name
+    takes_context = _takes_context(act)
+    definition = AgentToolDefinition(name, schema_name, options.description, options.metadata())
+    tool = as_tool(_calling(act, takes_context=takes_context), definition)
+    input_name, output_name = f"{schema_name}.input", f"{schema_name}.output"
+    interface = ToolInterface(
+        label=label,
+        parameters=tuple(ToolParameter(each, object, UnknownDefault(), True) for each in properties),
+        injected=(InjectedParameter(RUNTIME_CONTEXT, None, NoDefault()),) if takes_context else (),
+        input_schema=dict(input_schema),
+        output_schema=dict(output_schema),
+        core_schema=core_of_json({"properties": {}, **input_schema, "type": "object"}),
+        input_sensitive_fields=input_sensitive_fields,
+        output_sensitive_fields=output_sensitive_fields,
+    )
+    use_interface(tool, interface)
+    descriptor = AgentToolDescriptor(
+        identity=AgentToolIdentity(owner.__module__, owner.__qualname__, name),
+        owner=owner,
+        callable=tool,
+        schema=AgentToolSchemaHandle(
+            schema_name,
+            input_name,
+            output_name,
+            {**input_schema, "title": input_name},
+            {**output_schema, "title": output_name},
+            input_sensitive_fields,
+            output_sensitive_fields,
+        ),
+        description=options.description,
+        metadata=definition.metadata,
+        binding=ToolBinding.NOTHING,
+    )
+    tool.__dict__[DESCRIPTOR_SLOT] = descriptor
+    return descriptor
+
+
+def described(function: object) -> AgentToolDescriptor | None:
+    """The descriptor of a tool that a schema describes; None for every other function."""
+    found: object = getattr(function, DESCRIPTOR_SLOT, None)
+    return found if isinstance(found, AgentToolDescriptor) else None
+
+
+def _calling(act: Callable[..., Awaitable[JsonValue]], *, takes_context: bool) -> FunctionType:
+    """The function behind the tool: it takes whatever the schema names, and hands it over as one object."""
+
+    async def call(**arguments_by_name: Any) -> Any:
+        given = dict(arguments_by_name)
+        context = given.pop(RUNTIME_CONTEXT, None)
+        return await (act(given, context) if takes_context else act(given))
+
+    # What comes back is JSON, whatever it is: there is no type to read it by.
+    del call.__annotations__["return"]
+    return cast(FunctionType, call)
+
+
+def _checked(label: str, act: object, options: ToolOptions, schema: JsonObject) -> list[str]:
+    options.reject_what_is_wrong(label)
+    if options.name is None:
+        raise AgentDefinitionError("described_tool has no name. Give it one: ToolOptions(name=...).")
+    if not _is_async(act):
+        raise AgentDefinitionError(
+            f"{label}: what carries a described tool out must be async. Write: async def ..."
+        )
+    if options.reconcile is not None:
+        raise AgentDefinitionError(
+            f"{label}: a described tool has no method to reconcile by. Leave reconcile out, and let it take a "
+            f"{RUNTIME_CONTEXT} with the idempotency key."
+        )
+    properties = schema.get("properties", {})
+    if schema.get("type", "object") != "object" or not isinstance(properties, dict):
+        raise AgentDefinitionError(
+            f"{label}: the input schema of a tool describes an object, by its properties."
+        )
+    if RUNTIME_CONTEXT in properties:
+        raise AgentDefinitionError(
+            f"{label}: the input schema has a property {RUNTIME_CONTEXT!r}, which the runtime fills. Rename it."
+        )
+    return list(properties)
+
+
+def _is_async(act: object) -> bool:
+    return iscoroutinefunction(act) or iscoroutinefunction(getattr(act, "__call__", None))  # noqa: B004
+
+
+def _takes_context(act: Callable[..., object]) -> bool:
+    return RUNTIME_CONTEXT in signature(act).parameters

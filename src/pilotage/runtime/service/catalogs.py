@@ -1,0 +1,114 @@
+"""The tools of `IAgentToolProvider` catalogs: read when an agent is made, checked, and offered with its own.
+
+A catalog is known only when its provider has been made, behind the check of the graph. What that check says about
+tools is therefore said here about these: names, records that would have to be sealed, the rule of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias, cast
+
+from pilotage.agent.bootstrap import agent_reaches
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.ports.sealing import IRecordSealer
+from pilotage.agent.ports.tools import IAgentToolProvider
+from pilotage.agent.rule_of_two import rule_of_two
+from pilotage.agent.sealing_check import unsealable
+from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, discover_agent_tools
+from pilotage.agent.tools.described import described
+from pilotage.container.application import Application
+from pilotage.errors import AgentDefinitionError, Problem, start_error
+
+_PROVIDED = "__pilotage_provided_tools__"
+
+BoundTool: TypeAlias = Callable[..., object]
+
+
+class Catalogs:
+    """The tools that the providers of an application's agents offer."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self._by_agent: dict[str, tuple[AgentToolDescriptor, ...]] = {}
+
+    def attach(self, definition: AgentDefinition, instance: object) -> None:
+        """Let an agent know the tools of the providers it holds.
+
+        Raises:
+            AgentDefinitionError: a catalog holds what is no tool, or two tools of the agent share a name.
+            ApplicationStartError: the agent cannot run with these tools in this application.
+        """
+        holders = {id(each): each for each in vars(instance).values()}.values()
+        providers = [each for each in holders if isinstance(each, IAgentToolProvider)]
+        if not providers:
+            return
+        methods = [_methods_of(each) for each in (instance, *holders)]
+        own = {tool.identity.key for catalog in methods for tool in catalog.descriptors}
+        offered = [(each, tool) for each in providers for tool in _catalog_of(each).descriptors]
+        bound = {
+            tool.identity.key: _bound(provider, tool)
+            for provider, tool in offered
+            if tool.identity.key not in own
+        }
+        merged = AgentToolCatalog.merge(*methods, *map(_catalog_of, providers))
+        self._by_agent[definition.agent_id] = merged.descriptors
+        self._check(definition)
+        object.__setattr__(instance, _PROVIDED, tuple(bound.values()))
+
+    def tool(self, identity: str) -> AgentToolDescriptor | None:
+        """The tool of this identity."""
+        return next((tool for tool in self._all() if tool.identity.key == identity), None)
+
+    def named(self, name: str | None) -> Iterator[AgentToolDescriptor]:
+        """The tools that models know by this name."""
+        return (tool for tool in self._all() if tool.schema.name == name)
+
+    def _all(self) -> Iterator[AgentToolDescriptor]:
+        return (tool for tools in self._by_agent.values() for tool in tools)
+
+    def _check(self, definition: AgentDefinition) -> None:
+        graph, tools = self._app.graph, self._by_agent[definition.agent_id]
+        problems: list[Problem] = []
+        if not graph.contains(IRecordSealer):
+            problems.extend(unsealable(definition, tools))
+        # Agents that were made before are looked at again: what this one offers may be within their reach.
+        reaches = [
+            replace(reach, tools=self._by_agent.get(reach.name, reach.tools))
+            for reach in agent_reaches(graph)
+        ]
+        problems.extend(rule_of_two(reaches))
+        if problems:
+            raise start_error(self._app.name, problems)
+
+
+def provided_tools(instance: object) -> Sequence[BoundTool]:
+    """The tools of the catalogs of an agent's providers."""
+    found: Sequence[BoundTool] = getattr(instance, _PROVIDED, ())
+    return found
+
+
+def _catalog_of(provider: IAgentToolProvider) -> AgentToolCatalog:
+    catalog = cast(object, provider.tool_catalog)
+    if not isinstance(catalog, AgentToolCatalog):
+        raise AgentDefinitionError(
+            f"{type(provider).__name__}.tool_catalog is {type(catalog).__name__}. Return an AgentToolCatalog."
+        )
+    return catalog
+
+
+def _methods_of(holder: object) -> AgentToolCatalog:
+    kind = cast(type, type(holder))
+    return AgentToolCatalog() if kind.__module__ == "builtins" else discover_agent_tools(kind)
+
+
+def _bound(provider: IAgentToolProvider, tool: AgentToolDescriptor) -> BoundTool:
+    """The tool as a function that a run can call."""
+    if described(tool.callable) is not None:
+        return tool.callable
+    where, owner = f"{type(provider).__name__}.tool_catalog", tool.owner.__name__
+    raise AgentDefinitionError(
+        f"{where} has {tool.schema.name!r} of {owner}, and the agent holds no {owner} to call it on. "
+        f"Inject {owner} into the agent, or make the tool with described_tool(...)."
+    )

@@ -1,0 +1,50 @@
+"""Which of an application's models a run speaks through, where its caller selects one."""
+
+from __future__ import annotations
+
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.run_input import RunAgentInput
+from pilotage.container.application import Application
+from pilotage.errors import CallerError, ModelNotFoundError
+
+
+def selected_model(app: Application, model_ref: str) -> IAgentModel:
+    """The model of this name: that of its pod, else the one that the model itself is known by.
+
+    Raises:
+        ModelNotFoundError: there is none, or there are several.
+    """
+    models = {node.name: app.get(IAgentModel, node.name) for node in app.graph.providers(IAgentModel)}
+    if model_ref in models:
+        return models[model_ref]
+    found = [name for name, model in models.items() if model.capability.model == model_ref]
+    if len(found) == 1:
+        return models[found[0]]
+    if found:
+        raise ModelNotFoundError(
+            f"{', '.join(map(repr, found))} are all called {model_ref!r}. Select one by the name of its pod."
+        )
+    known = [f"{name!r} ({model.capability.model!r})" for name, model in models.items()]
+    raise ModelNotFoundError(
+        f"application {app.name!r} has no model {model_ref!r}. It has {', '.join(known) or 'none'}."
+    )
+
+
+def selection_of(app: Application, definition: AgentDefinition, given: object) -> str | None:
+    """The model that an input selects for a run of the agent; None where it selects none.
+
+    Raises:
+        ModelNotFoundError: the application has no such model.
+        CallerError: the agent uses the models it injects.
+    """
+    if not isinstance(given, RunAgentInput) or given.model_selection is None:
+        return None
+    wanted = given.model_selection.model_ref
+    if not definition.is_declarative:
+        raise CallerError(
+            f"{definition.target.__name__} has an execute() of its own, which uses the models it injects. "
+            f"Leave model_selection={wanted!r} out."
+        )
+    selected_model(app, wanted)
+    return wanted
