@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
 from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentSignalRepository,
@@ -25,9 +27,12 @@ from pilotage.testing import (
     MemoryStore,
     VirtualClock,
 )
+from pilotage.testing.backlog import MemoryBacklog
 from pilotage.testing.conformance import (
+    BacklogConformance,
     EvidenceRepositoryConformance,
     JournalConformance,
+    OutboxConformance,
     RetentionConformance,
     SignalRepositoryConformance,
     StateRepositoryConformance,
@@ -38,6 +43,7 @@ from pilotage.testing.conformance.leases import LeasesConformance, PassTime
 from pilotage.testing.conformance.transaction import ReadOutbox
 from pilotage.testing.conformance.wakeups import WakeUpsConformance
 from pilotage.testing.leases import MemoryLeases
+from pilotage.testing.outbox import MemoryOutbox
 
 
 @pytest.fixture
@@ -48,6 +54,14 @@ def clock() -> VirtualClock:
 @pytest.fixture
 def store(clock: VirtualClock) -> MemoryStore:
     return MemoryStore(clock)
+
+
+@pytest.fixture
+def pass_time(clock: VirtualClock) -> PassTime:
+    async def advance(seconds: float) -> None:
+        clock.advance(seconds)
+
+    return advance
 
 
 @pytest.fixture(params=["all tenants", "one tenant"])
@@ -155,18 +169,51 @@ class TestMemoryLeases(LeasesConformance):
     def second_leases(self, store: MemoryStore) -> IAgentLeases:
         return MemoryLeases(store.tables)
 
-    @pytest.fixture
-    def pass_time(self, clock: VirtualClock) -> PassTime:
-        async def advance(seconds: float) -> None:
-            clock.advance(seconds)
-
-        return advance
-
 
 class TestMemoryWakeUps(WakeUpsConformance):
     @pytest.fixture
     def wake_ups(self, store: MemoryStore) -> IAgentWakeUps:
         return store.wake_ups
+
+
+class TestMemoryOutbox(OutboxConformance):
+    @pytest.fixture
+    def journal(self, store: MemoryStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def outbox(self, store: MemoryStore) -> IAgentOutbox:
+        return store.deliveries
+
+    @pytest.fixture
+    def second_outbox(self, store: MemoryStore) -> IAgentOutbox:
+        return MemoryOutbox(store.tables)
+
+
+class TestMemoryBacklog(BacklogConformance):
+    @pytest.fixture
+    def journal(self, store: MemoryStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def states(self, store: MemoryStore) -> IAgentStateRepository:
+        return store.states
+
+    @pytest.fixture
+    def signals(self, store: MemoryStore) -> IAgentSignalRepository:
+        return store.signals
+
+    @pytest.fixture
+    def leases(self, store: MemoryStore) -> IAgentLeases:
+        return store.leases
+
+    @pytest.fixture
+    def backlog(self, store: MemoryStore) -> IAgentBacklog:
+        return store.backlog
+
+    @pytest.fixture
+    def second_backlog(self, store: MemoryStore) -> IAgentBacklog:
+        return MemoryBacklog(store.tables)
 
 
 class TestMemoryRetention(RetentionConformance):

@@ -14,9 +14,11 @@ from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
 from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import outbox
+from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
 from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentSignalRepository,
@@ -25,10 +27,12 @@ from pilotage.agent.ports.repositories import (
 from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.testing.conformance import (
+    BacklogConformance,
     ConversationCommitConformance,
     EvidenceRepositoryConformance,
     JournalConformance,
     LeasesConformance,
+    OutboxConformance,
     RetentionConformance,
     SignalRepositoryConformance,
     StateRepositoryConformance,
@@ -185,3 +189,55 @@ class TestSqlAlchemyRetention(RetentionConformance):
     @pytest.fixture
     def conversations(self, store: SqlAlchemyStore) -> ITaskStore:
         return store.conversations
+
+
+class TestSqlAlchemyOutbox(OutboxConformance):
+    short = 0.05
+
+    @pytest.fixture
+    def journal(self, store: SqlAlchemyStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def outbox(self, store: SqlAlchemyStore) -> IAgentOutbox:
+        return store.deliveries
+
+    @pytest.fixture
+    def second_outbox(self, second_store: SqlAlchemyStore) -> IAgentOutbox:
+        return second_store.deliveries
+
+    @pytest.fixture
+    def pass_time(self) -> PassTime:
+        return asyncio.sleep
+
+
+class TestSqlAlchemyBacklog(BacklogConformance):
+    short = 0.05
+
+    @pytest.fixture
+    def journal(self, store: SqlAlchemyStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def states(self, store: SqlAlchemyStore) -> IAgentStateRepository:
+        return store.states
+
+    @pytest.fixture
+    def signals(self, store: SqlAlchemyStore) -> IAgentSignalRepository:
+        return store.signals
+
+    @pytest.fixture
+    def leases(self, store: SqlAlchemyStore) -> IAgentLeases:
+        return store.leases
+
+    @pytest.fixture
+    def backlog(self, store: SqlAlchemyStore) -> IAgentBacklog:
+        return store.backlog
+
+    @pytest.fixture
+    def second_backlog(self, second_store: SqlAlchemyStore) -> IAgentBacklog:
+        return second_store.backlog
+
+    @pytest.fixture
+    def pass_time(self) -> PassTime:
+        return asyncio.sleep

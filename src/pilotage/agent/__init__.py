@@ -124,6 +124,7 @@ from pilotage.agent.ports.architecture import (
     ToolCallOutcome,
 )
 from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
+from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.budget import (
     BudgetAmount,
     BudgetExhausted,
@@ -163,6 +164,7 @@ from pilotage.agent.ports.journal import (
 from pilotage.agent.ports.leases import IAgentLeases, Lease
 from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
+from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
 from pilotage.agent.ports.permissions import (
     AllowAll,
     IAgentPermissions,
@@ -456,6 +458,7 @@ __all__ = [
     "HookVerdict",
     "IAgentApprovalHandler",
     "IAgentAuditLog",
+    "IAgentBacklog",
     "IAgentBudget",
     "IAgentCancellationCleanup",
     "IAgentContextHandler",
@@ -466,6 +469,7 @@ __all__ = [
     "IAgentLeases",
     "IAgentMemory",
     "IAgentModel",
+    "IAgentOutbox",
     "IAgentOutputGuard",
     "IAgentPermissions",
     "IAgentPricing",
@@ -524,7 +528,10 @@ __all__ = [
     "ModelUsage",
     "NoBudget",
     "NoTelemetry",
+    "OutboxEntry",
     "OutboxEvent",
+    "OutboxPage",
+    "OutboxStatus",
     "PermissionDecision",
     "PermissionRequest",
     "PermissionVerdict",

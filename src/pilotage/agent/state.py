@@ -162,7 +162,10 @@ def can_move(current: AgentStatus, target: AgentStatus) -> bool:
 
 @value
 class AgentState:
-    """One run: its identity, its situation and the references a reader needs."""
+    """One run: its identity, its situation and the references a reader needs.
+
+    `wake_at` is when a run that waits has something to do even if nobody answers.
+    """
 
     id: str
     agent_type: str
@@ -179,10 +182,11 @@ class AgentState:
     created_at: datetime | None = None
     updated_at: datetime | None = None
     tenant_id: str = "default"
+    wake_at: datetime | None = None
 
     def __post_init__(self) -> None:
         reject_negative(self, pending_signal_count=self.pending_signal_count)
-        reject_naive(self, created_at=self.created_at, updated_at=self.updated_at)
+        reject_naive(self, created_at=self.created_at, updated_at=self.updated_at, wake_at=self.wake_at)
 
     @property
     def is_terminal(self) -> bool:
@@ -190,9 +194,16 @@ class AgentState:
         return self.status.is_terminal
 
     def moved_to(
-        self, situation: AgentSituation, *, activity: str | None = None, metadata: JsonObject | None = None
+        self,
+        situation: AgentSituation,
+        *,
+        activity: str | None = None,
+        metadata: JsonObject | None = None,
+        wake_at: datetime | None = None,
     ) -> AgentState:
         """This state in another situation, with `metadata` added to what it has.
+
+        `wake_at` belongs to the new situation: what an earlier one waited for is over.
 
         Raises:
             AgentDefinitionError: the table of transitions does not allow the step.
@@ -218,4 +229,5 @@ class AgentState:
             self.created_at,
             self.updated_at,
             self.tenant_id,
+            wake_at,
         )

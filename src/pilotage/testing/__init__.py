@@ -4,6 +4,7 @@ Shipped to users and never registered by Pilotage itself. The conformance kits a
 `pilotage.testing.conformance`, which needs pytest.
 """
 
+from pilotage.testing.backlog import MemoryBacklog
 from pilotage.testing.clock import VirtualClock
 from pilotage.testing.conversations import MemoryTaskStore
 from pilotage.testing.crash_matrix import CrashReport, always, crash_matrix
@@ -25,6 +26,7 @@ from pilotage.testing.memory import (
     MemoryStateRepository,
     MemoryStore,
 )
+from pilotage.testing.outbox import MemoryOutbox
 from pilotage.testing.retention import MemoryRetention
 from pilotage.testing.script import calls, fails, says, turn, when
 from pilotage.testing.scripted_model import ScriptedModel
@@ -37,9 +39,11 @@ __all__ = [
     "Fault",
     "FaultyJournal",
     "LoseReply",
+    "MemoryBacklog",
     "MemoryEvidenceRepository",
     "MemoryJournal",
     "MemoryLeases",
+    "MemoryOutbox",
     "MemoryRetention",
     "MemorySealer",
     "MemorySignalRepository",

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import replace
 
 from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import (
     CommitOutcome,
@@ -21,6 +22,7 @@ from pilotage.agent.ports.journal import (
     RunKey,
 )
 from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentSignalRepository,
@@ -41,9 +43,11 @@ from pilotage.errors import (
     SignalNotFoundError,
 )
 from pilotage.ids import IClock, SystemClock
+from pilotage.testing.backlog import MemoryBacklog
 from pilotage.testing.conversations import MemoryTaskStore
 from pilotage.testing.kept import KeptEvidence, KeptSignal, KeptState, UnkeepableError
 from pilotage.testing.leases import MemoryLeases
+from pilotage.testing.outbox import MemoryOutbox
 from pilotage.testing.retention import MemoryRetention
 from pilotage.testing.sealer import MemorySealer
 from pilotage.testing.tables import MemoryTables
@@ -67,6 +71,8 @@ class MemoryStore:
         self.conversations = MemoryTaskStore(self.tables.conversations)
         self.leases = MemoryLeases(self.tables)
         self.wake_ups = MemoryWakeUps()
+        self.deliveries = MemoryOutbox(self.tables)
+        self.backlog = MemoryBacklog(self.tables)
         self.retention = MemoryRetention(self.tables)
         self.sealer = MemorySealer()
 
@@ -81,18 +87,20 @@ class MemoryStore:
         ITaskStore,
         IAgentLeases,
         IAgentWakeUps,
+        IAgentOutbox,
+        IAgentBacklog,
         IAgentRetention,
         IRecordSealer,
     ]:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
-        others = (self.conversations, self.leases, self.wake_ups, self.retention, self.sealer)
-        return self.journal, *repositories, *others
+        work = (self.leases, self.wake_ups, self.deliveries, self.backlog, self.retention)
+        return self.journal, *repositories, self.conversations, *work, self.sealer
 
     @property
     def outbox(self) -> tuple[tuple[RunKey, OutboxEvent], ...]:
         """The outbox events of all commits in order, each with the run it comes from."""
-        return tuple((run, event.read()) for run, event in self.tables.events)
+        return tuple((entry.run, entry.event) for entry in self.tables.outbox.read())
 
 
 class MemoryJournal(IAgentJournal):

@@ -68,6 +68,7 @@ class MemoryRetention(IAgentRetention):
         tables.signals.remove(tenant, lambda each: each.bare.agent_state_id == run.run_id)
         tables.queues.pop(run, None)
         tables.parents.pop(run, None)
+        tables.outbox.remove(run)
         tables.conversations.let_go(run)
 
 

@@ -28,6 +28,7 @@ from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.ids import IClock
 from pilotage.testing.conversations import ConversationTable
 from pilotage.testing.kept import KeptEvent, KeptEvidence, KeptRow, KeptSignal, KeptState, UnkeepableError
+from pilotage.testing.outbox_table import OutboxTable
 from pilotage.testing.tenant_table import TenantTable
 from pilotage.values import value
 
@@ -80,7 +81,7 @@ class MemoryTables:
         self.conversations = ConversationTable()
         self.parents: dict[RunKey, RunKey] = {}
         self.leases: dict[RunKey, Lease] = {}
-        self.events: list[tuple[RunKey, KeptEvent]] = []
+        self.outbox = OutboxTable()
 
     def commit(self, commit: JournalCommit) -> CommitOutcome:
         """Write all of a commit, or nothing of it."""
@@ -206,7 +207,7 @@ class MemoryTables:
             self.conversations.hold(run, commit.conversation)
         if commit.turns is not None:
             self.conversations.append(tenant, commit.turns.conversation_id, commit.turns.turns, run)
-        self.events.extend((run, event) for event in writes.outbox)
+        self.outbox.add(run, writes.outbox, self.clock.now())
         return Committed(len(journal.rows))
 
 

@@ -16,8 +16,10 @@ from pilotage.agent.ports.journal import (
     JournalRow,
     JournalStage,
     OutboxEvent,
+    RunKey,
     SealedRecord,
 )
+from pilotage.agent.ports.outbox import OutboxEntry, OutboxStatus
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
@@ -147,7 +149,7 @@ def _payloads(
 def state_values(state: AgentState | None) -> Values:
     """What a run's columns say of its state; nothing where there is none."""
     if state is None:
-        return {"status": None, "agent_type": None, "state": None, "given_at": None}
+        return {"status": None, "agent_type": None, "state": None, "given_at": None, "wake_at": None}
     document: JsonObject = {
         "transition": state.transition,
         "reason": state.reason,
@@ -163,6 +165,7 @@ def state_values(state: AgentState | None) -> Values:
         "agent_type": state.agent_type,
         "state": text_of(f"the metadata of state {state.id!r}", document),
         "given_at": state.created_at,
+        "wake_at": state.wake_at,
     }
 
 
@@ -180,6 +183,7 @@ def state_of(values: Stored) -> AgentState:
         pending_signal_count=values["pending"],
         created_at=values["created_at"],
         updated_at=values["updated_at"],
+        wake_at=values["wake_at"],
         **document,
     )
 
@@ -240,6 +244,19 @@ def event_values(tenant_id: str, run_id: str, event: OutboxEvent) -> Values:
         "version": event.version,
         "payload": text_of(f"the payload of outbox event {event.event_type!r}", event.payload),
     }
+
+
+def entry_of(values: Stored) -> OutboxEntry:
+    """The outbox entry in these columns."""
+    return OutboxEntry(
+        RunKey(values["tenant_id"], values["run_id"]),
+        values["number"],
+        event_of(values),
+        values["created_at"],
+        OutboxStatus(values["status"]),
+        values["failures"],
+        values["problem"],
+    )
 
 
 def event_of(values: Stored) -> OutboxEvent:

@@ -17,9 +17,11 @@ from typing import Any, cast
 from pilotage.adapters.sealing import SealingSettings, record_sealer
 from pilotage.adapters.sqlalchemy.settings import DEFAULT_URL, URL, DatabaseSettings, sqlite_file
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal
 from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentSignalRepository,
@@ -40,6 +42,8 @@ _PORTS = (
     ITaskStore,
     IAgentLeases,
     IAgentWakeUps,
+    IAgentOutbox,
+    IAgentBacklog,
     IAgentRetention,
 )
 
@@ -138,6 +142,20 @@ def agent_wake_ups(store: StoreOnDemand) -> IAgentWakeUps:
 
 
 @Pod(lazy=True)
+def agent_outbox(store: StoreOnDemand) -> IAgentOutbox:
+    """The outbox in the database."""
+    outbox: IAgentOutbox = store.open().deliveries
+    return outbox
+
+
+@Pod(lazy=True)
+def agent_backlog(store: StoreOnDemand) -> IAgentBacklog:
+    """The backlog of the database."""
+    backlog: IAgentBacklog = store.open().backlog
+    return backlog
+
+
+@Pod(lazy=True)
 def agent_retention(store: StoreOnDemand) -> IAgentRetention:
     """Retention in the database."""
     retention: IAgentRetention = store.open().retention
@@ -162,6 +180,8 @@ _FACTORIES = (
     agent_conversations,
     agent_leases,
     agent_wake_ups,
+    agent_outbox,
+    agent_backlog,
     agent_retention,
 )
 

@@ -20,12 +20,6 @@ _parents = runs.alias("parents")
 _HAS_LIVE_PARENT = exists().where(
     _parents.c.tenant_id == runs.c.tenant_id, _parents.c.run_id == runs.c.parent_id, ~_parents.c.ended
 )
-_HAS_WAITING_FACTS = exists().where(
-    outbox.c.tenant_id == runs.c.tenant_id,
-    outbox.c.run_id == runs.c.run_id,
-    outbox.c.delivered_at.is_(None),
-    outbox.c.parked_at.is_(None),
-)
 
 _OVER = (
     select(runs.c.tenant_id, runs.c.run_id)
@@ -34,7 +28,6 @@ _OVER = (
         runs.c.ended,
         runs.c.updated_at < bindparam("before", type_=runs.c.updated_at.type),
         ~_HAS_LIVE_PARENT,
-        ~_HAS_WAITING_FACTS,
     )
     .order_by(runs.c.position)
     .limit(bindparam("most"))

@@ -40,6 +40,7 @@ _STATES: Select[*tuple[Any, ...]] = select(
     runs.c.state,
     runs.c.created_at,
     runs.c.updated_at,
+    runs.c.wake_at,
     _PENDING.label("pending"),
 ).where(runs.c.status.is_not(None))
 
@@ -142,7 +143,8 @@ def _save(connection: Connection, values: dict[str, Any]) -> None:
     maker = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     statement = maker(runs).values(**values, created_at=first_kept, updated_at=now())
     changed = {
-        name: statement.excluded[name] for name in ("status", "agent_type", "state", "ended", "updated_at")
+        name: statement.excluded[name]
+        for name in ("status", "agent_type", "state", "ended", "updated_at", "wake_at")
     }
     connection.execute(
         statement.on_conflict_do_update(

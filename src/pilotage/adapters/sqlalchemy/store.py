@@ -5,20 +5,24 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
+from pilotage.adapters.sqlalchemy.backlog import SqlAlchemyBacklog
 from pilotage.adapters.sqlalchemy.conversations import SqlAlchemyTaskStore
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.evidence import SqlAlchemyEvidenceRepository
 from pilotage.adapters.sqlalchemy.journal import SqlAlchemyJournal
 from pilotage.adapters.sqlalchemy.leases import SqlAlchemyLeases
 from pilotage.adapters.sqlalchemy.opening import open_database
+from pilotage.adapters.sqlalchemy.outbox import SqlAlchemyOutbox
 from pilotage.adapters.sqlalchemy.retention import SqlAlchemyRetention
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
 from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
 from pilotage.adapters.sqlalchemy.wakeups import SqlAlchemyWakeUps
+from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal
 from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentSignalRepository,
@@ -45,6 +49,8 @@ class SqlAlchemyStore:
         self.leases = SqlAlchemyLeases(database)
         self.wake_ups = SqlAlchemyWakeUps(database)
         self.retention = SqlAlchemyRetention(database)
+        self.deliveries = SqlAlchemyOutbox(database)
+        self.backlog = SqlAlchemyBacklog(database)
 
     @classmethod
     def open(cls, settings: DatabaseSettings | None = None, clock: IClock | None = None) -> Self:
@@ -66,18 +72,14 @@ class SqlAlchemyStore:
         ITaskStore,
         IAgentLeases,
         IAgentWakeUps,
+        IAgentOutbox,
+        IAgentBacklog,
         IAgentRetention,
     ]:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
-        return (
-            self.journal,
-            *repositories,
-            self.conversations,
-            self.leases,
-            self.wake_ups,
-            self.retention,
-        )
+        work = (self.leases, self.wake_ups, self.deliveries, self.backlog, self.retention)
+        return self.journal, *repositories, self.conversations, *work
 
     def close(self) -> None:
         """Finish what is under way, and close all connections."""

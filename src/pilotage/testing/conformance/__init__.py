@@ -14,11 +14,13 @@ pytest.register_assert_rewrite(
     *(
         f"pilotage.testing.conformance.{kit}"
         for kit in (
+            "backlog",
             "conversations",
             "evidence",
             "journal",
             "leases",
             "model",
+            "outbox",
             "retention",
             "sealing",
             "signals",
@@ -29,7 +31,8 @@ pytest.register_assert_rewrite(
     )
 )
 
-from pilotage.testing.conformance.conversations import (  # noqa: E402 - see above
+from pilotage.testing.conformance.backlog import BacklogConformance  # noqa: E402 - see above
+from pilotage.testing.conformance.conversations import (  # noqa: E402
     ConversationCommitConformance,
     TaskStoreConformance,
 )
@@ -37,6 +40,7 @@ from pilotage.testing.conformance.evidence import EvidenceRepositoryConformance 
 from pilotage.testing.conformance.journal import JournalConformance  # noqa: E402
 from pilotage.testing.conformance.leases import LeasesConformance  # noqa: E402
 from pilotage.testing.conformance.model import ModelConformance  # noqa: E402
+from pilotage.testing.conformance.outbox import OutboxConformance  # noqa: E402
 from pilotage.testing.conformance.retention import RetentionConformance  # noqa: E402
 from pilotage.testing.conformance.sealing import SealerConformance  # noqa: E402
 from pilotage.testing.conformance.signals import SignalRepositoryConformance  # noqa: E402
@@ -45,11 +49,13 @@ from pilotage.testing.conformance.transaction import TransactionConformance  # n
 from pilotage.testing.conformance.wakeups import WakeUpsConformance  # noqa: E402
 
 __all__ = [
+    "BacklogConformance",
     "ConversationCommitConformance",
     "EvidenceRepositoryConformance",
     "JournalConformance",
     "LeasesConformance",
     "ModelConformance",
+    "OutboxConformance",
     "RetentionConformance",
     "SealerConformance",
     "SignalRepositoryConformance",

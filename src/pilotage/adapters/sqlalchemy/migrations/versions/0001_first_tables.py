@@ -73,31 +73,37 @@ def upgrade() -> None:
         ),
         sa.Column("tenant_id", ExactText(), nullable=False),
         sa.Column("run_id", ExactText(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
         sa.Column("event_type", ExactText(), nullable=False),
         sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("payload", ExactText(), nullable=False),
         sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("attempts", sa.Integer(), server_default="0", nullable=False),
-        sa.Column("delivered_at", Moment(), nullable=True),
-        sa.Column("parked_at", Moment(), nullable=True),
+        sa.Column("status", sa.String(length=16), server_default="waiting", nullable=False),
+        sa.Column("failures", sa.Integer(), server_default="0", nullable=False),
         sa.Column("problem", ExactText(), nullable=True),
+        sa.Column("owner", ExactText(), nullable=True),
+        sa.Column("claimed_until", Moment(), nullable=True),
+        sa.Column("retry_at", Moment(), nullable=True),
         sa.PrimaryKeyConstraint("position"),
+        sa.UniqueConstraint(
+            "tenant_id", "run_id", "number", name=op.f("uq_pilotage_outbox_tenant_id_run_id_number")
+        ),
     )
     op.create_index(
         "ix_pilotage_outbox_parked",
         "pilotage_outbox",
         ["tenant_id", "position"],
         unique=False,
-        sqlite_where=sa.text("parked_at IS NOT NULL"),
-        postgresql_where=sa.text("parked_at IS NOT NULL"),
+        sqlite_where=sa.text("status = 'parked'"),
+        postgresql_where=sa.text("status = 'parked'"),
     )
     op.create_index(
         "ix_pilotage_outbox_waiting",
         "pilotage_outbox",
-        ["tenant_id", "run_id", "position"],
+        ["tenant_id", "run_id", "number"],
         unique=False,
-        sqlite_where=sa.text("delivered_at IS NULL AND parked_at IS NULL"),
-        postgresql_where=sa.text("delivered_at IS NULL AND parked_at IS NULL"),
+        sqlite_where=sa.text("status = 'waiting'"),
+        postgresql_where=sa.text("status = 'waiting'"),
     )
     op.create_table(
         "pilotage_runs",
@@ -118,12 +124,17 @@ def upgrade() -> None:
         sa.Column("ended", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("created_at", Moment(), nullable=True),
         sa.Column("updated_at", Moment(), nullable=True),
+        sa.Column("wake_at", Moment(), nullable=True),
+        sa.Column("facts", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("parent_id", ExactText(), nullable=True),
         sa.Column("conversation_id", ExactText(), nullable=True),
         sa.PrimaryKeyConstraint("position"),
         sa.UniqueConstraint("tenant_id", "run_id", name=op.f("uq_pilotage_runs_tenant_id_run_id")),
     )
     op.create_index("ix_pilotage_runs_by_id", "pilotage_runs", ["run_id", "tenant_id"], unique=False)
+    op.create_index(
+        "ix_pilotage_runs_in_status", "pilotage_runs", ["status", "tenant_id", "position"], unique=False
+    )
     op.create_index("ix_pilotage_runs_newest", "pilotage_runs", ["tenant_id", "position"], unique=False)
     op.create_index(
         "ix_pilotage_runs_of_conversation",
@@ -136,7 +147,7 @@ def upgrade() -> None:
     op.create_index(
         "ix_pilotage_runs_open",
         "pilotage_runs",
-        ["status", "tenant_id", "position"],
+        ["agent_type", "tenant_id", "updated_at"],
         unique=False,
         sqlite_where=sa.text("NOT ended"),
         postgresql_where=sa.text("NOT ended"),
@@ -177,9 +188,18 @@ def upgrade() -> None:
         sa.Column("number", sa.BigInteger(), nullable=False),
         sa.Column("role", sa.String(length=16), nullable=False),
         sa.Column("content", ExactText(), nullable=False),
+        sa.Column("trust", ExactText(), nullable=True),
         sa.Column("run_id", ExactText(), nullable=True),
         sa.Column("created_at", Moment(), nullable=False),
         sa.PrimaryKeyConstraint("tenant_id", "conversation_id", "number"),
+    )
+    op.create_index(
+        "ix_pilotage_turns_run",
+        "pilotage_turns",
+        ["tenant_id", "run_id"],
+        unique=False,
+        sqlite_where=sa.text("run_id IS NOT NULL"),
+        postgresql_where=sa.text("run_id IS NOT NULL"),
     )
     op.create_table(
         "pilotage_journal",

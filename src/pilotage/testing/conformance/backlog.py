@@ -1,0 +1,292 @@
+"""The promises of the backlog port."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pilotage.agent.ports.backlog import LETS_GO_ON, IAgentBacklog
+from pilotage.agent.ports.journal import IAgentJournal, JournalCommit, RunKey
+from pilotage.agent.ports.leases import IAgentLeases, Lease
+from pilotage.agent.ports.repositories import IAgentSignalRepository, IAgentStateRepository
+from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.errors import AgentDefinitionError
+from pilotage.testing.conformance.leases import LONG, PassTime
+from pilotage.testing.conformance.samples import FOREIGN_RUN, OTHER_RUN, RUN, claim, row
+
+AGENT = "shop:Refunds"
+MANY = 100
+UNDER_WAY = [AgentStatus.ACTIVE, AgentStatus.CANCELLING]
+NO_HELP = sorted(set(AgentSignalKind) - LETS_GO_ON)
+_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+_NEVER = datetime(2999, 1, 1, tzinfo=UTC)
+
+
+class BacklogConformance:
+    """What every backlog must do.
+
+    Fixtures to give: `journal`, `states`, `signals`, `leases` and `backlog` over one empty store; `pass_time`, an
+    async function after which the store's clock has gone on by that many seconds; and, where a store can be opened
+    twice, `second_backlog`: another adapter over the same store, as a second process has it. Where time can only be
+    waited for, set `short` to less.
+    """
+
+    pytestmark = pytest.mark.asyncio
+
+    short = 30.0
+    """How long the leases last that a test lets run out."""
+
+    @pytest.fixture
+    def second_backlog(self, backlog: IAgentBacklog) -> IAgentBacklog:
+        """Another adapter over the store of `backlog`; where there is no such thing, `backlog` itself."""
+        return backlog
+
+    async def test_an_empty_store_has_no_backlog(self, backlog: IAgentBacklog) -> None:
+        assert await claimed(backlog) == []
+        assert await backlog.agents() == frozenset()
+
+    @pytest.mark.parametrize("status", list(AgentStatus))
+    async def test_runs_under_way_are_given_out_and_no_others(
+        self, journal: IAgentJournal, backlog: IAgentBacklog, status: AgentStatus
+    ) -> None:
+        await stand(journal, status)
+        assert await claimed(backlog) == ([RUN] if status in UNDER_WAY else [])
+
+    async def test_a_lease_that_is_claimed_is_a_lease_like_any_other(
+        self, journal: IAgentJournal, leases: IAgentLeases, backlog: IAgentBacklog
+    ) -> None:
+        await stand(journal, AgentStatus.ACTIVE)
+        (lease,) = await backlog.claim("ada", LONG, MANY, agents=[AGENT])
+        assert (lease.run, lease.owner, lease.granted_seconds) == (RUN, "ada", LONG)
+        assert await leases.holder(RUN) == lease
+        assert await leases.acquire(RUN, "bob", LONG) is None
+        assert await leases.renew(RUN, "ada", LONG) is not None
+        await leases.release(RUN, "ada")
+        assert await leases.holder(RUN) is None
+
+    async def test_a_run_that_somebody_drives_is_passed_over(
+        self, journal: IAgentJournal, leases: IAgentLeases, backlog: IAgentBacklog
+    ) -> None:
+        await stand(journal, AgentStatus.ACTIVE)
+        await stand(journal, AgentStatus.ACTIVE, run=OTHER_RUN)
+        held = await leases.acquire(RUN, "bob", LONG)
+        await leases.acquire(OTHER_RUN, "ada", LONG)
+        assert await claimed(backlog) == []
+        assert await backlog.agents() == frozenset()
+        assert await leases.holder(RUN) == held
+
+    async def test_a_run_whose_lease_has_run_out_is_given_out(
+        self, journal: IAgentJournal, leases: IAgentLeases, backlog: IAgentBacklog, pass_time: PassTime
+    ) -> None:
+        await stand(journal, AgentStatus.ACTIVE)
+        await leases.acquire(RUN, "bob", self.short)
+        await pass_time(self.short)
+        assert await claimed(backlog) == [RUN]
+        assert await holder(leases) == "ada"
+        assert await leases.renew(RUN, "bob", LONG) is None
+
+    async def test_a_run_that_was_claimed_comes_again_when_its_lease_is_given_back(
+        self, journal: IAgentJournal, leases: IAgentLeases, backlog: IAgentBacklog
+    ) -> None:
+        await stand(journal, AgentStatus.ACTIVE)
+        assert await claimed(backlog) == [RUN]
+        assert await claimed(backlog) == []
+        await leases.release(RUN, "ada")
+        assert await claimed(backlog) == [RUN]
+
+    async def test_of_many_who_claim_at_once_each_run_goes_to_one(
+        self, journal: IAgentJournal, backlog: IAgentBacklog, second_backlog: IAgentBacklog
+    ) -> None:
+        runs = [RunKey("default", f"run-{number}") for number in range(10)]
+        for run in runs:
+            await stand(journal, AgentStatus.ACTIVE, run=run)
+        ports = [backlog, second_backlog] * 3
+        claims = await asyncio.gather(
+            *(port.claim(f"owner-{number}", LONG, 3, agents=[AGENT]) for number, port in enumerate(ports))
+        )
+        given = [lease.run for claim in claims for lease in claim]
+        assert len(given) == len(set(given))
+        rest = await claimed(backlog)
+        assert {*given, *rest} == set(runs)
+
+    async def test_who_takes_a_lease_while_others_claim_does_not_share_the_run(
+        self, journal: IAgentJournal, leases: IAgentLeases, backlog: IAgentBacklog
+    ) -> None:
+        await stand(journal, AgentStatus.ACTIVE)
+        lease, given = await asyncio.gather(
+            leases.acquire(RUN, "bob", LONG), backlog.claim("ada", LONG, MANY, agents=[AGENT])
+        )
+        assert (lease is None) is (len(given) == 1)
+        assert await holder(leases) == ("bob" if lease else "ada")
+
+    async def test_a_limit_leaves_the_rest_to_others_and_the_longest_untouched_come_first(
+        self, journal: IAgentJournal, backlog: IAgentBacklog, pass_time: PassTime
+    ) -> None:
+        runs = [RunKey("default", f"run-{number}") for number in (3, 1, 2)]
+        for run in runs:
+            await stand(journal, AgentStatus.ACTIVE, run=run)
+            await pass_time(self.short / 10)
+        assert await claimed(backlog, limit=2) == runs[:2]
+        assert await claimed(backlog, limit=2) == runs[2:]
+
+    async def test_runs_of_other_agents_are_left_alone_and_noticed(
+        self, journal: IAgentJournal, leases: IAgentLeases, backlog: IAgentBacklog
+    ) -> None:
+        await stand(journal, AgentStatus.ACTIVE, agent="shop:Unknown")
+        await stand(journal, AgentStatus.ACTIVE, run=OTHER_RUN)
+        assert await backlog.agents() == {"shop:Unknown", AGENT}
+        assert await claimed(backlog) == [OTHER_RUN]
+        assert await backlog.agents() == {"shop:Unknown"}
+        assert await backlog.claim("ada", LONG, MANY, agents=[]) == []
+        assert await leases.holder(RUN) is None
+
+    async def test_runs_that_somebody_wants_to_leave_are_left(
+        self, journal: IAgentJournal, backlog: IAgentBacklog
+    ) -> None:
+        for run in (RUN, OTHER_RUN, FOREIGN_RUN):
+            await stand(journal, AgentStatus.ACTIVE, run=run)
+        assert await claimed(backlog, leaving=[RUN, OTHER_RUN], limit=2) == [FOREIGN_RUN]
+        assert sorted(run.run_id for run in await claimed(backlog)) == ["run-1", "run-2"]
+
+    @pytest.mark.parametrize("kind", sorted(LETS_GO_ON))
+    async def test_a_run_that_waits_is_given_out_when_an_answer_has_come(
+        self,
+        journal: IAgentJournal,
+        signals: IAgentSignalRepository,
+        backlog: IAgentBacklog,
+        kind: AgentSignalKind,
+    ) -> None:
+        await stand(journal, AgentStatus.INTERRUPTED)
+        await signals.append(AgentSignal("signal-1", RUN.run_id, kind))
+        assert await backlog.agents() == {AGENT}
+        assert await claimed(backlog) == [RUN]
+
+    @pytest.mark.parametrize("kind", NO_HELP)
+    async def test_a_run_that_waits_is_not_given_out_for_what_does_not_help_it(
+        self,
+        journal: IAgentJournal,
+        signals: IAgentSignalRepository,
+        backlog: IAgentBacklog,
+        kind: AgentSignalKind,
+    ) -> None:
+        await stand(journal, AgentStatus.INTERRUPTED)
+        await signals.append(AgentSignal("signal-1", RUN.run_id, kind))
+        assert await claimed(backlog) == []
+
+    async def test_an_answer_that_was_taken_in_counts_no_more(
+        self, journal: IAgentJournal, signals: IAgentSignalRepository, backlog: IAgentBacklog
+    ) -> None:
+        await stand(journal, AgentStatus.INTERRUPTED)
+        await signals.append(AgentSignal("signal-1", RUN.run_id, AgentSignalKind.RESUME))
+        taking = JournalCommit(RUN, "taken", 1, (row(2),), consumed_signals=("signal-1",))
+        await journal.commit([taking])
+        assert await claimed(backlog) == []
+
+    async def test_an_answer_to_one_run_does_not_wake_another(
+        self, journal: IAgentJournal, signals: IAgentSignalRepository, backlog: IAgentBacklog
+    ) -> None:
+        for run in (RUN, OTHER_RUN):
+            await stand(journal, AgentStatus.INTERRUPTED, run=run)
+        await signals.append(AgentSignal("signal-1", OTHER_RUN.run_id, AgentSignalKind.RESUME))
+        assert await claimed(backlog) == [OTHER_RUN]
+
+    async def test_a_signal_to_a_run_that_has_ended_wakes_nobody(
+        self, journal: IAgentJournal, signals: IAgentSignalRepository, backlog: IAgentBacklog
+    ) -> None:
+        await stand(journal, AgentStatus.COMPLETED)
+        await signals.append(AgentSignal("signal-1", RUN.run_id, AgentSignalKind.RESUME))
+        assert await claimed(backlog) == []
+
+    async def test_a_run_waits_until_its_time_is_up(
+        self,
+        journal: IAgentJournal,
+        states: IAgentStateRepository,
+        backlog: IAgentBacklog,
+        pass_time: PassTime,
+    ) -> None:
+        await stand(journal, AgentStatus.INTERRUPTED, wake_at=_NEVER)
+        stored = await states.get(RUN.run_id)
+        assert (stored.wake_at, stored.created_at is not None) == (_NEVER, True)
+        soon = (stored.created_at or _NEVER) + timedelta(seconds=self.short)
+        await stand(journal, AgentStatus.INTERRUPTED, wake_at=soon, head=1)
+        assert await claimed(backlog) == []
+        await pass_time(self.short)
+        assert await claimed(backlog) == [RUN]
+
+    @pytest.mark.parametrize("status", [AgentStatus.COMPLETED, AgentStatus.FAILED])
+    async def test_a_run_that_has_ended_never_wakes(
+        self, journal: IAgentJournal, backlog: IAgentBacklog, status: AgentStatus
+    ) -> None:
+        await stand(journal, status, wake_at=_LONG_AGO)
+        assert await claimed(backlog) == []
+
+    @pytest.mark.parametrize("status", UNDER_WAY)
+    async def test_a_run_that_belongs_to_another_goes_with_that_one(
+        self, journal: IAgentJournal, backlog: IAgentBacklog, status: AgentStatus
+    ) -> None:
+        await stand(journal, AgentStatus.ACTIVE)
+        await stand(journal, status, run=OTHER_RUN, parent=RUN.run_id)
+        assert await claimed(backlog) == [RUN]
+
+    async def test_a_run_that_belongs_to_another_is_given_out_when_its_answer_has_come(
+        self, journal: IAgentJournal, signals: IAgentSignalRepository, backlog: IAgentBacklog
+    ) -> None:
+        await stand(journal, AgentStatus.INTERRUPTED)
+        await stand(journal, AgentStatus.INTERRUPTED, run=OTHER_RUN, parent=RUN.run_id)
+        await signals.append(AgentSignal("signal-1", OTHER_RUN.run_id, AgentSignalKind.APPROVAL_DECISION))
+        assert await claimed(backlog) == [OTHER_RUN]
+
+    async def test_a_state_without_a_journal_is_nobodys_run(
+        self, states: IAgentStateRepository, backlog: IAgentBacklog
+    ) -> None:
+        await states.save(AgentState(RUN.run_id, AGENT, AgentStatus.ACTIVE))
+        assert await claimed(backlog) == []
+
+    @pytest.mark.parametrize(
+        "asked",
+        [(" ", LONG, 1), ("ada", 0.0, 1), ("ada", -1.0, 1), ("ada", float("inf"), 1), ("ada", LONG, 0)],
+        ids=repr,
+    )
+    async def test_a_claim_has_an_owner_an_end_and_a_size(
+        self, journal: IAgentJournal, backlog: IAgentBacklog, asked: tuple[str, float, int]
+    ) -> None:
+        await stand(journal, AgentStatus.ACTIVE)
+        with pytest.raises(AgentDefinitionError):
+            await backlog.claim(*asked, agents=[AGENT])
+        assert await claimed(backlog) == [RUN]
+
+
+async def stand(
+    journal: IAgentJournal,
+    status: AgentStatus,
+    *,
+    run: RunKey = RUN,
+    agent: str = AGENT,
+    parent: str | None = None,
+    wake_at: datetime | None = None,
+    head: int = 0,
+) -> None:
+    """Commit a run, or its next row, in a status."""
+    facts = {"parent": parent} if parent else {}
+    state = AgentState(run.run_id, agent, status, tenant_id=run.tenant_id, metadata=facts, wake_at=wake_at)
+    rows = (row(head + 1) if head else claim(1, epoch=1),)
+    above = RunKey(run.tenant_id, parent) if parent else None
+    await journal.commit([JournalCommit(run, f"token-{head}", head, rows, state, parent=above)])
+
+
+async def claimed(
+    backlog: IAgentBacklog, *, limit: int = MANY, leaving: Sequence[RunKey] = ()
+) -> list[RunKey]:
+    """The runs that one claim gives."""
+    leases: Sequence[Lease] = await backlog.claim("ada", LONG, limit, agents=[AGENT], leaving=leaving)
+    return [lease.run for lease in leases]
+
+
+async def holder(leases: IAgentLeases) -> str | None:
+    """Who has the lease of the run."""
+    lease = await leases.holder(RUN)
+    return lease.owner if lease else None
