@@ -24,7 +24,7 @@ from pilotage.adapters.sqlalchemy.bulk import bulk_update
 from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
-from pilotage.adapters.sqlalchemy.mapping import Stored, entry_of
+from pilotage.adapters.sqlalchemy.mapping import Stored, Values, entry_of
 from pilotage.adapters.sqlalchemy.tables import leases, outbox
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
@@ -150,7 +150,7 @@ class SqlAlchemyOutbox(IAgentOutbox):
 
     async def delivered(self, owner: str, entries: Sequence[OutboxEntry]) -> None:
         places = [(entry.run.tenant_id, entry.run.run_id, entry.number) for entry in entries]
-        keys = [dict(zip(_KEY, place, strict=True)) for place in places]
+        keys: list[Values] = [dict(zip(_KEY, place, strict=True)) for place in places]
         await self._database.hint(lambda connection: _DELIVERED.run(connection, keys))
 
     async def failed(self, owner: str, entry: OutboxEntry, problem: str, retry_in: float | None) -> None:
