@@ -25,6 +25,9 @@ WORDS = {
     "model call and a tool call.",
     "durable": "The same runs with a journal in memory: JSON, hash chain and the store of the tests included, no "
     "disk. The tool gives 256 bytes. The floor writes a JSON row before and after each action.",
+    "persistence": "The same runs in a database. The floor writes a small row before and one after each action with "
+    "the plain driver, each in a commit of its own. NORMAL and FULL are settings of SQLite: what is confirmed "
+    "survives the death of the process, or that of the machine too.",
     "memory": "Per run, of {side_by_side} that wait in a model call; per reader of a run.",
     "comparison": "The same scenarios with the same fake model, each framework in an environment of its own, with the "
     "floor beside it. `make bench-peers` measures this.",

@@ -37,6 +37,10 @@ BLOB_LENGTH = 8192
 """Texts from this length on are stored as blobs: once per tenant, however often they occur."""
 
 
+_ADDED = "+"
+"""Begins the text of a view that adds to its record; no JSON text begins like this."""
+
+
 class UnstorableError(Exception):
     """A value has a part without a JSON form; the message says where and which."""
 
@@ -81,12 +85,33 @@ def row_values(tenant_id: str, run_id: str, row: JournalRow, token: str | None) 
         "key_id": sealed.key_id if sealed else None,
         "record": sealed.ciphertext if sealed else record,
         "record_blob": None,
-        "view": None if view == record and sealed is None else view,
+        "view": _stored_view(row, record, view),
         "view_blob": None,
         "digest": row.digest,
         "salt": row.salt,
         "token": token,
     }
+
+
+def _stored_view(row: JournalRow, record: str, view: str) -> str | None:
+    """The text of a view: none where it is the record, and only what it adds where it says all of the record."""
+    if isinstance(row.record, SealedRecord):
+        return view
+    if view == record:
+        return None
+    if not (isinstance(row.record, dict) and isinstance(row.view, dict)):
+        return view
+    shown = row.view
+    if any(name not in shown or shown[name] is not said for name, said in row.record.items()):
+        return view
+    return _ADDED + canonical_json({name: said for name, said in shown.items() if name not in row.record})
+
+
+def _read_view(record: JsonValue, stored: str) -> JsonValue:
+    if not stored.startswith(_ADDED):
+        return value_of(stored)
+    added = cast("dict[str, JsonValue]", value_of(stored.removeprefix(_ADDED)))
+    return {**cast("dict[str, JsonValue]", record), **added}
 
 
 def _texts_of(row: JournalRow) -> tuple[str, str]:
@@ -143,7 +168,7 @@ def _payloads(
     if values["key_id"] is not None:
         return SealedRecord(values["key_id"], kept), value_of(kept if view is None else view)
     # Read twice rather than shared: what a reader changes in the one must not show in the other.
-    return value_of(kept), value_of(kept if view is None else view)
+    return value_of(kept), value_of(kept) if view is None else _read_view(value_of(kept), view)
 
 
 def state_values(state: AgentState | None) -> Values:

@@ -106,7 +106,7 @@ journal = Table(
     Column("key_id", ExactText),
     Column("record", ExactText),
     Column("record_blob", String(64)),
-    # Neither a view nor a blob: the view is the record.
+    # Neither a view nor a blob: the view is the record. One that begins with "+" is what it adds to the record.
     Column("view", ExactText),
     Column("view_blob", String(64)),
     Column("digest", ExactText, nullable=False),
@@ -137,7 +137,7 @@ journal = Table(
     ),
     _index("ix_pilotage_journal_record_blob", "tenant_id", "record_blob", where="record_blob IS NOT NULL"),
     _index("ix_pilotage_journal_view_blob", "tenant_id", "view_blob", where="view_blob IS NOT NULL"),
-    sqlite_with_rowid=False,
+    sqlite_with_rowid=True,
 )
 
 blobs = Table(

@@ -30,6 +30,9 @@ class Action:
         return self.is_read_only or self.idempotency in MAY_BE_REPEATED
 
 
+_LENGTH = 32
+"""So many digits tell the questions of a run apart; every row has a fingerprint."""
+
 RESULT = "run/result#1"
 """The action in which a run keeps its answer; what belongs to it is asked for by the end of the run."""
 
@@ -38,4 +41,4 @@ MAY_BE_REPEATED = frozenset({Idempotency.IDEMPOTENT, Idempotency.CONDITIONALLY_I
 
 def fingerprint_of(salt: str, action_id: str, kind: AgentActionKind, name: str, asked: JsonValue) -> str:
     """Equal questions at equal places have equal fingerprints; the salt keeps them from betraying anything."""
-    return text_digest("\n".join((salt, action_id, kind.value, name, canonical_json(asked))))
+    return text_digest("\n".join((salt, action_id, kind.value, name, canonical_json(asked))))[:_LENGTH]

@@ -40,7 +40,7 @@ from pilotage.runtime.journal.writer import JournalWriter
 from pilotage.runtime.stream.told_log import ToldLog
 from pilotage.values import value
 
-_SALT = 16
+_SALT, _TOKEN = 16, 24
 
 
 @value
@@ -78,7 +78,8 @@ class Ledger:
         self.log = log or ToldLog()
         self._writer = writer
         # Nobody else has this id: two attempts that write the same rows must not take each other's for their own.
-        self._writer_id = writer_id
+        # From the token, which stays when payloads are erased, nobody gets to the salt.
+        self._token = text_digest(f"token of {writer_id}")[:_TOKEN]
         self._salt = text_digest(f"salt of {writer_id}")[:_SALT]
         self._commits = 0
         self._changes = self._changes_committed = 0
@@ -204,7 +205,7 @@ class Ledger:
             including = self._changes
             commit = JournalCommit(
                 run=self.run,
-                token=f"{self._writer_id}:{self._commits}",
+                token=f"{self._token}:{self._commits}",
                 expected_head=self._committed,
                 rows=tuple(self._rows),
                 state=self._moved,

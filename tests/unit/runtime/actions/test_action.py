@@ -38,7 +38,7 @@ def test_everything_that_is_asked_is_in_the_fingerprint(
 
 def test_a_fingerprint_shows_nothing_of_the_arguments() -> None:
     assert "Ada" not in PAY
-    assert len(PAY) == 64
+    assert len(PAY) == 32
 
 
 @pytest.mark.parametrize("is_read_only", [True, False])

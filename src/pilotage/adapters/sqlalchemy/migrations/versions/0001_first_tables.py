@@ -234,7 +234,7 @@ def upgrade() -> None:
             name="fk_view_blob",
         ),
         sa.PrimaryKeyConstraint("tenant_id", "run_id", "seq"),
-        sqlite_with_rowid=False,
+        sqlite_with_rowid=True,
     )
     op.create_index(
         "ix_pilotage_journal_record_blob",
