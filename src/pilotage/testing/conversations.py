@@ -28,6 +28,11 @@ class ConversationTable:
 
     def __init__(self) -> None:
         self._conversations = TenantTable[Conversation]()
+        self._held: dict[RunKey, str] = {}
+
+    def held_by(self, run: RunKey) -> str | None:
+        """The conversation that a run holds, or held until it ended."""
+        return self._held.get(run)
 
     def find(self, tenant_id: str, conversation_id: str) -> Conversation:
         """A conversation to read; an unknown one has no turns and no holder."""
@@ -36,6 +41,7 @@ class ConversationTable:
     def hold(self, run: RunKey, conversation_id: str) -> None:
         """Let a run hold a conversation."""
         self._kept(run.tenant_id, conversation_id).holder = run
+        self._held[run] = conversation_id
 
     def append(
         self,
@@ -51,6 +57,7 @@ class ConversationTable:
 
     def let_go(self, run: RunKey) -> None:
         """A run that is gone holds nothing."""
+        self._held.pop(run, None)
         for conversation in self._conversations.entries(run.tenant_id):
             if conversation.holder == run:
                 conversation.holder = None

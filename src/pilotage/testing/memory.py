@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.backlog import IAgentBacklog
@@ -34,7 +35,7 @@ from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.checks import reject_not_positive
+from pilotage.checks import reject_naive, reject_not_positive
 from pilotage.errors import (
     AgentDefinitionError,
     CallerError,
@@ -162,10 +163,14 @@ class MemoryStateRepository(IAgentStateRepository):
         *,
         statuses: Collection[AgentStatus] = (),
         agent_type: str | None = None,
+        conversation_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         after: str | None = None,
         limit: int = 50,
     ) -> RunPage:
         reject_not_positive("MemoryStateRepository.list_runs", limit=limit)
+        reject_naive("MemoryStateRepository.list_runs", since=since, until=until)
         before = None if after is None else _number_of(after)
         if self._tenant not in (None, tenant_id):
             return RunPage(())
@@ -173,6 +178,8 @@ class MemoryStateRepository(IAgentStateRepository):
             (number, kept)
             for number, kept in self._tables.states.newest_first(tenant_id, before)
             if (not statuses or kept.bare.status in statuses) and agent_type in (None, kept.bare.agent_type)
+            if conversation_id in (None, self._tables.conversations.held_by(RunKey(tenant_id, kept.bare.id)))
+            if _lies_between(since, kept.bare.created_at, until)
         ]
         runs = tuple(self._read(kept) for _, kept in found[:limit])
         return RunPage(runs, str(found[limit - 1][0]) if len(found) > limit else None)
@@ -256,6 +263,10 @@ class MemoryEvidenceRepository(IAgentEvidenceRepository):
     async def list_by_manifest_ref(self, manifest_ref: str) -> Sequence[AgentEvidence]:
         kept = self._tables.evidence.entries(self._tenant)
         return [each.read() for each in kept if each.bare.manifest_ref == manifest_ref]
+
+
+def _lies_between(since: datetime | None, moment: datetime | None, until: datetime | None) -> bool:
+    return moment is None or ((since is None or since <= moment) and (until is None or moment < until))
 
 
 def _number_of(cursor: str) -> int:

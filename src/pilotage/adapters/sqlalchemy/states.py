@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, func, select
@@ -16,7 +17,7 @@ from pilotage.adapters.sqlalchemy.whose import only_one, refuse_if_journaled
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.repositories import IAgentStateRepository, RunPage
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.checks import reject_not_positive
+from pilotage.checks import reject_naive, reject_not_positive
 from pilotage.errors import AgentDefinitionError, CallerError, RunNotFoundError
 
 _RESUMABLE = (AgentStatus.ACTIVE, AgentStatus.INTERRUPTED, AgentStatus.CANCELLING)
@@ -96,10 +97,14 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
         *,
         statuses: Collection[AgentStatus] = (),
         agent_type: str | None = None,
+        conversation_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         after: str | None = None,
         limit: int = 50,
     ) -> RunPage:
         reject_not_positive("SqlAlchemyStateRepository.list_runs", limit=limit)
+        reject_naive("SqlAlchemyStateRepository.list_runs", since=since, until=until)
         before = None if after is None else _position_of(after)
         if self._tenant not in (None, tenant_id):
             return RunPage(())
@@ -108,6 +113,12 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
             wanted = wanted.where(runs.c.status.in_(_names(statuses)))
         if agent_type is not None:
             wanted = wanted.where(runs.c.agent_type == agent_type)
+        if conversation_id is not None:
+            wanted = wanted.where(runs.c.conversation_id == conversation_id)
+        if since is not None:
+            wanted = wanted.where(runs.c.created_at >= since)
+        if until is not None:
+            wanted = wanted.where(runs.c.created_at < until)
         if before is not None:
             wanted = wanted.where(runs.c.position < before)
         return await self._page(wanted.order_by(runs.c.position.desc()), limit)
