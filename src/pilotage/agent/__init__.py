@@ -151,6 +151,7 @@ from pilotage.agent.ports.journal import (
     CommitRefusal,
     CommitRefused,
     Committed,
+    ErasedRecord,
     HeadMoved,
     IAgentJournal,
     JournalCommit,
@@ -181,6 +182,7 @@ from pilotage.agent.ports.repositories import (
     IAgentStateRepository,
     RunPage,
 )
+from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.runner import IAgentRunner, IAgentRunnerFactory
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.agent.ports.secret_store import ISecrets
@@ -444,6 +446,7 @@ __all__ = [
     "DelegationReturnPolicy",
     "DelegationToolResult",
     "Dependencies",
+    "ErasedRecord",
     "Error",
     "Evidence",
     "EvidenceCapture",
@@ -474,6 +477,7 @@ __all__ = [
     "IAgentPermissions",
     "IAgentPricing",
     "IAgentRecoveryHandler",
+    "IAgentRetention",
     "IAgentRunner",
     "IAgentRunnerFactory",
     "IAgentSignalRepository",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -65,7 +65,7 @@ class StoreOnDemand(ILifecycle):
         if self._settings.url != DEFAULT_URL or _has_durable_agent(self._app):
             await asyncio.to_thread(self.open)
 
-    async def stop(self) -> None:
+    async def close(self) -> None:
         """Close the database if it is open."""
         with self._lock:
             store, self._store = self._store, None
@@ -84,6 +84,14 @@ class StoreOnDemand(ILifecycle):
             if self._store is None:
                 self._store = SqlAlchemyStore.open(self._settings)
             return self._store
+
+
+@Pod(order=-1000)
+async def store_on_demand(app: Application, settings: DatabaseSettings) -> AsyncIterator[StoreOnDemand]:
+    """The store; made before whatever might use it while it stops, so that it is closed after that."""
+    store = StoreOnDemand(app, settings)
+    yield store
+    await store.close()
 
 
 @Pod
@@ -196,7 +204,7 @@ def contribute(app: Application) -> None:
         return
     if not app.contains(DatabaseSettings):
         app.add(database_settings)
-    app.add(StoreOnDemand, *_FACTORIES)
+    app.add(store_on_demand, *_FACTORIES)
     if not app.contains(IRecordSealer) and _is_embedded(app) and find_spec("cryptography") is not None:
         app.add(sealer_beside_the_database)
 

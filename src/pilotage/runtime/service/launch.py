@@ -127,7 +127,7 @@ class Launcher(IRunStarter):
             definition,
             instance or self._services.instance_of(definition),
             start,
-            UnkeptLedger(run, state, self._services.conversations),
+            UnkeptLedger(run, state, self._services.conversations if start.conversation else None),
             deadline=start.deadline,
             history=history,
             parent=parent,
@@ -274,8 +274,11 @@ class Launcher(IRunStarter):
 
     async def history(self, start: RunStart) -> Sequence[ConversationTurn]:
         """What was said in the run's conversation before it began."""
+        # Whoever asks for the conversations of an application may open its database.
+        if not start.history or start.conversation is None:
+            return ()
         conversations = self._services.conversations
-        if not start.history or conversations is None or start.conversation is None:
+        if conversations is None:
             return ()
         tenant = start.principal.tenant
         return await conversations.load_history(tenant, start.conversation, up_to=start.history)
