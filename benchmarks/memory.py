@@ -158,7 +158,7 @@ async def _pause(runs: AgentRuns, count: int) -> None:
 
 def _runtime_objects() -> int:
     gc.collect()
-    return sum(type(each).__module__.startswith("pilotage.runtime") for each in gc.get_objects())
+    return sum(str(type(each).__module__).startswith("pilotage.runtime") for each in gc.get_objects())
 
 
 class _Traced:

@@ -9,6 +9,7 @@ import pytest
 from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
+from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
@@ -39,9 +40,11 @@ from pilotage.testing.conformance import (
     TransactionConformance,
 )
 from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance
+from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance
 from pilotage.testing.conformance.leases import LeasesConformance, PassTime
 from pilotage.testing.conformance.transaction import ReadOutbox
 from pilotage.testing.conformance.wakeups import WakeUpsConformance
+from pilotage.testing.late_outcomes import MemoryLateOutcomes
 from pilotage.testing.leases import MemoryLeases
 from pilotage.testing.outbox import MemoryOutbox
 
@@ -244,3 +247,13 @@ class TestMemoryRetention(RetentionConformance):
     @pytest.fixture
     def conversations(self, store: MemoryStore) -> ITaskStore:
         return store.conversations
+
+
+class TestMemoryLateOutcomes(LateOutcomesConformance):
+    @pytest.fixture
+    def late_outcomes(self, store: MemoryStore) -> IAgentLateOutcomes:
+        return store.late_outcomes
+
+    @pytest.fixture
+    def second_late_outcomes(self, store: MemoryStore) -> IAgentLateOutcomes:
+        return MemoryLateOutcomes(store.tables)

@@ -18,15 +18,18 @@ from pilotage.agent.ports.journal import (
     JournalCommit,
     RunKey,
 )
+from pilotage.agent.ports.late_outcomes import LateOutcome
 from pilotage.agent.ports.leases import Lease
 from pilotage.agent.ports.wakeups import IWakeUpSubscription
 from pilotage.agent.state import AgentStatus
 from pilotage.ids import SystemClock
 from pilotage.testing import MemoryJournal, MemoryStore, VirtualClock
 from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance
+from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance
 from pilotage.testing.conformance.leases import LeasesConformance
 from pilotage.testing.conformance.wakeups import WakeUpsConformance
 from pilotage.testing.conversations import Conversation, MemoryTaskStore
+from pilotage.testing.late_outcomes import MemoryLateOutcomes
 from pilotage.testing.leases import MemoryLeases
 from pilotage.testing.tables import MemoryTables
 from pilotage.testing.wakeups import MemoryWakeUps, MemoryWakeUpSubscription
@@ -146,6 +149,62 @@ async def test_the_lease_kit_finds_nothing_in_leases_without_a_bug() -> None:
 @pytest.mark.parametrize("bug", LEASE_BUGS)
 async def test_the_lease_kit_notices_a_bug(bug: type[MemoryLeases]) -> None:
     assert await failing_tests(LeasesConformance, lambda: lease_fixtures(bug)) != []
+
+
+class KeepsTheLastWord(MemoryLateOutcomes):
+    async def append(self, outcome: LateOutcome) -> None:
+        self._tables.late_outcomes.pop((outcome.run, outcome.action_id, outcome.attempt, outcome.epoch), None)
+        await super().append(outcome)
+
+
+class ForgetsTheEpoch(MemoryLateOutcomes):
+    async def append(self, outcome: LateOutcome) -> None:
+        await super().append(replace(outcome, epoch=1))
+
+
+class ForgetsTheTenantOfAnOutcome(MemoryLateOutcomes):
+    async def append(self, outcome: LateOutcome) -> None:
+        await super().append(replace(outcome, run=RunKey("default", outcome.run.run_id)))
+
+
+class FindsWhatIsBelow(MemoryLateOutcomes):
+    async def list_by_action(self, run: RunKey, action_id: str) -> Sequence[LateOutcome]:
+        known = {key[1] for key in self._tables.late_outcomes if key[1].startswith(action_id)}
+        return [each for below in sorted(known) for each in await super().list_by_action(run, below)]
+
+
+class SortsByAttempt(MemoryLateOutcomes):
+    async def list_by_action(self, run: RunKey, action_id: str) -> Sequence[LateOutcome]:
+        return sorted(await super().list_by_action(run, action_id), key=lambda each: each.attempt)
+
+
+class HasOutcomesOfItsOwn(MemoryLateOutcomes):
+    def __init__(self, tables: MemoryTables) -> None:
+        super().__init__(MemoryTables(tables.clock))
+
+
+LATE_BUGS = [
+    KeepsTheLastWord,
+    ForgetsTheEpoch,
+    ForgetsTheTenantOfAnOutcome,
+    FindsWhatIsBelow,
+    SortsByAttempt,
+    HasOutcomesOfItsOwn,
+]
+
+
+def late_fixtures(late: type[MemoryLateOutcomes]) -> Mapping[str, object]:
+    tables = MemoryStore().tables
+    return {"late_outcomes": late(tables), "second_late_outcomes": late(tables)}
+
+
+async def test_the_kit_for_late_outcomes_finds_nothing_in_those_without_a_bug() -> None:
+    assert await failing_tests(LateOutcomesConformance, lambda: late_fixtures(MemoryLateOutcomes)) == []
+
+
+@pytest.mark.parametrize("bug", LATE_BUGS)
+async def test_the_kit_for_late_outcomes_notices_a_bug(bug: type[MemoryLateOutcomes]) -> None:
+    assert await failing_tests(LateOutcomesConformance, lambda: late_fixtures(bug)) != []
 
 
 class Impatient(WakeUpsConformance):

@@ -17,6 +17,7 @@ from pilotage.adapters.sqlalchemy.tables import outbox
 from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
+from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
@@ -40,6 +41,7 @@ from pilotage.testing.conformance import (
     TransactionConformance,
     WakeUpsConformance,
 )
+from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance
 from pilotage.testing.conformance.leases import PassTime
 from pilotage.testing.conformance.transaction import ReadOutbox
 
@@ -241,3 +243,13 @@ class TestSqlAlchemyBacklog(BacklogConformance):
     @pytest.fixture
     def pass_time(self) -> PassTime:
         return asyncio.sleep
+
+
+class TestSqlAlchemyLateOutcomes(LateOutcomesConformance):
+    @pytest.fixture
+    def late_outcomes(self, store: SqlAlchemyStore) -> IAgentLateOutcomes:
+        return store.late_outcomes
+
+    @pytest.fixture
+    def second_late_outcomes(self, second_store: SqlAlchemyStore) -> IAgentLateOutcomes:
+        return second_store.late_outcomes

@@ -162,6 +162,7 @@ from pilotage.agent.ports.journal import (
     RunKey,
     SealedRecord,
 )
+from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes, LateOutcome
 from pilotage.agent.ports.leases import IAgentLeases, Lease
 from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
@@ -469,6 +470,7 @@ __all__ = [
     "IAgentEvidenceRepository",
     "IAgentHooks",
     "IAgentJournal",
+    "IAgentLateOutcomes",
     "IAgentLeases",
     "IAgentMemory",
     "IAgentModel",
@@ -504,6 +506,7 @@ __all__ = [
     "JsonPrimitive",
     "JsonSchemaConstraint",
     "JsonValue",
+    "LateOutcome",
     "Lease",
     "LimitCode",
     "MaskingKey",

@@ -195,6 +195,14 @@ class AgentRuns:
         state = await self.get(run_id, principal=principal)
         return await self._records.evidence(state)
 
+    async def prompts(self, run_id: str, *, principal: Principal | None = None) -> tuple[JsonObject, ...]:
+        """What the models of a run were asked, where its agent keeps prompt snapshots.
+
+        Only the application itself gets to see what is sealed; a principal sees what everybody may read.
+        """
+        state = await self.get(run_id, principal=principal)
+        return await self._records.prompts(state, sealed=principal is None)
+
     async def approvals(self, run_id: str, *, principal: Principal | None = None) -> tuple[Question, ...]:
         """The questions a run and its children wait for, in the order they were asked."""
         return await self._answers.questions(await self.get(run_id, principal=principal))

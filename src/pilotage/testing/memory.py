@@ -22,6 +22,7 @@ from pilotage.agent.ports.journal import (
     OutboxEvent,
     RunKey,
 )
+from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
@@ -47,6 +48,7 @@ from pilotage.ids import IClock, SystemClock
 from pilotage.testing.backlog import MemoryBacklog
 from pilotage.testing.conversations import MemoryTaskStore
 from pilotage.testing.kept import KeptEvidence, KeptSignal, KeptState, UnkeepableError
+from pilotage.testing.late_outcomes import MemoryLateOutcomes
 from pilotage.testing.leases import MemoryLeases
 from pilotage.testing.outbox import MemoryOutbox
 from pilotage.testing.retention import MemoryRetention
@@ -71,6 +73,7 @@ class MemoryStore:
         self.evidence = MemoryEvidenceRepository(self)
         self.conversations = MemoryTaskStore(self.tables.conversations)
         self.leases = MemoryLeases(self.tables)
+        self.late_outcomes = MemoryLateOutcomes(self.tables)
         self.wake_ups = MemoryWakeUps()
         self.deliveries = MemoryOutbox(self.tables)
         self.backlog = MemoryBacklog(self.tables)
@@ -88,6 +91,7 @@ class MemoryStore:
         ITaskStore,
         IAgentLeases,
         IAgentWakeUps,
+        IAgentLateOutcomes,
         IAgentOutbox,
         IAgentBacklog,
         IAgentRetention,
@@ -95,7 +99,7 @@ class MemoryStore:
     ]:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
-        work = (self.leases, self.wake_ups, self.deliveries, self.backlog, self.retention)
+        work = (self.leases, self.wake_ups, self.late_outcomes, self.deliveries, self.backlog, self.retention)
         return self.journal, *repositories, self.conversations, *work, self.sealer
 
     @property

@@ -47,6 +47,7 @@ class MemoryRetention(IAgentRetention):
         queue = self._tables.queues.get(run, {})
         queue.update({signal_id: replace(signal, payload="{}") for signal_id, signal in queue.items()})
         self._tables.evidence.remove(run.tenant_id, lambda each: each.bare.agent_state_id == run.run_id)
+        self._forget_late_outcomes(run)
         self._tables.conversations.put_in_place(run, lambda turn: ConversationTurn(turn.role, _ERASED_TURN))
 
     def _is_over(self, kept: KeptState) -> bool:
@@ -69,7 +70,12 @@ class MemoryRetention(IAgentRetention):
         tables.queues.pop(run, None)
         tables.parents.pop(run, None)
         tables.outbox.remove(run)
+        self._forget_late_outcomes(run)
         tables.conversations.let_go(run)
+
+    def _forget_late_outcomes(self, run: RunKey) -> None:
+        for key in [key for key in self._tables.late_outcomes if key[0] == run]:
+            del self._tables.late_outcomes[key]
 
 
 def _ended_at(kept: KeptState) -> datetime:

@@ -7,6 +7,7 @@ or not at all.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.journal import (
@@ -69,7 +70,7 @@ class _Writes:
 
 
 class MemoryTables:
-    """Journals, states, signals, evidence, conversations, leases and outbox events of all tenants."""
+    """Journals, states, signals, evidence, conversations, leases, late outcomes and outbox events of all tenants."""
 
     def __init__(self, clock: IClock) -> None:
         self.clock = clock
@@ -82,6 +83,7 @@ class MemoryTables:
         self.parents: dict[RunKey, RunKey] = {}
         self.leases: dict[RunKey, Lease] = {}
         self.outbox = OutboxTable()
+        self.late_outcomes: dict[tuple[RunKey, str, int, int], tuple[str, datetime]] = {}
 
     def commit(self, commit: JournalCommit) -> CommitOutcome:
         """Write all of a commit, or nothing of it."""

@@ -20,7 +20,7 @@ from sqlalchemy import (
 from pilotage.adapters.sqlalchemy.bulk import bulk_update
 from pilotage.adapters.sqlalchemy.mapping import state_of, state_values
 from pilotage.adapters.sqlalchemy.reading import PAGE, read_page
-from pilotage.adapters.sqlalchemy.tables import evidence, journal, runs, signals, turns
+from pilotage.adapters.sqlalchemy.tables import evidence, journal, late_outcomes, runs, signals, turns
 from pilotage.agent.ports.journal import RunKey
 from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.runtime.journal.chain import payload_digest
@@ -59,6 +59,10 @@ _REMOVE_EVIDENCE = delete(evidence).where(
     evidence.c.tenant_id == bindparam("tenant"), evidence.c.run_id == bindparam("run")
 )
 
+_REMOVE_LATE_OUTCOMES = delete(late_outcomes).where(
+    late_outcomes.c.tenant_id == bindparam("tenant"), late_outcomes.c.run_id == bindparam("run")
+)
+
 _ERASE_TURNS = (
     update(turns)
     .where(turns.c.tenant_id == bindparam("tenant"), turns.c.run_id == bindparam("run"))
@@ -88,7 +92,7 @@ def erase_run(connection: Connection, run: RunKey) -> set[str]:
         after = page[-1].seq
         if len(page) < PAGE:
             break
-    for statement in (_ERASE_SIGNALS, _REMOVE_EVIDENCE, _ERASE_TURNS):
+    for statement in (_ERASE_SIGNALS, _REMOVE_EVIDENCE, _REMOVE_LATE_OUTCOMES, _ERASE_TURNS):
         connection.execute(statement, place)
     return digests
 

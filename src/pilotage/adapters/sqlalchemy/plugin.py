@@ -20,6 +20,7 @@ from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal
+from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
@@ -42,6 +43,7 @@ _PORTS = (
     ITaskStore,
     IAgentLeases,
     IAgentWakeUps,
+    IAgentLateOutcomes,
     IAgentOutbox,
     IAgentBacklog,
     IAgentRetention,
@@ -150,6 +152,13 @@ def agent_wake_ups(store: StoreOnDemand) -> IAgentWakeUps:
 
 
 @Pod(lazy=True)
+def agent_late_outcomes(store: StoreOnDemand) -> IAgentLateOutcomes:
+    """Late outcomes in the database."""
+    late_outcomes: IAgentLateOutcomes = store.open().late_outcomes
+    return late_outcomes
+
+
+@Pod(lazy=True)
 def agent_outbox(store: StoreOnDemand) -> IAgentOutbox:
     """The outbox in the database."""
     outbox: IAgentOutbox = store.open().deliveries
@@ -188,6 +197,7 @@ _FACTORIES = (
     agent_conversations,
     agent_leases,
     agent_wake_ups,
+    agent_late_outcomes,
     agent_outbox,
     agent_backlog,
     agent_retention,

@@ -9,7 +9,17 @@ from sqlalchemy import Connection, bindparam, delete, exists, or_, select, tuple
 
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.erasing import erase_run
-from pilotage.adapters.sqlalchemy.tables import blobs, evidence, journal, leases, outbox, runs, signals, turns
+from pilotage.adapters.sqlalchemy.tables import (
+    blobs,
+    evidence,
+    journal,
+    late_outcomes,
+    leases,
+    outbox,
+    runs,
+    signals,
+    turns,
+)
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.checks import reject_naive, reject_not_positive
@@ -41,7 +51,7 @@ _BLOBS = select(journal.c.record_blob, journal.c.view_blob).where(
 
 _REMOVALS = [
     delete(table).where(tuple_(table.c.tenant_id, table.c.run_id).in_(bindparam("keys", expanding=True)))
-    for table in (journal, signals, evidence, outbox, leases, runs)
+    for table in (journal, signals, evidence, outbox, leases, late_outcomes, runs)
 ]
 
 _FORGET_RUNS_OF_TURNS = (

@@ -10,6 +10,7 @@ from pilotage.adapters.sqlalchemy.conversations import SqlAlchemyTaskStore
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.evidence import SqlAlchemyEvidenceRepository
 from pilotage.adapters.sqlalchemy.journal import SqlAlchemyJournal
+from pilotage.adapters.sqlalchemy.late_outcomes import SqlAlchemyLateOutcomes
 from pilotage.adapters.sqlalchemy.leases import SqlAlchemyLeases
 from pilotage.adapters.sqlalchemy.opening import open_database
 from pilotage.adapters.sqlalchemy.outbox import SqlAlchemyOutbox
@@ -21,6 +22,7 @@ from pilotage.adapters.sqlalchemy.wakeups import SqlAlchemyWakeUps
 from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal
+from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
@@ -48,6 +50,7 @@ class SqlAlchemyStore:
         self.conversations = SqlAlchemyTaskStore(database)
         self.leases = SqlAlchemyLeases(database)
         self.wake_ups = SqlAlchemyWakeUps(database)
+        self.late_outcomes = SqlAlchemyLateOutcomes(database)
         self.retention = SqlAlchemyRetention(database)
         self.deliveries = SqlAlchemyOutbox(database)
         self.backlog = SqlAlchemyBacklog(database)
@@ -72,13 +75,14 @@ class SqlAlchemyStore:
         ITaskStore,
         IAgentLeases,
         IAgentWakeUps,
+        IAgentLateOutcomes,
         IAgentOutbox,
         IAgentBacklog,
         IAgentRetention,
     ]:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
-        work = (self.leases, self.wake_ups, self.deliveries, self.backlog, self.retention)
+        work = (self.leases, self.wake_ups, self.late_outcomes, self.deliveries, self.backlog, self.retention)
         return self.journal, *repositories, self.conversations, *work
 
     def close(self) -> None:

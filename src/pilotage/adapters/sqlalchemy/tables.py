@@ -236,3 +236,19 @@ leases = Table(
     Column("expires_at", Moment, nullable=False),
     PrimaryKeyConstraint("tenant_id", "run_id"),
 )
+
+late_outcomes = Table(
+    "pilotage_late_outcomes",
+    metadata,
+    _position(),
+    Column("tenant_id", ExactText, nullable=False),
+    Column("run_id", ExactText, nullable=False),
+    Column("action_id", ExactText, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("view", ExactText, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    UniqueConstraint(
+        "tenant_id", "run_id", "action_id", "attempt", "epoch", name="uq_pilotage_late_outcomes"
+    ),
+)

@@ -28,7 +28,7 @@ from pilotage.runtime.door.liveness import Liveness
 from pilotage.runtime.door.observing import Observer
 from pilotage.runtime.door.outcomes import Outcomes, executed_arguments, recorded_result
 from pilotage.runtime.door.questions import fits
-from pilotage.runtime.door.run_parts import IChildren, IContext, IOpenStream
+from pilotage.runtime.door.run_parts import IChildren, IContext, IOpenStream, IPrompts
 from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.counting import count_rows
 from pilotage.runtime.gate.deadline import timed_out
@@ -89,6 +89,7 @@ class Effects:
         self.unrecalled: list[AgentToolDescriptor] = []
         self.children: IChildren | None = None
         self.context: IContext | None = None
+        self.prompts: IPrompts | None = None
         self.observer = Observer(None)
         self.may_delegate = False
         self.trust = RUN_INPUT
@@ -321,15 +322,22 @@ class Effects:
             return _Unknown()
 
     async def _ask_human(self, call: Call, attempt: Attempt) -> object:
-        answer = await self._handlers_answer(call, attempt.number) or self.waits.recovered(
-            call, attempt.number
-        )
+        answer = await self._handlers_answer(call, attempt.number)
+        if answer is None:
+            answer = self.waits.recovered(call, attempt.number, await self._late(call, attempt.number))
         if isinstance(answer, RecoveryDone):
             result = call.decode(answer.result)
             self._know(call)
             self.outcomes.done(call, attempt.number, result)
             return result
         return await self._begin(call, self._attempt(call, answer.attempt, attempt.arguments))
+
+    async def _late(self, call: Call, attempt: int) -> tuple[JsonValue, ...]:
+        """What an owner that had lost the run told of an attempt, where nobody was asked about it yet."""
+        late = self.outcomes.late
+        if late is None or not self.waits.is_new(call, attempt):
+            return ()
+        return await late.about(call.action.id, attempt)
 
     async def _handlers_answer(self, call: Call, attempt: int) -> RecoveryRetried | RecoveryDone | None:
         """What the application's handler says, where nobody was asked yet and it makes sense."""

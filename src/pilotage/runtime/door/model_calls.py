@@ -134,6 +134,7 @@ class ModelCall:
         reserved, used = await effects.gate.reserve(ONE_STEP), ONE_STEP
         try:
             await self._check_allowed(request)
+            self._keep_prompt(request)
             response = await self._model.complete(request)
             used += effects.spending.settle_model_call(self._name, response.usage, held)
         except ModelCallError:
@@ -148,6 +149,10 @@ class ModelCall:
         if denied is not None:
             raise ModelCallError(f"the model call is not allowed: {denied.reason}")
 
+    def _keep_prompt(self, request: ModelRequest) -> None:
+        if self._effects.prompts is not None:
+            self._effects.prompts.keep(self._action.id, self._name, request)
+
     async def _open(self, request: ModelRequest) -> None:
         effects = self._effects
         effects.begin_anew()
@@ -156,6 +161,7 @@ class ModelCall:
         self._held = effects.spending.reserve_model_call(self._name)
         if not effects.gate.is_open or effects.waits.was_asked(self._action.id):
             await self._pass_the_gate(request)
+        self._keep_prompt(request)
         self._asked_for = request
         self._inner = self._model.stream(request)
         effects.open_streams.append(self)

@@ -10,6 +10,8 @@ from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Call
+from pilotage.runtime.actions.interruptions import RunOwnershipLost
+from pilotage.runtime.door.late_outcomes import LateOutcomes
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import RecordedAction, Recording
 from pilotage.runtime.stream.redactor import Redactor
@@ -26,6 +28,7 @@ class Outcomes:
 
     def __init__(self, ledger: Ledger, redactor: Redactor | None = None, *, is_seen: bool = True) -> None:
         self.under_way: dict[str, tuple[Action, int]] = {}
+        self.late: LateOutcomes | None = None
         self._closed: set[str] = set()
         self._ledger = ledger
         self._redactor = redactor or Redactor()
@@ -75,7 +78,12 @@ class Outcomes:
         return result if kept == whole else call.decode(kept)
 
     def _close(self, call: Call, attempt: int, record: JsonObject, view: JsonObject) -> None:
-        self._ledger.append(call.action, JournalStage.AFTER, attempt, record, view, call.descriptor)
+        try:
+            self._ledger.append(call.action, JournalStage.AFTER, attempt, record, view, call.descriptor)
+        except RunOwnershipLost:
+            if self.late is not None:
+                self.late.tell(call.action, attempt, view)
+            raise
         if self.under_way.pop(call.action.id, None) is not None:
             self._closed.add(call.action.id)
 

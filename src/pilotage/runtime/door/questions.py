@@ -16,7 +16,7 @@ from pilotage.agent.recovery_request import (
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.tools.metadata import Idempotency, ToolRisk
 from pilotage.errors import AgentStructuredOutputError
-from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Call
 from pilotage.runtime.gate.gate import Ask
@@ -48,8 +48,10 @@ def approval_question(
     return request if verdict.question is None else _worded(request, verdict.question)
 
 
-def recovery_question(call: Call, run_id: str, request_id: str, attempt: int) -> AgentRecoveryRequest:
-    """The question what became of an attempt."""
+def recovery_question(
+    call: Call, run_id: str, request_id: str, attempt: int, late: tuple[JsonValue, ...] = ()
+) -> AgentRecoveryRequest:
+    """The question what became of an attempt; `late` is what an owner before knew of it."""
     return AgentRecoveryRequest(
         id=request_id,
         agent_state_id=run_id,
@@ -59,6 +61,7 @@ def recovery_question(call: Call, run_id: str, request_id: str, attempt: int) ->
         action_kind=call.action.kind,
         action_name=call.action.name,
         arguments={"view": call.action.view},
+        late_outcomes=late,
     )
 
 

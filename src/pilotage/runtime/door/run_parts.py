@@ -47,6 +47,14 @@ class Shown:
     manifest: JsonObject | None = None
 
 
+class IPrompts(Protocol):
+    """Keeps what models are asked, where somebody wants it kept."""
+
+    def keep(self, action_id: str, model: str, request: ModelRequest) -> None:
+        """Keep a request that is about to be sent."""
+        ...
+
+
 @value
 class Summary:
     """What a model says of earlier turns, and what asking it took."""

@@ -126,8 +126,10 @@ class Waits:
             request = cast(JsonObject, recorded.row.record)
             self.open[cast(str, request["id"])] = request
 
-    def recovered(self, call: Call, attempt: int) -> RecoveryRetried | RecoveryDone:
-        """Return when a person says what became of an attempt whose outcome is unknown.
+    def recovered(
+        self, call: Call, attempt: int, late: tuple[JsonValue, ...] = ()
+    ) -> RecoveryRetried | RecoveryDone:
+        """Return when a person says what became of an attempt whose outcome is unknown; `late` helps to decide.
 
         Raises:
             Paused: nobody has answered yet.
@@ -136,7 +138,7 @@ class Waits:
         wait = wait_for(call.action, f"recovery{attempt}")
         recorded = self._recording.take(wait)
         if recorded is None:
-            request = recovery_question(call, self._ledger.run.run_id, self._new_id(), attempt)
+            request = recovery_question(call, self._ledger.run.run_id, self._new_id(), attempt, late)
             self._ask(wait, encode_request(request))
             raise Paused(request.id)
         if recorded.after is not None:

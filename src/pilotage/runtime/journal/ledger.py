@@ -7,6 +7,7 @@ means that somebody else has the run, and kills the attempt.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any, assert_never, cast
 
 from pilotage.agent.evidence import AgentEvidence
@@ -89,6 +90,7 @@ class Ledger:
         self._consumed: list[str] = []
         self._moved: AgentState | None = None
         self._death: BaseException | None = None
+        self.on_lost: Callable[[Sequence[JournalRow]], None] | None = None
         self._committing = asyncio.Lock()
         self._soon: asyncio.Future[None] | None = None
 
@@ -235,6 +237,8 @@ class Ledger:
                 self.kill(StoreUnavailable(f"run {self.run.run_id!r}: {words}"))
             case HeadMoved(head, epoch):
                 words = f"epoch {epoch} wrote up to row {head}, this attempt is epoch {self.epoch}"
+                if self.on_lost is not None:
+                    self.on_lost((*commit.rows, *self._rows))
                 self.kill(RunOwnershipLost(f"run {self.run.run_id!r}: {words}"))
             case CommitRefused(reason, CommitRefusal.CONVERSATION_HELD | CommitRefusal.PARENT_CLOSED):
                 self.kill(StartRefused(reason))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TypeAlias, cast
 
 from pilotage.agent.approval import AgentApprovalRequest
@@ -22,6 +23,7 @@ from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_too
 from pilotage.errors import AgentStructuredOutputError, CallerError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.actions.codec import decoder_of
+from pilotage.runtime.door.late_outcomes import late_outcomes_of
 from pilotage.runtime.journal.wait_record import decode_approval, decode_recovery
 from pilotage.runtime.scoped.children import child_id
 from pilotage.runtime.service.records import Records
@@ -51,11 +53,20 @@ class Answers:
             if row.action_id.startswith(folded):
                 continue  # its branch is over, and nobody needs the answer
             if row.kind is AgentActionKind.APPROVAL_WAIT:
-                found.append(_decoded(row))
+                found.append(await self._with_late_outcomes(state, _decoded(row)))
             elif row.kind is AgentActionKind.DELEGATION:
                 child = await self._records.find(child_id(state.id, row.action_id), state.tenant_id)
                 found += await self.questions(child) if child is not None else ()
         return tuple(found)
+
+    async def _with_late_outcomes(self, state: AgentState, question: Question) -> Question:
+        """The question with everything that was told since it was asked."""
+        port = self._services.late_outcomes
+        if port is None or not isinstance(question, AgentRecoveryRequest):
+            return question
+        run = RunKey(state.tenant_id, state.id)
+        late = await late_outcomes_of(port, run, question.action_id, question.attempt)
+        return replace(question, late_outcomes=late or question.late_outcomes)
 
     async def checked(
         self,

@@ -26,13 +26,15 @@ from pilotage.runtime.attempts.program import Architected, HandWritten, Program
 from pilotage.runtime.door.context_stage import ContextStage
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.inbox import Inbox
+from pilotage.runtime.door.late_outcomes import LateOutcomes
 from pilotage.runtime.door.observing import Observer
+from pilotage.runtime.door.prompt_snapshots import PromptSnapshots
 from pilotage.runtime.door.run_aware_model import RunAwareModel
 from pilotage.runtime.door.tool_calls import ToolCalls
 from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.gate import Gate
+from pilotage.runtime.gate.given_context import decode_context
 from pilotage.runtime.gate.spending import Spending
-from pilotage.runtime.journal.context_record import decode_context
 from pilotage.runtime.journal.input_record import Instruction, decode_input, decode_instruction
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger
@@ -182,6 +184,10 @@ class Composer:
             effects.trust = effects.trust.join(TrustLabel.from_payload(start.trust))
         effects.context = self._context(definition, effects, decode_context(start.given))
         effects.observer = Observer(self._services.provided.telemetry)
+        self._listen_for_loss(material.ledger, effects)
+        if definition.spec.prompt_snapshots and material.ledger.is_kept:
+            seals = self._services.seals(material.ledger.run)
+            effects.prompts = PromptSnapshots(material.ledger, effects.redactor, seals)
         return children
 
     def _architected(
@@ -215,6 +221,13 @@ class Composer:
             cumulative_usage=_NOTHING_USED,
         )
         return Architected(drawn.architecture, session, dependencies, given.prompt)
+
+    def _listen_for_loss(self, ledger: Ledger, effects: Effects) -> None:
+        """Let others know what came of actions when somebody else has the run by then."""
+        port = self._services.late_outcomes if ledger.is_kept else None
+        if port is not None:
+            late = effects.outcomes.late = LateOutcomes(port, ledger.run, ledger.epoch)
+            ledger.on_lost = late.tell_rows
 
     def _context(
         self, definition: AgentDefinition, effects: Effects, given: AgentContext | None

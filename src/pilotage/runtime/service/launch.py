@@ -297,6 +297,8 @@ async def _driven(attempt: RunAttempt, hold: Hold | None) -> RunResult:
         return await attempt.run()
     finally:
         await attempt.effects.ledger.settle()
+        if attempt.effects.outcomes.late is not None:
+            await attempt.effects.outcomes.late.settle()
         await _let_go(hold)
 
 

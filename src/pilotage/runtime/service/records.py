@@ -15,6 +15,7 @@ from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.actions.action import RESULT
 from pilotage.runtime.attempts.cancellation import cancellation_error
+from pilotage.runtime.door.prompt_snapshots import is_prompt, prompt_in
 from pilotage.runtime.journal.chain import first_broken
 from pilotage.runtime.journal.evidence_view import evidence_in
 from pilotage.runtime.journal.result_record import decode_result
@@ -95,6 +96,17 @@ class Records:
         repository = self._services.evidence
         stored = await repository.list_by_state(state.id) if repository is not None else ()
         return (*evidence_in(state.id, rows), *stored)
+
+    async def prompts(self, state: AgentState, *, sealed: bool) -> tuple[JsonObject, ...]:
+        """What the models of a run were asked, in order, where its agent keeps prompt snapshots; `sealed` parts too.
+
+        Raises:
+            RecordSealError: one of them does not open here.
+        """
+        repository, run = self._services.evidence, RunKey(state.tenant_id, state.id)
+        stored = await repository.list_by_state(state.id) if repository is not None else ()
+        sealer = self._services.sealer if sealed else None
+        return tuple(prompt_in(each, run, sealer) for each in stored if is_prompt(each))
 
     async def verify(self, run_id: str, principal: Principal) -> int:
         """Check a run's journal against itself, its state and its signals; how many rows it has.

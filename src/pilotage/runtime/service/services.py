@@ -12,6 +12,7 @@ from pilotage.agent.ports.cleanup import IAgentCancellationCleanup
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.handlers import IAgentContextHandler, IAgentOutputGuard, IAgentToolHandler
 from pilotage.agent.ports.journal import IAgentJournal, RunKey
+from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.model import IAgentModel
@@ -87,6 +88,10 @@ class Services:
         return self.app.get_or_none(IAgentLeases)
 
     @cached_property
+    def late_outcomes(self) -> IAgentLateOutcomes | None:
+        return self.app.get_or_none(IAgentLateOutcomes)
+
+    @cached_property
     def wake_ups(self) -> IAgentWakeUps | None:
         return self.app.get_or_none(IAgentWakeUps)
 
@@ -145,12 +150,12 @@ class Services:
         )
 
     @cached_property
-    def _sealer(self) -> IRecordSealer | None:
+    def sealer(self) -> IRecordSealer | None:
         return self.app.get_or_none(IRecordSealer)
 
     def seals(self, run: RunKey) -> Seals:
         """What closes and opens the records of a run."""
-        return Seals(self._sealer, run)
+        return Seals(self.sealer, run)
 
     @cached_property
     def model(self) -> IAgentModel:

@@ -19,7 +19,7 @@ from pilotage.agent.state import AgentState
 from pilotage.errors import RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.gate.deadline import deadline_at
-from pilotage.runtime.journal.context_record import encode_context, label_of_context
+from pilotage.runtime.gate.given_context import encode_context, label_of_context
 from pilotage.runtime.journal.input_record import encode_input
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest
 from pilotage.runtime.service.composition import NO_OVERRIDES, Overrides

@@ -1,7 +1,8 @@
 """The net behind streaming redaction: what was emitted is scanned once more, as it leaves.
 
 What replaces a match is opaque to the audit: a match that would need a character of a replacement does not
-count, one between replacements does.
+count, one between replacements does. Neighbours are those of the original, as they were for the redaction: that a
+number stands alone only because the word behind it was replaced is nothing that was missed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from pilotage.jsonvalue import JsonObject
-from pilotage.safety.redaction.held import Piece
+from pilotage.safety.redaction.held import Piece, Resumed
 from pilotage.safety.redaction.policy import StreamingRedactionMatch, StreamingRedactionPolicy
 from pilotage.safety.redaction.scanner import Scanner
 from pilotage.values import value
@@ -78,6 +79,7 @@ class EmissionAuditor:
         self._unread: list[str] = []
         self._unread_count = 0
         self.redacted_count = 0
+        self._is_joined = False
 
     def watch(self, pieces: Iterable[Piece]) -> None:
         """Look at what is emitted next."""
@@ -87,12 +89,21 @@ class EmissionAuditor:
                 self._unread_count += len(piece)
                 continue
             self._read()
+            if isinstance(piece, Resumed):
+                self._go_on_behind(piece)
+                continue
             self.redacted_count += 1
+            self._is_joined = not piece.outcome
             if piece.outcome:
-                self._scanner.finish(after=piece.outcome[0])
+                self._scanner.finish(after=piece.first)
                 self._scanner.resume(behind=piece.outcome)
         if self._unread_count >= _READ_AT_ONCE:
             self._read()
+
+    def _go_on_behind(self, place: Resumed) -> None:
+        # What an empty replacement leaves is one text for whoever reads it.
+        if not self._is_joined:
+            self._scanner.resume(behind="", before=place.before)
 
     def finish(self) -> tuple[StreamingRedactionMatch, ...]:
         """Nothing more is emitted; the matches that were."""

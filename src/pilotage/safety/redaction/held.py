@@ -9,12 +9,24 @@ from pilotage.values import value
 
 @value
 class Replaced:
-    """In this place of the stream stands what replaces a match: the outcome of a pattern."""
+    """In this place of the stream stands what replaces a match: the outcome of a pattern.
+
+    `first` is the character that the match began with: whoever stands before it was judged with it as neighbour.
+    """
 
     outcome: str
+    first: str
 
 
-Piece: TypeAlias = str | Replaced
+@value
+class Resumed:
+    """Behind a replacement the stream goes on; `before` is the character that the match ended with."""
+
+    before: str
+    outcome: str = ""
+
+
+Piece: TypeAlias = str | Replaced | Resumed
 
 
 class HeldText:
@@ -26,6 +38,7 @@ class HeldText:
         self._before = ""
         self._released = 0
         self._pieces: list[Piece] = []
+        self._is_replacing = False
 
     def add(self, text: str) -> int:
         """Append text; the position at which it begins."""
@@ -40,12 +53,16 @@ class HeldText:
     def release(self, end: int) -> None:
         """Let the text up to a position leave; what has left or was swallowed before does not count."""
         if end > self._released:
+            if self._is_replacing:
+                self._pieces.append(Resumed(self.before(self._released)))
+                self._is_replacing = False
             self._pieces.append(self.text[self._released : end])
             self._released = end
 
-    def replace(self, outcome: str) -> None:
-        """Let something else leave in the place of text that is going to be swallowed."""
-        self._pieces.append(Replaced(outcome))
+    def replace(self, outcome: str, first: str) -> None:
+        """Let something else leave in the place of text that is going to be swallowed, and begins with `first`."""
+        self._pieces.append(Replaced(outcome, first))
+        self._is_replacing = True
 
     def swallow(self, end: int) -> None:
         """Let nothing of the text up to a position leave."""
@@ -59,10 +76,12 @@ class HeldText:
             self.offset += count
             self._released = 0
 
-    def pass_over(self, text: str) -> None:
-        """Count text that is not held: the stream goes on behind it. Only when nothing is held."""
+    def pass_over(self, text: str, before: str = "") -> None:
+        """Count text that is not held: the stream goes on behind it, or behind another character. Only when nothing
+        is held.
+        """
         self.offset += len(text)
-        self._before = text[-1]
+        self._before = before or text[-1]
 
     def take(self) -> list[Piece]:
         """What has been decided since the last call."""

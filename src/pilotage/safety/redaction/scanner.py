@@ -63,6 +63,7 @@ class _Best:
     pattern: int
     start: int
     end: int
+    first: str
     told: bool = False
 
 
@@ -105,9 +106,12 @@ class Scanner:
         self._restart(0)
         return self._held.take()
 
-    def resume(self, behind: str) -> None:
-        """Go on behind a text that is not scanned but counts for positions; only after `finish`."""
-        self._held.pass_over(behind)
+    def resume(self, behind: str, before: str = "") -> None:
+        """Go on behind a text that is not scanned but counts for positions; only after `finish`.
+
+        `before` is the character to take for the one before, if it is not the last of that text.
+        """
+        self._held.pass_over(behind, before)
         self._restart(0)
 
     def _restart(self, position: int) -> None:
@@ -170,8 +174,10 @@ class Scanner:
         return position
 
     def _match(self, pattern: int, start: int, end: int) -> _Best:
-        told = self._best is not None and self._best.told
-        self._best = _Best(pattern, start, end, told)
+        known = self._best
+        # Where a match began may have been forgotten by now.
+        first = self._held.text[start] if start >= 0 else known.first if known else ""
+        self._best = _Best(pattern, start, end, first, known is not None and known.told)
         return self._best
 
     def _deadline(self) -> tuple[int, int]:
@@ -193,7 +199,7 @@ class Scanner:
     def _tell(self, best: _Best) -> None:
         if not best.told:
             self._held.release(best.start)
-            self._held.replace(self._outcomes[best.pattern])
+            self._held.replace(self._outcomes[best.pattern], best.first)
             best.told = True
 
     def _end_match(self, best: _Best) -> int:

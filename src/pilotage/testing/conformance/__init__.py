@@ -18,6 +18,7 @@ pytest.register_assert_rewrite(
             "conversations",
             "evidence",
             "journal",
+            "late_outcomes",
             "leases",
             "model",
             "outbox",
@@ -38,6 +39,7 @@ from pilotage.testing.conformance.conversations import (  # noqa: E402
 )
 from pilotage.testing.conformance.evidence import EvidenceRepositoryConformance  # noqa: E402
 from pilotage.testing.conformance.journal import JournalConformance  # noqa: E402
+from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance  # noqa: E402
 from pilotage.testing.conformance.leases import LeasesConformance  # noqa: E402
 from pilotage.testing.conformance.model import ModelConformance  # noqa: E402
 from pilotage.testing.conformance.outbox import OutboxConformance  # noqa: E402
@@ -53,6 +55,7 @@ __all__ = [
     "ConversationCommitConformance",
     "EvidenceRepositoryConformance",
     "JournalConformance",
+    "LateOutcomesConformance",
     "LeasesConformance",
     "ModelConformance",
     "OutboxConformance",

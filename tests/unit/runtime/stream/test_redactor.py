@@ -175,6 +175,11 @@ def test_a_text_that_flows_is_redacted_like_the_whole_text(words: list[str], cut
     assert "".join([*shown, *session.finish()]) == redactor.text(text)
 
 
+def test_a_number_that_stands_alone_only_by_a_replacement_is_not_missed() -> None:
+    session = both().session()
+    assert [*session.push("34567890TOKEN-12"), *session.finish()] == ["34567890[REDACTED]"]
+
+
 @given(words=pieces, cuts=st.lists(st.integers(0, 60)))
 def test_text_that_is_released_early_never_shows_a_whole_secret(words: list[str], cuts: list[int]) -> None:
     text = "".join(words)

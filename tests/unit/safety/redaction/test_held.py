@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilotage.safety.redaction.held import HeldText, Replaced
+from pilotage.safety.redaction.held import HeldText, Replaced, Resumed
 
 
 def test_text_leaves_once_and_in_order() -> None:
@@ -11,10 +11,10 @@ def test_text_leaves_once_and_in_order() -> None:
     assert held.add("def") == 3
     held.release(2)
     held.release(1)
-    held.replace("#")
+    held.replace("#", "c")
     held.swallow(4)
     held.release(6)
-    assert held.take() == ["ab", Replaced("#"), "ef"]
+    assert held.take() == ["ab", Replaced("#", "c"), Resumed("d"), "ef"]
     assert held.take() == []
 
 

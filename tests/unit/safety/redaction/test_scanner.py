@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pilotage.safety.redaction.held import Resumed
 from pilotage.safety.redaction.scanner import Rule, Rules, Scanner, Span, scan
 from pilotage.safety.redaction.syntax import parse
 
@@ -88,7 +89,7 @@ def test_an_overdue_match_is_told_at_once_and_held_no_longer() -> None:
     assert scanner.held == 0
     assert scanner.push("f" * 1000) == []
     assert scanner.held == 0
-    assert scanner.push(">g") == ["g"]
+    assert scanner.push(">g") == [Resumed(">"), "g"]
 
 
 def test_spans_are_places_in_the_whole_stream() -> None:

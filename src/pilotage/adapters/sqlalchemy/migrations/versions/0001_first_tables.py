@@ -55,6 +55,26 @@ def upgrade() -> None:
         "ix_pilotage_evidence_run", "pilotage_evidence", ["tenant_id", "run_id", "position"], unique=False
     )
     op.create_table(
+        "pilotage_late_outcomes",
+        sa.Column(
+            "position",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            sa.Identity(always=False),
+            nullable=False,
+        ),
+        sa.Column("tenant_id", ExactText(), nullable=False),
+        sa.Column("run_id", ExactText(), nullable=False),
+        sa.Column("action_id", ExactText(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("epoch", sa.BigInteger(), nullable=False),
+        sa.Column("view", ExactText(), nullable=False),
+        sa.Column("created_at", Moment(), nullable=False),
+        sa.PrimaryKeyConstraint("position"),
+        sa.UniqueConstraint(
+            "tenant_id", "run_id", "action_id", "attempt", "epoch", name="uq_pilotage_late_outcomes"
+        ),
+    )
+    op.create_table(
         "pilotage_leases",
         sa.Column("tenant_id", ExactText(), nullable=False),
         sa.Column("run_id", ExactText(), nullable=False),
