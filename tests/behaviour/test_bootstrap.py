@@ -31,6 +31,7 @@ from pilotage.agent import (
     AgentEvidence,
     AgentSignal,
     CommitOutcome,
+    EvidencePage,
     IAgentEvidenceRepository,
     IAgentJournal,
     IAgentRunner,
@@ -86,6 +87,9 @@ class Signals(IAgentSignalRepository):
 
 
 class Evidences(IAgentEvidenceRepository):
+    async def page_by_state(self, state_id: str, **asked: object) -> EvidencePage:
+        return EvidencePage(())
+
     async def append(self, evidence: AgentEvidence) -> AgentEvidence:
         return evidence
 

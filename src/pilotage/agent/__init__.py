@@ -178,6 +178,7 @@ from pilotage.agent.ports.permissions import (
 )
 from pilotage.agent.ports.pricing import IAgentPricing, ModelCost
 from pilotage.agent.ports.repositories import (
+    EvidencePage,
     IAgentEvidenceRepository,
     IAgentSignalRepository,
     IAgentStateRepository,
@@ -452,6 +453,7 @@ __all__ = [
     "Evidence",
     "EvidenceCapture",
     "EvidenceExposurePolicy",
+    "EvidencePage",
     "ExecuteContract",
     "ExecuteShape",
     "ExposurePolicy",

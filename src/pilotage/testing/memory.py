@@ -26,6 +26,7 @@ from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
+    EvidencePage,
     IAgentEvidenceRepository,
     IAgentSignalRepository,
     IAgentStateRepository,
@@ -264,6 +265,15 @@ class MemoryEvidenceRepository(IAgentEvidenceRepository):
         kept = self._tables.evidence.entries(tenant)
         return [each.read() for each in kept if each.bare.agent_state_id == state_id]
 
+    async def page_by_state(
+        self, state_id: str, *, after: str | None = None, limit: int = 50
+    ) -> EvidencePage:
+        reject_not_positive("MemoryEvidenceRepository.page_by_state", limit=limit)
+        begin = 0 if after is None else _number_of(after)
+        found = await self.list_by_state(state_id)
+        end = begin + limit
+        return EvidencePage(tuple(found[begin:end]), str(end) if len(found) > end else None)
+
     async def list_by_manifest_ref(self, manifest_ref: str) -> Sequence[AgentEvidence]:
         kept = self._tables.evidence.entries(self._tenant)
         return [each.read() for each in kept if each.bare.manifest_ref == manifest_ref]
@@ -275,7 +285,7 @@ def _lies_between(since: datetime | None, moment: datetime | None, until: dateti
 
 def _number_of(cursor: str) -> int:
     if not (cursor.isascii() and cursor.isdigit()):
-        raise CallerError(f"there is no page behind {cursor!r}. Give the cursor of a RunPage as `after`.")
+        raise CallerError(f"there is no page behind {cursor!r}. Give the cursor of a page as `after`.")
     return int(cursor)
 
 

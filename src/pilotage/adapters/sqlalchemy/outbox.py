@@ -22,6 +22,7 @@ from sqlalchemy.sql.expression import ColumnElement
 
 from pilotage.adapters.sqlalchemy.bulk import bulk_update
 from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
+from pilotage.adapters.sqlalchemy.cursors import position_of
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values, entry_of
@@ -181,7 +182,7 @@ class SqlAlchemyOutbox(IAgentOutbox):
 
     async def list_parked(self, tenant_id: str, *, after: str | None = None, limit: int = 50) -> OutboxPage:
         reject_not_positive("SqlAlchemyOutbox.list_parked", limit=limit)
-        place = {"tenant": tenant_id, "behind": 0 if after is None else _position(after), "most": limit + 1}
+        place = {"tenant": tenant_id, "behind": 0 if after is None else position_of(after), "most": limit + 1}
 
         def look(connection: Connection) -> OutboxPage:
             found = connection.execute(_PARKED, place).mappings().all()
@@ -239,9 +240,3 @@ def _due(waiting: Sequence[Stored]) -> Iterator[Stored]:
         if not values["is_due"]:
             return
         yield values
-
-
-def _position(cursor: str) -> int:
-    if not (cursor.isascii() and cursor.isdigit()):
-        raise CallerError(f"there is no page behind {cursor!r}. Give the cursor of an OutboxPage as `after`.")
-    return int(cursor)

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Select, bindparam, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from pilotage.adapters.sqlalchemy.columns import Moment, now
+from pilotage.adapters.sqlalchemy.cursors import position_of
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.mapping import UnstorableError, state_of, state_values
 from pilotage.adapters.sqlalchemy.tables import runs, signals
@@ -18,7 +19,7 @@ from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.repositories import IAgentStateRepository, RunPage
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.checks import reject_naive, reject_not_positive
-from pilotage.errors import AgentDefinitionError, CallerError, RunNotFoundError
+from pilotage.errors import AgentDefinitionError, RunNotFoundError
 
 _RESUMABLE = (AgentStatus.ACTIVE, AgentStatus.INTERRUPTED, AgentStatus.CANCELLING)
 
@@ -105,7 +106,7 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
     ) -> RunPage:
         reject_not_positive("SqlAlchemyStateRepository.list_runs", limit=limit)
         reject_naive("SqlAlchemyStateRepository.list_runs", since=since, until=until)
-        before = None if after is None else _position_of(after)
+        before = None if after is None else position_of(after)
         if self._tenant not in (None, tenant_id):
             return RunPage(())
         wanted = _STATES.where(runs.c.tenant_id == tenant_id)
@@ -167,9 +168,3 @@ def _save(connection: Connection, values: dict[str, Any]) -> None:
 
 def _names(statuses: Collection[AgentStatus]) -> list[str]:
     return sorted(status.value for status in statuses)
-
-
-def _position_of(cursor: str) -> int:
-    if not (cursor.isascii() and cursor.isdigit()):
-        raise CallerError(f"there is no page behind {cursor!r}. Give the cursor of a RunPage as `after`.")
-    return int(cursor)

@@ -27,6 +27,14 @@ class RunPage:
     cursor: str | None = None
 
 
+@value
+class EvidencePage:
+    """Some evidence of a longer list; `cursor` as in `RunPage`."""
+
+    evidence: tuple[AgentEvidence, ...]
+    cursor: str | None = None
+
+
 @persistence_port
 class IAgentStateRepository(ABC):
     """Keeps one `AgentState` per run."""
@@ -124,6 +132,17 @@ class IAgentEvidenceRepository(ABC):
     @abstractmethod
     async def list_by_state(self, state_id: str) -> Sequence[AgentEvidence]:
         """All evidence of a run, in the run's sequence."""
+
+    @abstractmethod
+    async def page_by_state(
+        self, state_id: str, *, after: str | None = None, limit: int = 50
+    ) -> EvidencePage:
+        """The evidence of a run, in the run's sequence, a page at a time; costs what the page costs.
+
+        Raises:
+            CallerError: `after` is not the cursor of a page.
+            AgentDefinitionError: `limit` is not positive.
+        """
 
     @abstractmethod
     async def list_by_manifest_ref(self, manifest_ref: str) -> Sequence[AgentEvidence]:
