@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -141,8 +140,6 @@ class TestSqlAlchemyStoreWithConversations(ConversationCommitConformance):
 
 
 class TestSqlAlchemyLeases(LeasesConformance):
-    short = 0.05
-
     @pytest.fixture
     def leases(self, store: SqlAlchemyStore) -> IAgentLeases:
         return store.leases
@@ -152,8 +149,8 @@ class TestSqlAlchemyLeases(LeasesConformance):
         return second_store.leases
 
     @pytest.fixture
-    def pass_time(self) -> PassTime:
-        return asyncio.sleep  # the clock is the database's, and nobody can put it forward
+    def pass_time(self, let_time_pass: PassTime) -> PassTime:
+        return let_time_pass
 
 
 class TestSqlAlchemyWakeUps(WakeUpsConformance):
@@ -194,8 +191,6 @@ class TestSqlAlchemyRetention(RetentionConformance):
 
 
 class TestSqlAlchemyOutbox(OutboxConformance):
-    short = 0.05
-
     @pytest.fixture
     def journal(self, store: SqlAlchemyStore) -> IAgentJournal:
         return store.journal
@@ -209,13 +204,11 @@ class TestSqlAlchemyOutbox(OutboxConformance):
         return second_store.deliveries
 
     @pytest.fixture
-    def pass_time(self) -> PassTime:
-        return asyncio.sleep
+    def pass_time(self, let_time_pass: PassTime) -> PassTime:
+        return let_time_pass
 
 
 class TestSqlAlchemyBacklog(BacklogConformance):
-    short = 0.05
-
     @pytest.fixture
     def journal(self, store: SqlAlchemyStore) -> IAgentJournal:
         return store.journal
@@ -241,8 +234,8 @@ class TestSqlAlchemyBacklog(BacklogConformance):
         return second_store.backlog
 
     @pytest.fixture
-    def pass_time(self) -> PassTime:
-        return asyncio.sleep
+    def pass_time(self, let_time_pass: PassTime) -> PassTime:
+        return let_time_pass
 
 
 class TestSqlAlchemyLateOutcomes(LateOutcomesConformance):
