@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -81,16 +80,13 @@ async def test_nothing_set_is_a_file_with_a_key_beside_it(here: Path) -> None:
 
 async def test_another_process_finds_what_the_first_one_left(here: Path) -> None:
     async with Application("shop").add(Payer, Bank).load_plugins() as app:
-        run_id = (await app.get(AgentRuns).start(Payer, "Ada")).id
-        await app.get(AgentRuns).result(run_id)
-        await asyncio.sleep(0)
+        run = await app.get(AgentRuns).start(Payer, "Ada")
+        await run.result()
     async with Application("shop").add(Payer, Bank).load_plugins() as app:
         runs = app.get(AgentRuns)
-        state = await runs.get(run_id)
-        if not state.is_terminal:
-            await (await runs.resume(run_id)).result()
-        assert (await runs.get(run_id)).status is AgentStatus.COMPLETED
-        assert await runs.verify(run_id) > 3
+        assert (await runs.get(run.id)).status is AgentStatus.COMPLETED
+        assert (await runs.result(run.id)).output == "paid 8"
+        assert await runs.verify(run.id) > 3
 
 
 async def test_an_application_that_keeps_nothing_opens_nothing(here: Path) -> None:
