@@ -210,6 +210,21 @@ async def test_an_unknown_selection_is_refused_before_anything_is_written() -> N
         assert not (await runs.list()).runs
 
 
+async def test_a_run_of_which_nobody_says_which_model_drives_it_is_refused_before_anything_is_written() -> (
+    None
+):
+    async with Bureau().process(Host, None, scripted("large"), model=scripted("small")) as runs:
+        with pytest.raises(
+            ModelNotFoundError, match="nobody says which model drives 'host': there are 'named'"
+        ):
+            await runs.start(Host, "What will she have?")
+        assert not (await runs.list()).runs
+        runner = AgentRunner.for_agent_instance(runs.services.app.get(Host)).with_model(scripted("own"))
+        async for item in runner.run(asks()):
+            said = item
+        assert "own says tea." in repr(said)
+
+
 async def test_a_hand_written_agent_has_nothing_to_select() -> None:
     async def nothing(worker: Worker) -> str:
         return "done"

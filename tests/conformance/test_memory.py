@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from pilotage.agent.ports.audit import IAgentAuditLog
 from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
@@ -18,18 +19,22 @@ from pilotage.agent.ports.repositories import (
     IAgentStateRepository,
 )
 from pilotage.agent.ports.retention import IAgentRetention
+from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.testing import (
     FaultyJournal,
+    MemoryAuditLog,
     MemoryEvidenceRepository,
     MemoryJournal,
     MemorySignalRepository,
     MemoryStateRepository,
     MemoryStore,
+    MemorySwitches,
     VirtualClock,
 )
 from pilotage.testing.backlog import MemoryBacklog
 from pilotage.testing.conformance import (
+    AuditLogConformance,
     BacklogConformance,
     EvidenceRepositoryConformance,
     JournalConformance,
@@ -37,6 +42,7 @@ from pilotage.testing.conformance import (
     RetentionConformance,
     SignalRepositoryConformance,
     StateRepositoryConformance,
+    SwitchesConformance,
     TransactionConformance,
 )
 from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance
@@ -257,3 +263,19 @@ class TestMemoryLateOutcomes(LateOutcomesConformance):
     @pytest.fixture
     def second_late_outcomes(self, store: MemoryStore) -> IAgentLateOutcomes:
         return MemoryLateOutcomes(store.tables)
+
+
+class TestMemoryAuditLog(AuditLogConformance):
+    @pytest.fixture
+    def audit_log(self) -> IAgentAuditLog:
+        return MemoryAuditLog()
+
+
+class TestMemorySwitches(SwitchesConformance):
+    @pytest.fixture
+    def switches(self, store: MemoryStore) -> IAgentSwitches:
+        return store.switches
+
+    @pytest.fixture
+    def second_switches(self, store: MemoryStore) -> IAgentSwitches:
+        return MemorySwitches(store.tables)

@@ -381,6 +381,12 @@ class CutsAtNul(MemoryTaskStore):
         await super().append_turns(tenant_id, conversation_id, cut)
 
 
+class ForgetsTheLabel(MemoryTaskStore):
+    async def append_turns(self, tenant_id: str, conversation_id: str, turns: Turns) -> None:
+        unlabelled = [ConversationTurn(turn.role, turn.content) for turn in turns]
+        await super().append_turns(tenant_id, conversation_id, unlabelled)
+
+
 class TakesAnyName(MemoryTaskStore):
     async def append_turns(self, tenant_id: str, conversation_id: str, turns: Turns) -> None:
         await super().append_turns(tenant_id.strip() or "default", conversation_id or "chat", turns)
@@ -394,6 +400,7 @@ TASK_STORE_BUGS = [
     AppendsTurnByTurn,
     ReplacesTheHistory,
     CutsAtNul,
+    ForgetsTheLabel,
     TakesAnyName,
 ]
 

@@ -13,6 +13,7 @@ from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
 from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import outbox
+from pilotage.agent.ports.audit import IAgentAuditLog
 from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
@@ -25,8 +26,10 @@ from pilotage.agent.ports.repositories import (
     IAgentStateRepository,
 )
 from pilotage.agent.ports.retention import IAgentRetention
+from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.testing.conformance import (
+    AuditLogConformance,
     BacklogConformance,
     ConversationCommitConformance,
     EvidenceRepositoryConformance,
@@ -36,6 +39,7 @@ from pilotage.testing.conformance import (
     RetentionConformance,
     SignalRepositoryConformance,
     StateRepositoryConformance,
+    SwitchesConformance,
     TaskStoreConformance,
     TransactionConformance,
     WakeUpsConformance,
@@ -246,3 +250,23 @@ class TestSqlAlchemyLateOutcomes(LateOutcomesConformance):
     @pytest.fixture
     def second_late_outcomes(self, second_store: SqlAlchemyStore) -> IAgentLateOutcomes:
         return second_store.late_outcomes
+
+
+class TestSqlAlchemySwitches(SwitchesConformance):
+    @pytest.fixture
+    def switches(self, store: SqlAlchemyStore) -> IAgentSwitches:
+        return store.switches
+
+    @pytest.fixture
+    def second_switches(self, second_store: SqlAlchemyStore) -> IAgentSwitches:
+        return second_store.switches
+
+
+class TestSqlAlchemyAuditLog(AuditLogConformance):
+    @pytest.fixture
+    def audit_log(self, store: SqlAlchemyStore) -> IAgentAuditLog:
+        return store.audit_log
+
+    @pytest.fixture
+    def second_audit_log(self, second_store: SqlAlchemyStore) -> IAgentAuditLog:
+        return second_store.audit_log

@@ -29,14 +29,18 @@ from pilotage.runtime.attempts.attempt import RunAttempt
 from pilotage.runtime.attempts.cancellation import begin_cancellation
 from pilotage.runtime.door import effects, waits
 from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.door.handling import SignalHandling
+from pilotage.runtime.door.inbox import Inbox
 from pilotage.runtime.door.liveness import Liveness
 from pilotage.runtime.door.outcomes import Outcomes
 from pilotage.runtime.door.steps import step
 from pilotage.runtime.door.tool_calls import ToolCalls
 from pilotage.runtime.door.waits import Waits
+from pilotage.runtime.gate.switch_stage import SwitchStage
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.recovery import AskHuman, Repeat
+from pilotage.runtime.journal.signal_seals import SignalSeals
 from pilotage.runtime.journal.writer import JournalWriter
 from pilotage.runtime.scoped.blocks import ScopedRuntime
 from pilotage.runtime.scoped.folds import Folds
@@ -319,10 +323,10 @@ def a_veto_is_not_recorded(planting: Planting) -> None:
 def a_rejection_is_not_recorded(planting: Planting) -> None:
     answered: Any = Waits._answered
 
-    def forgetful(self: Any, call: Any, wait: Any, outcome: Any) -> object:
+    def forgetful(self: Any, call: Any, wait: Any, outcome: Any, by: Any = None) -> object:
         if outcome.decision is ApprovalDecision.REJECT:
             raise ToolError("a person rejected this call")
-        return answered(self, call, wait, outcome)
+        return answered(self, call, wait, outcome, by or {})
 
     planting.put(Waits, "_answered", forgetful)
 
@@ -404,3 +408,34 @@ def a_turn_is_folded_before_it_has_ended(planting: Planting) -> None:
             return await turn(state)
 
     planting.put(ScopedRuntime, "_turn", early)
+
+
+def what_a_folded_branch_took_in_is_forgotten(planting: Planting) -> None:
+    planting.put(Inbox, "recall", lambda _self, _rows: None)
+
+
+def what_a_handler_said_before_is_new(planting: Planting) -> None:
+    handle: Any = SignalHandling.handle
+
+    async def forgetful(self: Any, action_id: Any, signals: Any, *, is_new: bool) -> None:
+        await handle(self, action_id, signals, is_new=True)
+
+    planting.put(SignalHandling, "handle", forgetful)
+
+
+def a_kill_switch_is_looked_at_once(planting: Planting) -> None:
+    check: Any = SwitchStage.check
+
+    async def once(self: Any, tool: Any) -> None:
+        if not hasattr(self, "_was_on"):
+            await check(self, tool)
+            self._was_on = True
+
+    planting.put(SwitchStage, "check", lambda self, tool=None: once(self, tool))
+
+
+def an_answer_waits_unsealed(planting: Planting) -> None:
+    def plain(self: Any, signal: Any, *, is_redacted: bool = False) -> Any:
+        return signal
+
+    planting.put(SignalSeals, "closed", plain)

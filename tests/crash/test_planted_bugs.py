@@ -70,6 +70,7 @@ from pilotage.testing import (
     says,
     turn,
 )
+from tests.behaviour import test_external_events, test_kill_switches, test_sealed_signals
 from tests.behaviour.office import (
     OUTSIDE,
     UNGATED,
@@ -83,7 +84,7 @@ from tests.behaviour.office import (
     resume,
     start,
 )
-from tests.crash import planted
+from tests.crash import planted, test_signal_crashes
 from tests.crash.machine import DistantJournal
 from tests.crash.process import Processes, assert_done_right
 
@@ -663,6 +664,25 @@ async def an_answer_waits_until_what_it_allows_begins() -> None:
         assert len(await runs.approvals(run_id)) == 2
 
 
+async def a_message_stays_in_the_transcript_when_its_branch_is_folded() -> None:
+    for number in range(2, 8):
+        await test_external_events.test_a_message_that_a_folded_branch_took_in_is_in_the_transcript_after_a_crash(
+            number
+        )
+
+
+async def what_handlers_say_is_told_once() -> None:
+    await test_signal_crashes.test_what_handlers_say_is_told_once_whatever_happens()
+
+
+async def a_switch_is_seen_between_two_actions() -> None:
+    await test_kill_switches.test_a_switch_is_seen_between_two_actions_of_a_run_that_goes_on()
+
+
+async def an_answer_is_not_to_be_read_in_the_queue() -> None:
+    await test_sealed_signals.test_what_a_person_changes_is_sealed_in_the_queue_and_used_all_the_same()
+
+
 CAUGHT: list[tuple[Bug, Probe]] = [
     (planted.no_barrier_before_an_action, a_death_around_any_effect_repeats_nothing),
     (planted.after_is_written_before_the_effect, a_death_around_any_effect_repeats_nothing),
@@ -706,6 +726,13 @@ CAUGHT: list[tuple[Bug, Probe]] = [
     (planted.an_answer_is_taken_in_where_only_a_question_is_put, an_answer_waits_until_what_it_allows_begins),
     (planted.a_branch_is_folded_before_it_has_ended, a_branch_that_has_not_ended_is_entered_again),
     (planted.a_turn_is_folded_before_it_has_ended, a_turn_that_has_not_ended_is_made_again),
+    (
+        planted.what_a_folded_branch_took_in_is_forgotten,
+        a_message_stays_in_the_transcript_when_its_branch_is_folded,
+    ),
+    (planted.what_a_handler_said_before_is_new, what_handlers_say_is_told_once),
+    (planted.a_kill_switch_is_looked_at_once, a_switch_is_seen_between_two_actions),
+    (planted.an_answer_waits_unsealed, an_answer_is_not_to_be_read_in_the_queue),
 ]
 PROBES = list(dict.fromkeys(probe for _, probe in CAUGHT))
 

@@ -188,6 +188,7 @@ from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.runner import IAgentRunner, IAgentRunnerFactory
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.agent.ports.secret_store import ISecrets
+from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff, SwitchKind
 from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry, TelemetryValue
 from pilotage.agent.ports.tools import IAgentToolProvider
 from pilotage.agent.ports.wakeups import IAgentWakeUps, IWakeUpSubscription
@@ -214,6 +215,7 @@ from pilotage.agent.resume import AgentResumeAction, AgentResumePlan, plan_agent
 from pilotage.agent.run_input import AgentContext, RunAgentInput
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.signal_consumption import consume_pending_agent_signals
+from pilotage.agent.signal_handlers import on_signal
 from pilotage.agent.signals import (
     AgentSignal,
     AgentSignalConsumptionBatch,
@@ -486,6 +488,7 @@ __all__ = [
     "IAgentRunnerFactory",
     "IAgentSignalRepository",
     "IAgentStateRepository",
+    "IAgentSwitches",
     "IAgentTelemetry",
     "IAgentToolHandler",
     "IAgentToolProvider",
@@ -592,6 +595,9 @@ __all__ = [
     "StreamingRedactionSession",
     "StreamingSensitivePattern",
     "StructuredOutputSpec",
+    "Switch",
+    "SwitchKind",
+    "SwitchedOff",
     "TelemetryValue",
     "TextDelta",
     "TextPart",
@@ -630,6 +636,7 @@ __all__ = [
     "guard_json_value",
     "materialize_agent_approval_decision_state",
     "materialize_agent_recovery_decision_state",
+    "on_signal",
     "parse_agent_approval_decision_signal",
     "parse_agent_recovery_decision_signal",
     "plan_agent_resume",

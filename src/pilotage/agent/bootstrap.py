@@ -18,6 +18,7 @@ from pilotage.agent.ports.runner import IAgentRunnerFactory
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.rule_of_two import AgentReach, rule_of_two
 from pilotage.agent.sealing_check import unsealable
+from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.spec import RecoveryStrategy
 from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, discover_agent_tools
 from pilotage.container.graph import Graph
@@ -141,7 +142,10 @@ def _reach(node: Node, definition: AgentDefinition, graph: Graph) -> AgentReach:
         each.pod.agent_id for each in graph.dependencies(node) if isinstance(each.pod, AgentDefinition)
     ]
     return AgentReach(
-        definition.agent_id, _readable_tools(node, graph), (*injected, *map(_id_of, _declared(definition)))
+        definition.agent_id,
+        _readable_tools(node, graph),
+        (*injected, *map(_id_of, _declared(definition))),
+        AgentSignalKind.EXTERNAL_EVENT in definition.spec.accepted_signals,
     )
 
 

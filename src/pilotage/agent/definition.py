@@ -7,7 +7,7 @@ journal, the injected tools) is checked at start-up by `pilotage.agent.bootstrap
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -20,6 +20,8 @@ from pilotage.agent.ports.repositories import (
 )
 from pilotage.agent.ports.runner import IAgentRunnerFactory
 from pilotage.agent.run_input import RunAgentInput
+from pilotage.agent.signal_handlers import SignalHandler, read_signal_handlers
+from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.agent.tools.catalog import AgentToolCatalog, discover_agent_tools
 from pilotage.agent.yields import AgentYield
@@ -30,6 +32,10 @@ _REPOSITORIES = (IAgentStateRepository, IAgentSignalRepository, IAgentEvidenceRe
 _RUNNER_FACTORY = "__pilotage_runner_factory__"
 
 
+def _no_handlers() -> Mapping[AgentSignalKind, SignalHandler]:
+    return {}
+
+
 @dataclass(kw_only=True, eq=False)
 class AgentDefinition(Pod):
     """A pod that is an agent."""
@@ -37,6 +43,7 @@ class AgentDefinition(Pod):
     spec: AgentExecutionSpec = field(default_factory=AgentExecutionSpec)
     tool_catalog: AgentToolCatalog = field(init=False, default_factory=AgentToolCatalog)
     execution: ExecuteContract | None = field(init=False, default=None)
+    signal_handlers: Mapping[AgentSignalKind, SignalHandler] = field(init=False, default_factory=_no_handlers)
 
     def applied_to(self, target: object) -> Self:
         if not isinstance(target, type):
@@ -54,6 +61,7 @@ class AgentDefinition(Pod):
         is_bound = inspect.getattr_static(self.target, "execute", None) is runner_backed_execute
         self.execution = None if is_bound else read_execute(self.target)
         self.tool_catalog = discover_agent_tools(self.target)
+        self.signal_handlers = read_signal_handlers(self.target, self.spec.accepted_signals)
         if self.execution is None:
             self.target.execute = runner_backed_execute
 
@@ -73,13 +81,14 @@ class AgentDefinition(Pod):
         return self.execution is None
 
     def validate_bootstrap(self) -> None:
-        """Read `execute()` again, as it is now.
+        """Read `execute()` and the handlers of signals again, as they are now.
 
         Raises:
             AgentDefinitionError: the class was changed into something that is no agent.
         """
         if not self.is_declarative:
             self.execution = read_execute(self.target)
+        self.signal_handlers = read_signal_handlers(self.target, self.spec.accepted_signals)
 
     def required_persistence_repository_types(self) -> tuple[type, ...]:
         """The repositories a durable agent needs; none for others."""

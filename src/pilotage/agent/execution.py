@@ -62,14 +62,14 @@ def read_execute(owner: type) -> ExecuteContract | None:
     function = _require_method(name, found)
     parameters = list(inspect.signature(function).parameters.values())
     _check_parameters(name, parameters)
-    hints = _resolve(name, function)
+    hints = resolve_hints(name, function)
     if "return" not in hints:
         raise AgentDefinitionError(
             f"{name} has no return type. Write what it gives: "
             "AsyncGenerator[AgentYield[Answer], None] for a stream, or the answer's own type."
         )
     returned = hints.pop("return")
-    shape, output = _read_return(name, function, returned)
+    shape, output = read_return(name, function, returned)
     required = tuple(each.name for each in parameters[1:] if each.default is Parameter.empty)
     return ExecuteContract(shape, MappingProxyType(hints), output, required)
 
@@ -104,7 +104,12 @@ def _check_parameters(name: str, parameters: list[Parameter]) -> None:
             )
 
 
-def _resolve(name: str, function: FunctionType) -> dict[str, object]:
+def resolve_hints(name: str, function: FunctionType) -> dict[str, object]:
+    """The types in the signature of a method.
+
+    Raises:
+        AgentDefinitionError: one of them cannot be resolved.
+    """
     try:
         return get_type_hints(function, include_extras=True)
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
@@ -114,7 +119,12 @@ def _resolve(name: str, function: FunctionType) -> dict[str, object]:
         ) from error
 
 
-def _read_return(name: str, function: FunctionType, returned: object) -> tuple[ExecuteShape, object]:
+def read_return(name: str, function: FunctionType, returned: object) -> tuple[ExecuteShape, object]:
+    """How a method gives what it gives, and the type of that, by its return type.
+
+    Raises:
+        AgentDefinitionError: the two do not fit together.
+    """
     origin = get_origin(returned) or returned
     if origin in _GENERATORS:
         return _read_generator(name, _GENERATORS[origin], get_args(returned))

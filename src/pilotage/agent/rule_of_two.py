@@ -15,14 +15,20 @@ from pilotage.safety.fields import DataSensitivity
 from pilotage.safety.trust import Confidentiality
 from pilotage.values import value
 
+_EVENTS = "external_event signals"
+
 
 @value
 class AgentReach:
-    """What one agent may use: its tools, and the names of the agents it may delegate to."""
+    """What one agent may use: its tools, and the names of the agents it may delegate to.
+
+    Who `hears_events` takes in what is sent to its runs from outside, whoever wrote that.
+    """
 
     name: str
     tools: tuple[AgentToolDescriptor, ...] = ()
     delegates: tuple[str, ...] = ()
+    hears_events: bool = False
 
 
 @value
@@ -38,9 +44,9 @@ class _Found:
 
 @value
 class _Meeting:
-    """All three together: the tools on each side."""
+    """All three together: where untrusted content comes in, and the tools on the other sides."""
 
-    untrusted: Sequence[_Found]
+    untrusted: Sequence[object]
     private: Sequence[_Found]
     outward: Sequence[_Found]
 
@@ -69,8 +75,10 @@ def confidentiality_of(tool: AgentToolDescriptor) -> Confidentiality:
 
 
 def _meeting(name: str, agents: Mapping[str, AgentReach]) -> _Meeting | None:
-    reached = [_Found(way, tool) for way in _ways(name, agents) for tool in agents[way[-1]].tools]
-    untrusted = [found for found in reached if found.tool.metadata.returns_untrusted]
+    ways = list(_ways(name, agents))
+    reached = [_Found(way, tool) for way in ways for tool in agents[way[-1]].tools]
+    untrusted: list[object] = [found for found in reached if found.tool.metadata.returns_untrusted]
+    untrusted += [" -> ".join((*way[1:], _EVENTS)) for way in ways if agents[way[-1]].hears_events]
     private = [found for found in reached if confidentiality_of(found.tool) is not Confidentiality.PUBLIC]
     outward = [found for found in reached if _goes_out_unasked(found.tool.metadata)]
     return _Meeting(untrusted, private, outward) if untrusted and private and outward else None
@@ -128,5 +136,5 @@ def _problem(name: str, meeting: _Meeting) -> Problem:
     )
 
 
-def _listed(found: Sequence[_Found]) -> str:
+def _listed(found: Sequence[object]) -> str:
     return ", ".join(map(str, found))

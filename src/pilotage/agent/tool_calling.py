@@ -142,8 +142,10 @@ def _spec_of(tool: ToolFunction, strict: bool) -> ModelToolSpec:
             f"{tool_label(tool)} is a method without its instance. Hand over the method of an instance: "
             f"self.tools.{definition.name}."
         )
-    schema: JsonObject = {"title": f"{definition.schema_name}.input", **tool_interface(function).input_schema}
-    return ModelToolSpec(definition.schema_name, JsonSchemaConstraint(schema, strict), definition.description)
+    interface = tool_interface(function)
+    schema: JsonObject = {"title": f"{definition.schema_name}.input", **interface.input_schema}
+    constraint = JsonSchemaConstraint(schema, strict and interface.may_be_strict)
+    return ModelToolSpec(definition.schema_name, constraint, definition.description)
 
 
 def _require_fillable(name: str, bound: AgentToolBoundInvocation) -> None:

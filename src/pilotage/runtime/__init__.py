@@ -8,6 +8,7 @@ from pilotage.runtime.actions.interruptions import (
     RunOwnershipLost,
     StoreUnavailable,
 )
+from pilotage.runtime.door.awaiting import next_signal
 from pilotage.runtime.door.run_aware_model import RunAwareModel
 from pilotage.runtime.door.steps import now, random, step, uid
 from pilotage.runtime.runner import AgentRunner
@@ -33,6 +34,7 @@ __all__ = [
     "Subscription",
     "Transcript",
     "find_architecture",
+    "next_signal",
     "now",
     "random",
     "step",

@@ -19,7 +19,9 @@ from pilotage.container.application import Application
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.attempts.live import LiveRun
+from pilotage.runtime.door.questions import DECIDED_BY
 from pilotage.runtime.journal.forking import fork_rows
+from pilotage.runtime.journal.signal_seals import SEALED
 from pilotage.runtime.service.answers import Answers, Question, run_of
 from pilotage.runtime.service.launch import Launcher, RunHandle
 from pilotage.runtime.service.opened_runs import OpenedRuns
@@ -98,19 +100,28 @@ class AgentRuns:
         """Send something to a run. The id is a dedupe key: the same id is taken in once.
 
         Raises:
-            CallerError: the run has ended, or its agent does not accept signals of this kind.
+            CallerError: the run has ended, or its agent does not accept signals of this kind or with this payload.
         """
         state = await self.get(run_id, principal=principal)
         if state.is_terminal:
             raise CallerError(f"run {run_id!r} is {state.status} and takes no signals any more.")
-        accepted = self.services.definition_of(state.agent_type).spec.accepted_signals
-        if not accepts_signal(kind, accepted):
-            names = ", ".join(accepted) or "none but control signals"
+        spec = self.services.definition_of(state.agent_type).spec
+        if not accepts_signal(kind, spec.accepted_signals):
+            names = ", ".join(spec.accepted_signals) or "none but control signals"
             raise CallerError(
                 f"agent {state.agent_type!r} does not accept {kind.value!r} signals. It accepts: {names}."
             )
+        if payload and SEALED in payload:
+            raise CallerError(
+                f"a payload has the key {SEALED!r}, which is the run's own. Choose another one."
+            )
+        if kind is AgentSignalKind.APPROVAL_DECISION:
+            # Who answers is the application's to say, whatever a payload claims.
+            payload = {**(payload or {}), DECIDED_BY: (await self._by(run_id, principal)).id}
         signal = AgentSignal(id or self.services.ids.uid(), run_id, kind, payload or {})
-        stored = await self.services.signals.append(signal)
+        seals = self.services.signal_seals(RunKey(state.tenant_id, run_id))
+        closed = seals.closed(signal, is_redacted=spec.redaction is not None)
+        stored = seals.opened(await self.services.signals.append(closed))
         await self._watch.deliver(stored)
         if kind is AgentSignalKind.RESUME:
             live = self.launcher.live(run_id)
@@ -296,7 +307,7 @@ class AgentRuns:
         if (parent := state.metadata.get("parent")) is not None:
             raise CallerError(f"run {run_id!r} belongs to run {parent!r}. Resume that one: {parent!r}.")
         live = self.launcher.live(run_id)
-        if live is not None and state.status is not AgentStatus.INTERRUPTED:
+        if live is not None and state.status is not AgentStatus.INTERRUPTED and not _is_stopping(live):
             return live
         if live is not None:
             # It waits for somebody, and its attempt is about to end.
@@ -320,3 +331,8 @@ class AgentRuns:
     ) -> None:
         run_id = run_of(request_id)
         await self.decide(run_id, request_id, decision, principal=principal, comment=comment, **details)
+
+
+def _is_stopping(live: LiveRun) -> bool:
+    """Whether an attempt stopped to wait for what has come meanwhile: it is about to pause, and does not see it."""
+    return live.attempt.effects.inbox.is_called

@@ -4,6 +4,7 @@ Shipped to users and never registered by Pilotage itself. The conformance kits a
 `pilotage.testing.conformance`, which needs pytest.
 """
 
+from pilotage.testing.audit_log import MemoryAuditLog
 from pilotage.testing.backlog import MemoryBacklog
 from pilotage.testing.clock import VirtualClock
 from pilotage.testing.conversations import MemoryTaskStore
@@ -18,6 +19,7 @@ from pilotage.testing.faults import (
     StopBefore,
 )
 from pilotage.testing.ids import SeededIds
+from pilotage.testing.late_outcomes import MemoryLateOutcomes
 from pilotage.testing.leases import MemoryLeases
 from pilotage.testing.memory import (
     MemoryEvidenceRepository,
@@ -31,6 +33,7 @@ from pilotage.testing.retention import MemoryRetention
 from pilotage.testing.script import calls, fails, says, turn, when
 from pilotage.testing.scripted_model import ScriptedModel
 from pilotage.testing.sealer import MemorySealer
+from pilotage.testing.switches import MemorySwitches
 from pilotage.testing.wakeups import MemoryWakeUps
 
 __all__ = [
@@ -39,9 +42,11 @@ __all__ = [
     "Fault",
     "FaultyJournal",
     "LoseReply",
+    "MemoryAuditLog",
     "MemoryBacklog",
     "MemoryEvidenceRepository",
     "MemoryJournal",
+    "MemoryLateOutcomes",
     "MemoryLeases",
     "MemoryOutbox",
     "MemoryRetention",
@@ -49,6 +54,7 @@ __all__ = [
     "MemorySignalRepository",
     "MemoryStateRepository",
     "MemoryStore",
+    "MemorySwitches",
     "MemoryTaskStore",
     "MemoryWakeUps",
     "ProcessStopped",

@@ -54,6 +54,7 @@ from pilotage.testing.leases import MemoryLeases
 from pilotage.testing.outbox import MemoryOutbox
 from pilotage.testing.retention import MemoryRetention
 from pilotage.testing.sealer import MemorySealer
+from pilotage.testing.switches import MemorySwitches
 from pilotage.testing.tables import MemoryTables
 from pilotage.testing.wakeups import MemoryWakeUps
 
@@ -80,6 +81,7 @@ class MemoryStore:
         self.backlog = MemoryBacklog(self.tables)
         self.retention = MemoryRetention(self.tables)
         self.sealer = MemorySealer()
+        self.switches = MemorySwitches(self.tables)
 
     @property
     def ports(

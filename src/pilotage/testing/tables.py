@@ -23,6 +23,7 @@ from pilotage.agent.ports.journal import (
     RunKey,
 )
 from pilotage.agent.ports.leases import Lease
+from pilotage.agent.ports.switches import Switch, SwitchedOff
 from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStatus
@@ -70,7 +71,7 @@ class _Writes:
 
 
 class MemoryTables:
-    """Journals, states, signals, evidence, conversations, leases, late outcomes and outbox events of all tenants."""
+    """What is kept of the runs of all tenants, table by table."""
 
     def __init__(self, clock: IClock) -> None:
         self.clock = clock
@@ -84,6 +85,7 @@ class MemoryTables:
         self.leases: dict[RunKey, Lease] = {}
         self.outbox = OutboxTable()
         self.late_outcomes: dict[tuple[RunKey, str, int, int], tuple[str, datetime]] = {}
+        self.switches: dict[Switch, SwitchedOff] = {}
 
     def commit(self, commit: JournalCommit) -> CommitOutcome:
         """Write all of a commit, or nothing of it."""

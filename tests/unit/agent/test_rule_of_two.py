@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import pytest
@@ -123,6 +124,19 @@ def test_a_problem_names_every_tool_and_the_way_out() -> None:
     assert "private data (read_customer)" in problem.summary
     assert "nobody is asked about (post, browse_freely)" in problem.summary
     assert "take approval=NOT_REQUIRED and accepts_untrusted=True off post, browse_freely." in problem.remedy
+
+
+def test_events_from_outside_are_untrusted_content_too() -> None:
+    hears = replace(agent("Clerk", "read_customer", "post"), hears_events=True)
+    (problem,) = rule_of_two([hears])
+    assert "untrusted content (external_event signals) and private data (read_customer)" in problem.summary
+    assert rule_of_two([replace(agent("Clerk", "read_customer", "send"), hears_events=True)]) == ()
+    below = [
+        agent("Chief", "read_customer", "post", delegates=("Ear",)),
+        AgentReach("Ear", hears_events=True),
+    ]
+    (problem,) = rule_of_two(below)
+    assert "untrusted content (Ear -> external_event signals)" in problem.summary
 
 
 def test_content_flows_through_a_delegation() -> None:

@@ -26,6 +26,7 @@ from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransit
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_bytes
 from pilotage.safety.fields import SensitiveFieldDescriptor
+from pilotage.safety.trust import TrustLabel
 
 Values: TypeAlias = dict[str, Any]
 """The columns of a row that is to be written, by name."""
@@ -291,4 +292,14 @@ def event_of(values: Stored) -> OutboxEvent:
 
 def turn_of(values: Stored) -> ConversationTurn:
     """The turn in these columns."""
-    return ConversationTurn(values["role"], values["content"])
+    trust = TrustLabel() if values["trust"] is None else _label_of(values["trust"])
+    return ConversationTurn(values["role"], values["content"], trust)
+
+
+def trust_text(label: TrustLabel) -> str | None:
+    """A trust label as it is stored; nothing for the neutral one, which most turns have."""
+    return None if label == TrustLabel() else canonical_json(label.to_payload())
+
+
+def _label_of(text: str) -> TrustLabel:
+    return TrustLabel.from_payload(cast(JsonObject, value_of(text)))

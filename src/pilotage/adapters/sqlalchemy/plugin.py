@@ -17,6 +17,7 @@ from typing import Any, cast
 from pilotage.adapters.sealing import SealingSettings, record_sealer
 from pilotage.adapters.sqlalchemy.settings import DEFAULT_URL, URL, DatabaseSettings, sqlite_file
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.ports.audit import IAgentAuditLog
 from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal
@@ -30,6 +31,7 @@ from pilotage.agent.ports.repositories import (
 )
 from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.sealing import IRecordSealer
+from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.container.application import Application
 from pilotage.container.lifecycle import ILifecycle
@@ -187,6 +189,20 @@ def sealer_beside_the_database(settings: DatabaseSettings) -> IRecordSealer:
     key_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     make = cast("Callable[[SealingSettings], IRecordSealer]", record_sealer)
     return make(SealingSettings(key_file, creates_key=True))
+
+
+@Pod(lazy=True)
+def agent_switches(store: StoreOnDemand) -> IAgentSwitches:
+    """Switches in the database, for applications that add this: every action of a run looks at them."""
+    switches: IAgentSwitches = store.open().switches
+    return switches
+
+
+@Pod(lazy=True)
+def agent_audit_log(store: StoreOnDemand) -> IAgentAuditLog:
+    """The audit log in the database, for applications that add this."""
+    audit_log: IAgentAuditLog = store.open().audit_log
+    return audit_log
 
 
 _FACTORIES = (

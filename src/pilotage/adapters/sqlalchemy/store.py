@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
+from pilotage.adapters.sqlalchemy.audit_log import SqlAlchemyAuditLog
 from pilotage.adapters.sqlalchemy.backlog import SqlAlchemyBacklog
 from pilotage.adapters.sqlalchemy.conversations import SqlAlchemyTaskStore
 from pilotage.adapters.sqlalchemy.database import Database
@@ -18,6 +19,7 @@ from pilotage.adapters.sqlalchemy.retention import SqlAlchemyRetention
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
 from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
+from pilotage.adapters.sqlalchemy.switches import SqlAlchemySwitches
 from pilotage.adapters.sqlalchemy.wakeups import SqlAlchemyWakeUps
 from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
@@ -38,7 +40,8 @@ from pilotage.ids import IClock
 class SqlAlchemyStore:
     """One database, and its ports over the runs of all tenants.
 
-    `Application.add(*store.ports)` makes the ports pods. Close it when nobody uses it any more.
+    `Application.add(*store.ports)` makes the ports pods. `switches` and `audit_log` are for applications that want
+    them: `Application.add(store.switches)`. Close it when nobody uses it any more.
     """
 
     def __init__(self, database: Database) -> None:
@@ -54,6 +57,8 @@ class SqlAlchemyStore:
         self.retention = SqlAlchemyRetention(database)
         self.deliveries = SqlAlchemyOutbox(database)
         self.backlog = SqlAlchemyBacklog(database)
+        self.switches = SqlAlchemySwitches(database)
+        self.audit_log = SqlAlchemyAuditLog(database)
 
     @classmethod
     def open(cls, settings: DatabaseSettings | None = None, clock: IClock | None = None) -> Self:

@@ -252,3 +252,35 @@ late_outcomes = Table(
         "tenant_id", "run_id", "action_id", "attempt", "epoch", name="uq_pilotage_late_outcomes"
     ),
 )
+
+switches = Table(
+    "pilotage_switches",
+    metadata,
+    _position(),
+    Column("kind", String(16), nullable=False),
+    Column("name", ExactText, nullable=False),
+    Column("reason", ExactText, nullable=False),
+    Column("by", ExactText),
+    Column("since", Moment, nullable=False),
+    UniqueConstraint("kind", "name"),
+)
+
+audit = Table(
+    "pilotage_audit",
+    metadata,
+    _position(),
+    Column("tenant_id", ExactText, nullable=False),
+    Column("run_id", ExactText, nullable=False),
+    Column("evidence_ref", ExactText),
+    Column("document", ExactText, nullable=False),
+    Column("occurred_at", Moment, nullable=False),
+    _index("ix_pilotage_audit_run", "tenant_id", "run_id", "position"),
+    _index(
+        "uq_pilotage_audit_evidence",
+        "tenant_id",
+        "run_id",
+        "evidence_ref",
+        unique=True,
+        where="evidence_ref IS NOT NULL",
+    ),
+)

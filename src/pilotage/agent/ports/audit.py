@@ -33,11 +33,14 @@ class AuditEntry:
 
 
 class IAgentAuditLog(ABC):
-    """Keeps audit entries. There is no way to change or delete one."""
+    """Keeps audit entries. There is no way to change or delete one.
+
+    The runtime writes one for each row of a run's journal that is worth it, when an attempt at the run ends.
+    """
 
     @abstractmethod
     async def record(self, entry: AuditEntry) -> None:
-        """Append an entry; durable on return."""
+        """Append an entry; durable on return. Of a run, an entry about the same evidence is kept once, the first."""
 
     @abstractmethod
     async def list_by_run(self, principal: Principal, run_id: str) -> Sequence[AuditEntry]:

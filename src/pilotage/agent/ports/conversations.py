@@ -14,15 +14,20 @@ from typing import Literal
 from pilotage.agent.ports.providers import persistence_port
 from pilotage.checks import reject_blank, reject_empty
 from pilotage.errors import AgentDefinitionError
+from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
 
 @value
 class ConversationTurn:
-    """What one side said in one turn."""
+    """What one side said in one turn.
+
+    `trust` is the label of what was known when it was said; the neutral one adds nothing to what a run starts with.
+    """
 
     role: Literal["user", "assistant"]
     content: str
+    trust: TrustLabel = TrustLabel()
 
     def __post_init__(self) -> None:
         if self.role not in ("user", "assistant"):
@@ -48,8 +53,8 @@ class ConversationTurns:
 class ITaskStore(ABC):
     """Keeps the turns of conversations in order, those of each tenant apart.
 
-    Every adapter guarantees: turns come back unchanged and in the order they were appended, whoever appended
-    them; what `load_history` returned stays the beginning of the history.
+    Every adapter guarantees: turns come back unchanged, their trust labels included, and in the order they were
+    appended, whoever appended them; what `load_history` returned stays the beginning of the history.
     """
 
     @abstractmethod

@@ -66,6 +66,7 @@ def described_tool(
         core_schema=core_of_json({"properties": {}, **input_schema, "type": "object"}),
         input_sensitive_fields=input_sensitive_fields,
         output_sensitive_fields=output_sensitive_fields,
+        may_be_strict=_is_closed(input_schema, properties),
     )
     use_interface(tool, interface)
     descriptor = AgentToolDescriptor(
@@ -131,6 +132,12 @@ def _checked(label: str, act: object, options: ToolOptions, schema: JsonObject) 
             f"{label}: the input schema has a property {RUNTIME_CONTEXT!r}, which the runtime fills. Rename it."
         )
     return list(properties)
+
+
+def _is_closed(schema: JsonObject, properties: list[str]) -> bool:
+    """Servers that are strict want to see every property required, and nothing besides."""
+    required = cast("list[str]", schema.get("required") or [])
+    return schema.get("additionalProperties") is False and set(required) == set(properties)
 
 
 def _is_async(act: object) -> bool:

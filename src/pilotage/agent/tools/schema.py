@@ -49,6 +49,8 @@ class ToolInterface:
     core_schema: CoreSchema
     input_sensitive_fields: tuple[SensitiveFieldDescriptor, ...]
     output_sensitive_fields: tuple[SensitiveFieldDescriptor, ...]
+    may_be_strict: bool = True
+    """Whether a server may be asked to hold a model to the schema to the letter."""
 
     @cached_property
     def validate(self) -> Validate:

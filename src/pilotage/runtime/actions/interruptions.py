@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pilotage.agent.limits import LimitCode
 from pilotage.agent.state import AgentSituation
+from pilotage.jsonvalue import JsonObject
 
 
 class RunInterruption(BaseException):
@@ -15,11 +16,15 @@ class RunInterruption(BaseException):
 
 
 class Paused(RunInterruption):
-    """The run waits for somebody; what for is recorded."""
+    """The run waits for somebody; what for is recorded. Where it is no question to a person, `reason` says it in
+    words and `facts` for programs.
+    """
 
-    def __init__(self, *wait_ids: str) -> None:
+    def __init__(self, *wait_ids: str, reason: str | None = None, facts: JsonObject | None = None) -> None:
         super().__init__(*wait_ids)
         self.wait_ids = wait_ids
+        self.reason = reason
+        self.facts: JsonObject = facts or {}
 
 
 class RunEnded(RunInterruption):

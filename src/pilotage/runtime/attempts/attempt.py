@@ -125,7 +125,7 @@ class RunAttempt:
         if self._ledger.state.status is AgentStatus.CANCELLING:
             return await self._finish_cancelling()
         try:
-            if not self.effects.gate.is_open:
+            if self.effects.switches is not None or not self.effects.gate.is_open:
                 await self._check_allowed()
             self._is_executing = True
             await self._execute()
@@ -165,6 +165,8 @@ class RunAttempt:
         self.effects.recording.check_used_up()
         if self.telling.is_repeating:
             self.telling.go_live()
+        if self.effects.switches is not None:
+            await self.effects.switches.check()
         answer = self._program.answer
         if answer.interruption is not None:
             error: JsonObject = {
@@ -181,7 +183,7 @@ class RunAttempt:
         answer = self._program.answer
         match end:
             case Paused():
-                return await self._ending.pause()
+                return await self._ending.pause(end)
             case RunDiverged():
                 return await self._ending.interrupt(end)
             case RunEnded(situation=AgentSituation.CANCELLING, reason=reason):
@@ -228,8 +230,12 @@ class RunAttempt:
                     await telling.room()
         finally:
             await close(events)
+        if self.effects.handling is not None:
+            await self.effects.handling.at_end()
 
     async def _check_allowed(self) -> None:
+        if self.effects.switches is not None:
+            await self.effects.switches.check()
         denied = await self.effects.gate.before_run(self._ledger.state)
         if denied is not None:
             raise RunEnded(

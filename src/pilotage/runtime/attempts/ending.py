@@ -28,10 +28,11 @@ from pilotage.runtime.attempts.publication import Publication, Publisher
 from pilotage.runtime.attempts.stragglers import Stragglers
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.journal.result_record import Answer, encode_result
-from pilotage.runtime.journal.trust_record import with_label
+from pilotage.runtime.journal.trust_record import label_to_keep, with_label
 from pilotage.runtime.stream.secretless import secretless
 from pilotage.runtime.stream.telling import Telling
 from pilotage.safety.fields import SensitiveFieldDescriptor
+from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
 
@@ -92,7 +93,8 @@ class Ending:
         record = encode_result(published, spent)
         self._keep(record)
         if self._closing.conversation is not None and self._closing.question:
-            self._ledger.say(_turns(self._closing.conversation, self._closing.question, record["result"]))
+            said = (self._closing.conversation, self._closing.question, record["result"])
+            self._ledger.say(_turns(*said, label_to_keep(self._effects.trust)))
         return await self._told(AgentSituation.COMPLETED, published, None, record, spent)
 
     async def stop_short(self, answer: Answer, situation: AgentSituation, error: JsonObject) -> RunResult:
@@ -113,20 +115,25 @@ class Ending:
         self._keep(record)
         return await self._told(situation, left, error, record, spent)
 
-    async def pause(self) -> RunResult:
-        """The waiting branch has unwound; its siblings go on to their own end or wait, then the run pauses."""
+    async def pause(self, pause: Paused | None = None) -> RunResult:
+        """The waiting branch has unwound; its siblings go on to their own end or wait, then the run pauses.
+
+        `pause` may say what it waits for, where that is neither a person's answer nor somebody's wish.
+        """
         try:
             await self._stragglers.wait()
         except LimitReached as late:
             return await self.stop_short(Answer(), late.situation, error_of(late))
         self._flush_or_drop()
         waits = self._effects.waits.open
-        state = self._waiting(waits) if waits else self._interrupted_by_a_user()
+        stopped_by = pause if pause is not None and pause.reason else self._effects.liveness.stopped_by
+        state = self._waiting(waits) if waits else self._waiting_for(stopped_by)
         self._effects.inbox.settle_pauses()
         for wait_id, wait in waits.items():
             self._prepare_pause(state, wait_id, wait)
         if not waits:
-            self._prepare_pause(state, None, {"prompt": state.current_activity or "paused"})
+            facts: JsonObject = stopped_by.facts if stopped_by is not None else {}
+            self._prepare_pause(state, None, {"prompt": state.current_activity or "paused", **facts})
         await self._ledger.barrier()
         self._ledger.kill(Paused(*waits))
         self._telling.release()
@@ -225,8 +232,11 @@ class Ending:
         situation = AgentSituation.RECOVERY_REQUIRED if is_recovery else AgentSituation.WAITING_FOR_APPROVAL
         return self._paused(situation, prompt)
 
-    def _interrupted_by_a_user(self) -> AgentState:
-        return self._paused(AgentSituation.USER_INTERRUPTED, "paused on request")
+    def _waiting_for(self, pause: Paused | None) -> AgentState:
+        words = (pause and pause.reason) or "paused on request"
+        is_new = self._ledger.state.current_activity != words
+        since: JsonObject = {"paused_at": self._effects.clock.now().isoformat()}
+        return self._paused(AgentSituation.USER_INTERRUPTED, words, since if is_new else None)
 
     def _paused(
         self, situation: AgentSituation, activity: str, facts: JsonObject | None = None
@@ -279,9 +289,11 @@ def error_of(end: BaseException) -> JsonObject:
             return {"code": failed, "message": f"{type(end).__name__}: {end}", "retryable": retryable}
 
 
-def _turns(conversation: str, question: str, output: JsonValue) -> ConversationTurns | None:
+def _turns(
+    conversation: str, question: str, output: JsonValue, trust: TrustLabel
+) -> ConversationTurns | None:
     answer = output if isinstance(output, str) else canonical_json(output)
     if output is None or not answer.strip():
         return None
-    said = (ConversationTurn("user", question), ConversationTurn("assistant", answer))
+    said = (ConversationTurn("user", question), ConversationTurn("assistant", answer, trust))
     return ConversationTurns(conversation, said)

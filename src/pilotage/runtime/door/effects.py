@@ -28,16 +28,17 @@ from pilotage.runtime.door.liveness import Liveness
 from pilotage.runtime.door.observing import Observer
 from pilotage.runtime.door.outcomes import Outcomes, executed_arguments, recorded_result
 from pilotage.runtime.door.questions import fits
-from pilotage.runtime.door.run_parts import IChildren, IContext, IOpenStream, IPrompts
+from pilotage.runtime.door.run_parts import IChildren, IContext, IOpenStream, IPrompts, ISignalHandling
 from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.counting import count_rows
 from pilotage.runtime.gate.deadline import timed_out
 from pilotage.runtime.gate.gate import Ask, Deny, Gate, GateVerdict
 from pilotage.runtime.gate.spending import NOTHING, ONE_TOOL_CALL, Spending
+from pilotage.runtime.gate.switch_stage import SwitchStage
 from pilotage.runtime.gate.trust_stage import label_after_tool
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.recording import Recording
+from pilotage.runtime.journal.recording import RecordedAction, Recording
 from pilotage.runtime.journal.recovery import (
     AskHuman,
     Begin,
@@ -90,6 +91,8 @@ class Effects:
         self.children: IChildren | None = None
         self.context: IContext | None = None
         self.prompts: IPrompts | None = None
+        self.handling: ISignalHandling | None = None
+        self.switches: SwitchStage | None = None
         self.observer = Observer(None)
         self.may_delegate = False
         self.trust = RUN_INPUT
@@ -107,6 +110,8 @@ class Effects:
             if self.open_streams:
                 for stream in self.open_streams_at(call.scope.path):
                     await stream.drain()
+            if self.handling is not None and not call.action.is_read_only:
+                await self.handling.before(call.action.id)
             return await self._perform(call)
 
     def ask_ahead(self, calls: Sequence[Call]) -> None:
@@ -114,6 +119,19 @@ class Effects:
         for call in calls:
             if not self.recording.knows(call.action.id) and call.needs_approval:
                 self.waits.ask_only(call)
+
+    async def hear(self, boundary: str, action_id: str, position: int) -> None:
+        """Take in what was sent to the run, before a model is shown so many messages of the program's own."""
+        is_new = self.recording.is_used_up
+        for_handlers = self.inbox.take_in(boundary, position)
+        self.learn_from_signals()
+        if for_handlers and self.handling is not None:
+            await self.handling.handle(action_id, for_handlers, is_new=is_new)
+
+    def learn_from_signals(self) -> None:
+        """What was taken in is known from here on, whoever wrote it."""
+        if self.inbox.trust is not None:
+            self.trust = self.trust.join(self.inbox.trust)
 
     def open_streams_at(self, path: str) -> list[IOpenStream]:
         """The streams whose reply must be recorded before another action begins in their scope."""
@@ -143,9 +161,17 @@ class Effects:
     async def _perform(self, call: Call) -> object:
         recorded = self.recording.take(call.action)
         if recorded is None:
+            if self.switches is not None:
+                await self.switches.check(_tool_name(call))
             self.begin_anew()
             return await self._begun(call)
+        return await self._recovered(call, recorded)
+
+    async def _recovered(self, call: Call, recorded: RecordedAction) -> object:
+        """What was begun before, by this run: reused, or brought to its end."""
         recovery = recovery_for(call.action, recorded, can_reconcile=call.reconcile is not None)
+        if self.switches is not None and not isinstance(recovery, Reuse):
+            await self.switches.check(_tool_name(call))
         if not isinstance(recovery, Begin) and call.action.kind is AgentActionKind.TOOL_CALL:
             self.spending.absorb(ONE_TOOL_CALL)
         match recovery:
@@ -351,6 +377,10 @@ class Effects:
 
     def _attempt(self, call: Call, number: int, arguments: JsonObject | None) -> Attempt:
         return Attempt(number, self.ledger.epoch, self.ledger.run, call.action.id, arguments)
+
+
+def _tool_name(call: Call) -> str | None:
+    return call.action.name if call.descriptor is not None else None
 
 
 active_effects: ContextVar[Effects | None] = ContextVar("pilotage_effects", default=None)

@@ -1,49 +1,82 @@
-"""Messages that reach a run while it lives: taken in at model boundaries, recorded there, replayed there.
+"""What is sent to a run while it lives: taken in at boundaries, recorded there, replayed there.
 
-Taking one in is an action: its consumption and its place in the transcript are one commit, so a crash can
-neither lose it nor apply it twice.
+Taking signals in is an action: their consumption and their place in the run are one commit, so a crash can
+neither lose one nor apply it twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.actions.action import Action, fingerprint_of
+from pilotage.runtime.actions.interruptions import RunDiverged
+from pilotage.runtime.door.signal_words import MESSAGES, label_of, message_of, signal_in
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
+from pilotage.runtime.stream.redactor import Redactor
+from pilotage.runtime.stream.secretless import secretless
+from pilotage.safety.trust import TrustLabel
+from pilotage.values import value
 
-SPOKEN = frozenset({AgentSignalKind.USER_MESSAGE, AgentSignalKind.STEERING_INSTRUCTION})
+
+@value
+class Hearing:
+    """What the agent of a run hears: the kinds it accepts, and those of them it has handlers for."""
+
+    accepted: frozenset[AgentSignalKind] = frozenset()
+    handled: frozenset[AgentSignalKind] = frozenset()
 
 
 class Inbox:
-    """The messages of one attempt: those that wait, and those that are part of the transcript by now."""
+    """The signals of one attempt: those that wait, and those that are part of the transcript by now."""
 
     def __init__(
-        self, ledger: Ledger, recording: Recording, pending: Sequence[AgentSignal], salt: str = ""
+        self,
+        ledger: Ledger,
+        recording: Recording,
+        pending: Sequence[AgentSignal],
+        salt: str = "",
+        hearing: Hearing = Hearing(),  # noqa: B008 - a value
+        redactor: Redactor | None = None,
     ) -> None:
+        self.hearing = hearing
+        self.trust: TrustLabel | None = None
+        """How far what was taken in may be trusted, where that is less than what every run starts with."""
         self._salt = salt or ledger.run.run_id
         self._ledger = ledger
         self._recording = recording
-        self._waiting = [signal for signal in pending if signal.kind in SPOKEN]
+        self._redactor = redactor or Redactor()
+        self._waiting = [signal for signal in pending if signal.kind in MESSAGES]
         self._pauses: list[str] = []
         self._known = {signal.id for signal in pending}
         self._taken: list[tuple[int, ModelMessage]] = []
+        self._shown: list[AgentSignal] = []
+        self._awaited: set[AgentSignalKind] = set()
+        self.listens = ledger.is_kept and bool(
+            hearing.accepted or self._waiting or recording.has_any(AgentActionKind.SIGNAL)
+        )
+        """Whether anything can be there to be taken in."""
+
+    @property
+    def is_called(self) -> bool:
+        """Whether something has come that a part of the run stopped to wait for."""
+        return any(signal.kind in self._awaited for signal in self._waiting)
 
     def receive(self, signal: AgentSignal) -> bool:
-        """A message arrives; it is taken in at the next boundary. False for one that is known."""
+        """A signal arrives; it is taken in at the next boundary. False for one that is known."""
         if signal.id in self._known:
             return False
         self._known.add(signal.id)
-        if signal.kind in SPOKEN:
+        if signal.kind in MESSAGES:
             self._waiting.append(signal)
         elif signal.kind is AgentSignalKind.PAUSE:
             self._pauses.append(signal.id)
@@ -60,11 +93,44 @@ class Inbox:
             self._ledger.consume(signal_id)
         self._pauses.clear()
 
-    def addressed(self, boundary: str, request: ModelRequest) -> ModelRequest:
+    def take_in(self, boundary: str, position: int) -> Sequence[AgentSignal]:
+        """Take in all that waits: a part of the transcript at this position, but for those that have handlers.
+
+        Returns:
+            The signals for handlers, in the order they came.
+
+        Raises:
+            RunDiverged: something else is recorded at this place, or a handler is gone.
+        """
+        return self._heard(boundary, self._taken_at(boundary, position, self._all))
+
+    def take_handled(self, boundary: str) -> Sequence[AgentSignal]:
+        """Take in what has handlers, up to the first signal that has none: that one waits for a model call.
+
+        Raises:
+            RunDiverged: something else is recorded at this place, or a handler is gone.
+        """
+        return self._heard(boundary, self._taken_at(boundary, 0, self._first_handled))
+
+    def take_one(self, boundary: str, kind: AgentSignalKind) -> AgentSignal | None:
+        """Take in the first signal of a kind that the program was not given; None where somebody must wait for it.
+
+        One that a model was shown counts too: who waits for an event must not miss it because a model was asked.
+        """
+
+        def first(waiting: Sequence[AgentSignal]) -> Sequence[AgentSignal]:
+            return [signal for signal in (*self._shown, *waiting) if signal.kind is kind][:1]
+
+        record = self._taken_at(boundary, None, first, kind.value)
+        if record is None:
+            self._awaited.add(kind)
+            return None
+        (signal,) = self._signals_in(record)
+        self._shown = [each for each in self._shown if each.id != signal.id]
+        return signal
+
+    def inserted(self, request: ModelRequest) -> ModelRequest:
         """The request with everything said so far, each message where the transcript stood when it came."""
-        if not self._ledger.is_kept:
-            return request
-        self._take_in(boundary, len(request.messages))
         if not self._taken:
             return request
         messages = list(request.messages)
@@ -72,29 +138,81 @@ class Inbox:
             messages.insert(min(position + shift, len(messages)), message)
         return replace(request, messages=tuple(messages))
 
-    def _take_in(self, boundary: str, position: int) -> None:
-        action = self._action(boundary)
+    def recall(self, rows: Sequence[JournalRow]) -> None:
+        """Know what was taken in inside a part of the program that replay does not enter."""
+        for row in rows:
+            if row.kind is AgentActionKind.SIGNAL:
+                self._read(cast(JsonObject, row.record))
+
+    def _all(self, waiting: Sequence[AgentSignal]) -> Sequence[AgentSignal]:
+        return tuple(waiting)
+
+    def _first_handled(self, waiting: Sequence[AgentSignal]) -> Sequence[AgentSignal]:
+        others = (i for i, signal in enumerate(waiting) if signal.kind not in self.hearing.handled)
+        return waiting[: next(others, len(waiting))]
+
+    def _heard(self, boundary: str, record: JsonObject | None) -> Sequence[AgentSignal]:
+        """What of a record is for handlers; the rest of it is a part of the transcript from here on."""
+        if record is None:
+            return ()
+        for_handlers = self._read(record)
+        for signal in for_handlers:
+            if signal.kind not in self.hearing.handled:
+                words = f"a handler took the {signal.kind.value!r} signal {signal.id!r}, and it is gone"
+                raise RunDiverged(boundary, words)
+        return for_handlers
+
+    def _taken_at(
+        self,
+        boundary: str,
+        position: int | None,
+        choose: Callable[[Sequence[AgentSignal]], Sequence[AgentSignal]],
+        name: str = "signals",
+    ) -> JsonObject | None:
+        """The record of what is taken in at a boundary: as it was, or now; None where there is nothing."""
+        action = self._action(boundary, name)
         recorded = self._recording.take(action)
         if recorded is not None:
-            self._add(position, cast("list[JsonValue]", cast(JsonObject, recorded.row.record)["result"]))
-            return
-        if not self._waiting or not self._recording.is_used_up:
-            return
-        waiting, self._waiting = self._waiting, []
-        said: list[JsonValue] = [to_json_value(signal) for signal in waiting]
-        for signal in waiting:
-            self._ledger.consume(signal.id)
-        record: JsonObject = {"result": said}
-        self._ledger.append(action, JournalStage.AFTER, 1, record, record)
-        self._add(position, said)
+            return cast(JsonObject, recorded.row.record)
+        chosen = choose(self._waiting) if self._recording.is_used_up else ()
+        if not chosen:
+            return None
+        for signal in chosen:
+            if signal in self._waiting:
+                self._waiting.remove(signal)
+                self._ledger.consume(signal.id)
+        return self._written(action, position, chosen)
 
-    def _add(self, position: int, said: Sequence[JsonValue]) -> None:
-        for signal in said:
-            payload = cast(JsonObject, cast(JsonObject, signal)["payload"])
-            text = payload.get("text", payload.get("message", ""))
-            self._taken.append((position, ModelMessage.user(str(text))))
+    def _written(self, action: Action, position: int | None, chosen: Sequence[AgentSignal]) -> JsonObject:
+        said: list[JsonValue] = [to_json_value(signal) for signal in chosen]
+        record: dict[str, JsonValue] = {"result": said}
+        if position is not None:
+            record["at"] = position
+            record["handled"] = [signal.id for signal in chosen if signal.kind in self.hearing.handled]
+        kept = cast(JsonObject, secretless(record, self._redactor))
+        self._ledger.append(action, JournalStage.AFTER, 1, kept, self._redactor.json(kept))
+        return kept
 
-    def _action(self, boundary: str) -> Action:
+    def _read(self, record: JsonObject) -> Sequence[AgentSignal]:
+        """Add what a record holds to the transcript, but for what is for handlers: that is given back."""
+        signals = self._signals_in(record)
+        if "at" not in record:
+            return ()
+        position, handled = cast(int, record["at"]), cast("Sequence[str]", record["handled"])
+        shown = [signal for signal in signals if signal.id not in handled]
+        self._taken += [(position, message_of(signal)) for signal in shown]
+        self._shown += shown
+        return [signal for signal in signals if signal.id in handled]
+
+    def _signals_in(self, record: JsonObject) -> Sequence[AgentSignal]:
+        signals = [signal_in(each) for each in cast("Sequence[JsonValue]", record["result"])]
+        for signal in signals:
+            label = label_of(signal)
+            if label != TrustLabel():
+                self.trust = label if self.trust is None else self.trust.join(label)
+        return signals
+
+    def _action(self, boundary: str, name: str) -> Action:
         kind = AgentActionKind.SIGNAL
-        fingerprint = fingerprint_of(self._salt, boundary, kind, "signals", None)
-        return Action(boundary, kind, "signals", None, None, Idempotency.IDEMPOTENT, True, fingerprint)
+        fingerprint = fingerprint_of(self._salt, boundary, kind, name, None)
+        return Action(boundary, kind, name, None, None, Idempotency.IDEMPOTENT, True, fingerprint)

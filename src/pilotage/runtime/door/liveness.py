@@ -66,6 +66,11 @@ class Liveness:
         return bool(self._paused)
 
     @property
+    def stopped_by(self) -> Paused | None:
+        """What some branch waits for besides people's answers."""
+        return next((pause for _, _, pause in self._paused if pause.reason), None)
+
+    @property
     def is_pausing(self) -> bool:
         """Whether the run is going to pause at its next boundary, because somebody wants it to."""
         return isinstance(self._end, Paused)

@@ -25,6 +25,7 @@ from pilotage.runtime.actions.call import Attempt, Call
 from pilotage.runtime.actions.closing import close
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.door.handling import is_inside_an_action
 from pilotage.runtime.door.left_streams import ESTIMATED, LeftUsage, ToldUsage, usage_of_left
 from pilotage.runtime.door.run_parts import IContext, Summary
 from pilotage.runtime.gate.counting import count_reply
@@ -107,7 +108,7 @@ class ModelCall:
     async def _begin(self) -> JournalRow | None:
         """Ask the model, unless its reply is recorded."""
         effects = self._effects
-        request = effects.inbox.addressed(self._boundary, self._request)
+        request = await self._addressed() if effects.inbox.listens else self._request
         recorded = effects.recording.take(self._action)
         reply = recorded.after if recorded is not None else None
         is_live = reply is None or not is_kept(reply)
@@ -117,6 +118,14 @@ class ModelCall:
             await self._open(request)
             return None
         return reply
+
+    async def _addressed(self) -> ModelRequest:
+        """The request with what was sent to the run; what a tool or a handler asks a model is its own affair."""
+        if is_inside_an_action(self._scope.path):
+            return self._request
+        effects = self._effects
+        await effects.hear(self._boundary, self._action.id, len(self._request.messages))
+        return effects.inbox.inserted(self._request)
 
     async def _shown(self, context: IContext, request: ModelRequest) -> ModelRequest:
         shown = await context.shown(self._scope, self._action.id, request, self._summary)
@@ -130,6 +139,8 @@ class ModelCall:
             ModelCallError: the call failed, or must not be made.
         """
         effects = self._effects
+        if effects.switches is not None:
+            await effects.switches.check()
         held = effects.spending.reserve_model_call(self._name)
         reserved, used = await effects.gate.reserve(ONE_STEP), ONE_STEP
         try:
@@ -155,6 +166,8 @@ class ModelCall:
 
     async def _open(self, request: ModelRequest) -> None:
         effects = self._effects
+        if effects.switches is not None:
+            await effects.switches.check()
         effects.begin_anew()
         effects.message_id = message_id_of(effects.ledger.run.run_id, self._action.id, effects.ledger.epoch)
         effects.telling.supersede(effects.message_id)

@@ -13,7 +13,7 @@ from pilotage.agent.recovery_request import (
     RecoveryDone,
     RecoveryRetried,
 )
-from pilotage.agent.signals import ApprovalDecision
+from pilotage.agent.signals import AgentSignal, ApprovalDecision
 from pilotage.agent.tools.metadata import Idempotency, ToolRisk
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
@@ -23,6 +23,8 @@ from pilotage.runtime.gate.gate import Ask
 from pilotage.safety.guard import guard_json_value
 
 APPROVAL = "approval"
+DECIDED_BY = "decided_by"
+"""The key under which a signal, and the row of an answer, say who answered."""
 
 _WITHOUT_MODIFY = tuple(each for each in ApprovalDecision if each is not ApprovalDecision.MODIFY)
 
@@ -114,6 +116,12 @@ def guarded_answer(call: Call, record: JsonObject) -> JsonObject:
             record["modified_payload"], schema.input_sensitive_fields
         )
     return record if guarded == record else guarded
+
+
+def answered_by(signal: AgentSignal) -> JsonObject:
+    """Who gave an answer, for its row; nothing where the signal does not say."""
+    who = signal.payload.get(DECIDED_BY)
+    return {DECIDED_BY: who} if isinstance(who, str) and who.strip() else {}
 
 
 def write_answer(answer: RecoveryAnswer) -> JsonObject:

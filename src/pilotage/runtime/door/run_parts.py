@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.budget import BudgetAmount
+from pilotage.agent.signals import AgentSignal
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.actions.scope import Scope
 from pilotage.values import value
@@ -36,6 +37,22 @@ class IChildren(Protocol):
 
     async def run(self, name: str, agent: AgentRef, task: JsonObject) -> JsonValue:
         """Run a child to its end and give its output."""
+        ...
+
+
+class ISignalHandling(Protocol):
+    """The methods of an agent that take in what is sent to its runs."""
+
+    async def before(self, action_id: str) -> None:
+        """Let handlers take in what waits for them, before an action begins."""
+        ...
+
+    async def handle(self, action_id: str, signals: Sequence[AgentSignal], *, is_new: bool) -> None:
+        """Give signals to their handlers, one after the other; in replay as they were given."""
+        ...
+
+    async def at_end(self) -> None:
+        """Let handlers take in what still waits for them when the program has ended."""
         ...
 
 

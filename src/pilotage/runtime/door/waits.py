@@ -37,6 +37,7 @@ from pilotage.runtime.actions.call import Call
 from pilotage.runtime.actions.interruptions import Paused, RunDiverged, RunEnded
 from pilotage.runtime.door.questions import (
     APPROVAL,
+    answered_by,
     approval_question,
     fits,
     guarded_answer,
@@ -50,6 +51,8 @@ from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.wait_record import decode_approval, decode_recovery, encode_request
 from pilotage.runtime.stream.redactor import Redactor
+
+_NOBODY: JsonObject = {}
 
 
 class Waits:
@@ -107,12 +110,12 @@ class Waits:
             if not isinstance(checked, ApprovalAccepted | ApprovalExpired):
                 continue
             if checked.outcome.decision is not ApprovalDecision.DEFER:
-                return self._answered(call, wait, checked.outcome)
+                return self._answered(call, wait, checked.outcome, answered_by(signal))
             deferred = checked.outcome
         if request.is_expired(self._clock.now()):
             return self._answered(call, wait, expired_approval_outcome(request))
         if deferred is not None:
-            self._go_on()
+            self.go_on()
             self._ledger.move(self._ledger.state.moved_to(deferred.situation, activity="approval deferred"))
         raise self._still_open(encode_request(request))
 
@@ -149,7 +152,7 @@ class Waits:
             if isinstance(answer, RecoveryDone) and not fits(call, answer):
                 continue
             if isinstance(answer, RecoveryRetried | RecoveryDone | RecoveryFailed | RecoveryCancelled):
-                return self._recovery_answered(call, wait, answer)
+                return self._recovery_answered(call, wait, answer, answered_by(signal))
         raise self._still_open(encode_request(request))
 
     def is_new(self, call: Call, attempt: int) -> bool:
@@ -176,10 +179,10 @@ class Waits:
         self.open[request_id] = request
         return Paused(request_id)
 
-    def _go_on(self) -> None:
+    def go_on(self, activity: str = "a person has answered") -> None:
         """The first of several answers makes a waiting run an active one; the others find it so."""
         if self._ledger.state.status is AgentStatus.INTERRUPTED:
-            state = self._ledger.state.moved_to(AgentSituation.RUNNING, activity="a person has answered")
+            state = self._ledger.state.moved_to(AgentSituation.RUNNING, activity=activity)
             self._ledger.move(state)
 
     def _new_id(self) -> str:
@@ -200,14 +203,17 @@ class Waits:
         self._ledger.append(wait, JournalStage.BEFORE, 1, request, request)
         self.open[cast(str, request["id"])] = request
 
-    def _answered(self, call: Call, wait: Action, outcome: AgentApprovalDecisionOutcome) -> JsonObject | None:
+    def _answered(
+        self, call: Call, wait: Action, outcome: AgentApprovalDecisionOutcome, by: JsonObject = _NOBODY
+    ) -> JsonObject | None:
         record: JsonObject = {
             "decision": outcome.decision.value,
             "modified_payload": outcome.modified_payload,
             "comment": outcome.comment,
+            **by,
         }
         self._ledger.append(wait, JournalStage.AFTER, 1, record, guarded_answer(call, record))
-        self._go_on()
+        self.go_on()
         return self._obey(record)
 
     def _obey(self, record: JsonObject) -> JsonObject | None:
@@ -225,13 +231,13 @@ class Waits:
                 raise RunEnded(AgentSituation.CANCELLING, f"a person cancelled the run: {comment}")
 
     def _recovery_answered(
-        self, call: Call, wait: Action, answer: RecoveryAnswer
+        self, call: Call, wait: Action, answer: RecoveryAnswer, by: JsonObject
     ) -> RecoveryRetried | RecoveryDone:
-        record = write_answer(answer)
+        record = {**write_answer(answer), **by}
         self._ledger.append(wait, JournalStage.AFTER, 1, record, guarded_answer(call, record))
         match answer:
             case RecoveryRetried() | RecoveryDone():
-                self._go_on()
+                self.go_on()
                 return answer
             case RecoveryFailed():
                 raise RunEnded(

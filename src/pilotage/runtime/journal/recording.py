@@ -84,6 +84,10 @@ class Recording:
         """Whether anything is recorded of the action."""
         return action_id in self._actions
 
+    def has_any(self, kind: AgentActionKind) -> bool:
+        """Whether any action of a kind is recorded."""
+        return any(recorded.row.kind is kind for recorded in self._actions.values())
+
     def outcome_of(self, action_id: str) -> JournalRow | None:
         """The row that says what came of an action; None where it has not come to its end."""
         recorded = self._actions.get(action_id)

@@ -18,6 +18,11 @@ def with_label(record: JsonObject, label: TrustLabel) -> JsonObject:
     return record if label == RUN_INPUT else {**record, _TRUST: label.to_payload()}
 
 
+def label_to_keep(label: TrustLabel) -> TrustLabel:
+    """The label as it is kept with a turn of a conversation: neutral where it says no more than every run does."""
+    return TrustLabel() if label == RUN_INPUT else label
+
+
 def label_in(record: JsonObject) -> TrustLabel:
     """The label that `with_label` wrote, to be joined with what is known already."""
     return TrustLabel.from_payload(cast(JsonObject, record[_TRUST])) if _TRUST in record else TrustLabel()

@@ -269,6 +269,9 @@ class Children:
                 not waits and state.reason is not AgentStateReason.USER_INTERRUPTED
             ):
                 raise RunDiverged(action_id, f"its child {state.id!r}: {state.current_activity}")
+            case AgentStatus.INTERRUPTED if not waits:
+                reason = f"its child {state.agent_type!r}: {state.current_activity}"
+                raise Paused(reason=reason, facts={"child": state.id})
             case AgentStatus.INTERRUPTED:
                 raise Paused(*waits)
             case _:

@@ -53,7 +53,9 @@ class Folds:
 
     def _entered(self, row: JournalRow) -> JsonObject:
         effects = self._effects
-        count_rows(effects.recording.inside(row.action_id), effects.spending)
+        inside = effects.recording.inside(row.action_id)
+        count_rows(inside, effects.spending)
+        effects.inbox.recall(inside)
         record = cast(JsonObject, row.record)
         if "trust" in record:
             effects.trust = effects.trust.join(TrustLabel.from_payload(cast(JsonObject, record["trust"])))

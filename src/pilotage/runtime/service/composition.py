@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
@@ -25,16 +26,19 @@ from pilotage.runtime.attempts.ending import Closing, Ending
 from pilotage.runtime.attempts.program import Architected, HandWritten, Program
 from pilotage.runtime.door.context_stage import ContextStage
 from pilotage.runtime.door.effects import Effects
-from pilotage.runtime.door.inbox import Inbox
+from pilotage.runtime.door.handling import SignalHandling
+from pilotage.runtime.door.inbox import Hearing, Inbox
 from pilotage.runtime.door.late_outcomes import LateOutcomes
 from pilotage.runtime.door.observing import Observer
 from pilotage.runtime.door.prompt_snapshots import PromptSnapshots
 from pilotage.runtime.door.run_aware_model import RunAwareModel
+from pilotage.runtime.door.signal_words import MESSAGES
 from pilotage.runtime.door.tool_calls import ToolCalls
 from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.gate import Gate
 from pilotage.runtime.gate.given_context import decode_context
 from pilotage.runtime.gate.spending import Spending
+from pilotage.runtime.gate.switch_stage import SwitchStage
 from pilotage.runtime.journal.input_record import Instruction, decode_input, decode_instruction
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger
@@ -113,6 +117,8 @@ class Composer:
             hidden_output(definition),
         )
         children = self._equipped(material, effects)
+        if definition.signal_handlers:
+            effects.handling = self._handling(material, effects, tools, by)
         if given is None:
             arguments = decode_input(definition, start.input)
             program: Program = HandWritten(material.instance, arguments, effects, by)
@@ -154,7 +160,7 @@ class Composer:
                 spec.on_rejection,
                 redactor,
             ),
-            Inbox(ledger, recording, material.pending, start.salt),
+            Inbox(ledger, recording, material.pending, start.salt, _hearing(definition), redactor),
             self._telling(material, by, Exposure(spec.streaming_exposure_mode, redactor)),
             Spending(
                 start.limits,
@@ -182,8 +188,12 @@ class Composer:
         effects.may_delegate = definition.spec.delegation_allowed
         if start.trust:
             effects.trust = effects.trust.join(TrustLabel.from_payload(start.trust))
+        for turn in material.history:
+            # What an earlier run of the conversation read, this one is told of in its words.
+            effects.trust = effects.trust.join(turn.trust)
         effects.context = self._context(definition, effects, decode_context(start.given))
         effects.observer = Observer(self._services.provided.telemetry)
+        effects.switches = self._switches(definition, effects)
         self._listen_for_loss(material.ledger, effects)
         if definition.spec.prompt_snapshots and material.ledger.is_kept:
             seals = self._services.seals(material.ledger.run)
@@ -235,6 +245,19 @@ class Composer:
         spec, handler = definition.spec, self._services.context_handler
         return ContextStage(effects, spec.context_budget, spec.compaction, handler, given)
 
+    def _handling(
+        self, material: Material, effects: Effects, tools: ToolCalls, by: AgentEventAttribution
+    ) -> SignalHandling:
+        definition = material.definition
+        instance = material.instance or self._services.instance_of(definition)
+        return SignalHandling(definition.signal_handlers, instance, effects, tools.recall_secrets, by)
+
+    def _switches(self, definition: AgentDefinition, effects: Effects) -> SwitchStage | None:
+        switches, ledger = self._services.switches, effects.ledger
+        if switches is None:
+            return None
+        return SwitchStage(switches, definition.agent_id, ledger.run.tenant_id, is_kept=ledger.is_kept)
+
     def _model(self, material: Material, drawn: Blueprint) -> IAgentModel:
         wanted, selected = material.overrides.model, material.start.model
         if wanted is not None:
@@ -242,6 +265,12 @@ class Composer:
         if selected is not None:
             return selected_model(self._services.app, selected)
         return drawn.model or self._services.model
+
+
+@lru_cache(maxsize=1024)
+def _hearing(definition: AgentDefinition) -> Hearing:
+    accepted = MESSAGES.intersection(definition.spec.accepted_signals)
+    return Hearing(accepted, frozenset(definition.signal_handlers))
 
 
 def _as_message(turn: ConversationTurn) -> ModelMessage:

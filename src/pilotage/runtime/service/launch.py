@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
+from typing import Any
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
@@ -24,6 +25,7 @@ from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.start_record import RunStart, decode_start
 from pilotage.runtime.journal.unkept import UnkeptLedger
+from pilotage.runtime.service.audit_trail import AuditTrail
 from pilotage.runtime.service.claims import Claims
 from pilotage.runtime.service.composition import NO_OVERRIDES, Composer, Material, Overrides
 from pilotage.runtime.service.model_choice import selected_model
@@ -160,7 +162,7 @@ class Launcher(IRunStarter):
             selected_model(services.app, start.model)
         deadline = self.claims.deadline(definition, state, rows)
         ledger = await self.claims.take_over(definition, state, rows, principal)
-        pending = await services.signals.list_pending(state.id)
+        pending = await services.pending_signals(ledger.run)
         cancel = next((signal for signal in pending if signal.kind is AgentSignalKind.CANCEL), None)
         if cancel is not None and state.status is not AgentStatus.CANCELLING:
             await begin_cancellation(ledger, cancel)
@@ -190,6 +192,13 @@ class Launcher(IRunStarter):
             await begin_cancellation(ledger, signal, is_stored=is_stored)
         material = Material(definition, None, decode_start(rows[0]), ledger, rows)
         await self._composer.compose(material).run()
+        if self._audit_trail is not None:
+            await self._audit_trail.write(ledger.run)
+
+    @cached_property
+    def _audit_trail(self) -> AuditTrail | None:
+        log = self._services.provided.audit_log
+        return None if log is None else AuditTrail(log, self.records, self._services.clock)
 
     def handle(self, live: LiveRun) -> RunHandle:
         """What a caller holds of a run that is live here."""
@@ -258,6 +267,8 @@ class Launcher(IRunStarter):
 
     async def stop(self) -> None:
         """End the attempts of this process, not their runs."""
+        # What has not begun yet would end without leaving; now it has begun.
+        await asyncio.sleep(0)
         tasks = [live.task for live in self._live.values()]
         for task in tasks:
             task.cancel()
@@ -267,7 +278,7 @@ class Launcher(IRunStarter):
     def _set_going(self, material: Material) -> LiveRun:
         attempt = self._composer.compose(material)
         run_id = material.ledger.run.run_id
-        task = asyncio.create_task(_driven(attempt, material.hold), name=f"run {run_id}")
+        task = asyncio.create_task(_driven(attempt, material.hold, self._audit_trail), name=f"run {run_id}")
         live = self._live[run_id] = LiveRun(run_id, attempt, task)
         task.add_done_callback(partial(self._forget, live))
         return live
@@ -292,14 +303,30 @@ async def _known(run: RunKey) -> RunKey:
     return run
 
 
-async def _driven(attempt: RunAttempt, hold: Hold | None) -> RunResult:
+async def _driven(attempt: RunAttempt, hold: Hold | None, audit: AuditTrail | None) -> RunResult:
     try:
         return await attempt.run()
     finally:
-        await attempt.effects.ledger.settle()
-        if attempt.effects.outcomes.late is not None:
-            await attempt.effects.outcomes.late.settle()
-        await _let_go(hold)
+        await _to_the_end(_left(attempt, hold, audit))
+
+
+async def _left(attempt: RunAttempt, hold: Hold | None, audit: AuditTrail | None) -> None:
+    await attempt.effects.ledger.settle()
+    if attempt.effects.outcomes.late is not None:
+        await attempt.effects.outcomes.late.settle()
+    await _let_go(hold)
+    if audit is not None:
+        await audit.write(attempt.effects.ledger.run)
+
+
+async def _to_the_end(leaving: Coroutine[Any, Any, None]) -> None:
+    """Who is stopped while it leaves has left all the same: a lease that is not given back keeps others waiting."""
+    task = asyncio.ensure_future(leaving)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 async def _let_go(hold: Hold | None) -> None:

@@ -6,7 +6,8 @@ from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.run_input import RunAgentInput
 from pilotage.container.application import Application
-from pilotage.errors import CallerError, ModelNotFoundError
+from pilotage.errors import CallerError, ModelNotFoundError, PodNotFoundError
+from pilotage.runtime.service.services import Services
 
 
 def selected_model(app: Application, model_ref: str) -> IAgentModel:
@@ -29,6 +30,25 @@ def selected_model(app: Application, model_ref: str) -> IAgentModel:
     raise ModelNotFoundError(
         f"application {app.name!r} has no model {model_ref!r}. It has {', '.join(known) or 'none'}."
     )
+
+
+def check_driven(services: Services, definition: AgentDefinition) -> None:
+    """Refuse a run that no model would drive, before anything of it is written.
+
+    Raises:
+        ModelNotFoundError: the application has several models, and nobody says which one.
+    """
+    if not definition.is_declarative or definition.agent_id in services.driven:
+        return
+    try:
+        services.model_of(services.instance_of(definition))
+    except PodNotFoundError as error:
+        names = [node.name for node in services.app.graph.providers(IAgentModel)]
+        raise ModelNotFoundError(
+            f"nobody says which model drives {definition.agent_id!r}: there are {', '.join(map(repr, names))}. Inject "
+            "one of them into the agent, or select one: RunAgentInput(model_selection=ModelSelection(...))."
+        ) from error
+    services.driven.add(definition.agent_id)
 
 
 def selection_of(app: Application, definition: AgentDefinition, given: object) -> str | None:

@@ -145,7 +145,7 @@ class OpenedRuns:
                 f"run {named!r} cannot be resumed: agent {definition.agent_id!r} is not durable, so its runs end with "
                 "their readers. Make it durable: AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)."
             )
-        start = await self._starts.described(definition, given, principal, None, {})
+        start = await self._starts.described(definition, given, principal, None, {}, overrides)
         history = await self._launcher.history(start)
         run = RunKey(principal.tenant, named or self._services.ids.uid())
         live = self._launcher.begin_unkept(

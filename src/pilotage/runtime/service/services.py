@@ -24,8 +24,10 @@ from pilotage.agent.ports.repositories import (
 )
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.ports.secret_store import ISecrets
+from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry
 from pilotage.agent.ports.wakeups import IAgentWakeUps
+from pilotage.agent.signals import AgentSignal
 from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
 from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError, AgentPersistenceConfigurationError
@@ -33,6 +35,7 @@ from pilotage.ids import IClock, IIds, SystemClock, SystemIds
 from pilotage.runtime.gate.gate import Stages
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.sealing import Seals
+from pilotage.runtime.journal.signal_seals import SignalSeals
 from pilotage.runtime.journal.writer import JournalWriter
 from pilotage.runtime.scoped.dependencies import Provided
 from pilotage.runtime.service.catalogs import Catalogs
@@ -45,6 +48,8 @@ class Services:
 
     def __init__(self, app: Application) -> None:
         self.app = app
+        self.driven: set[str] = set()
+        """The agents of which it is known that a model drives them."""
 
     @cached_property
     def clock(self) -> IClock:
@@ -116,6 +121,10 @@ class Services:
         return Stages.of(self.app)
 
     @cached_property
+    def switches(self) -> IAgentSwitches | None:
+        return self.app.get_or_none(IAgentSwitches)
+
+    @cached_property
     def pricing(self) -> IAgentPricing | None:
         return self.app.get_or_none(IAgentPricing)
 
@@ -166,6 +175,27 @@ class Services:
         """
         return self.app.get(IAgentModel)
 
+    def signal_seals(self, run: RunKey) -> SignalSeals:
+        """What closes and opens the signals of a run."""
+        return SignalSeals(self.sealer, run)
+
+    async def pending_signals(self, run: RunKey) -> list[AgentSignal]:
+        """What waits for a run, as it was sent.
+
+        Raises:
+            RecordSealError: something of it does not open here.
+        """
+        seals = self.signal_seals(run)
+        return [seals.opened(signal) for signal in await self.signals.list_pending(run.run_id)]
+
+    def model_of(self, instance: object) -> IAgentModel:
+        """The model that a declarative agent speaks through: the one it injects, else the application's.
+
+        Raises:
+            PodNotFoundError: it injects none, and the application has none or several.
+        """
+        return model_held_by(instance) or self.model
+
     def instance_of(self, definition: AgentDefinition) -> object:
         """The agent itself."""
         return self.app.get(definition.target, definition.name)
@@ -203,6 +233,11 @@ class Services:
         """The agents of the application; they do not change once it is started."""
         pods = [node.pod for node in self.app.graph.nodes]
         return {pod.agent_id: pod for pod in pods if isinstance(pod, AgentDefinition)}
+
+
+def model_held_by(instance: object) -> IAgentModel | None:
+    """The model that an agent injects."""
+    return next((each for each in vars(instance).values() if isinstance(each, IAgentModel)), None)
 
 
 def _required(port: T | None) -> T:

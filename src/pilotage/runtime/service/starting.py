@@ -24,8 +24,9 @@ from pilotage.runtime.journal.input_record import encode_input
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest
 from pilotage.runtime.service.composition import NO_OVERRIDES, Overrides
 from pilotage.runtime.service.launch import Launcher, RunHandle
-from pilotage.runtime.service.model_choice import selection_of
+from pilotage.runtime.service.model_choice import check_driven, selection_of
 from pilotage.runtime.service.services import Services
+from pilotage.safety.trust import TrustLabel
 
 _NO_CONTEXT = AgentContext()
 
@@ -56,7 +57,7 @@ class Starts:
             RunConflictError: the name stands for a run with another input, or the conversation is held.
         """
         definition = self._services.definition_of(agent)
-        start = await self.described(definition, given, principal, conversation, metadata)
+        start = await self.described(definition, given, principal, conversation, metadata, overrides)
         if alias is None:
             return await self._begin(definition, start, self._services.ids.uid(), overrides)
         # The caller's name is no authority: the run's own id follows from it, within the tenant.
@@ -86,8 +87,12 @@ class Starts:
         principal: Principal,
         conversation: str | None,
         metadata: JsonObject,
+        overrides: Overrides = NO_OVERRIDES,
     ) -> RunStart:
         """What a run would start with now."""
+        selected = selection_of(self._services.app, definition, given)
+        if selected is None and overrides.model is None:
+            check_driven(self._services, definition)
         if isinstance(given, RunAgentInput):
             conversation = conversation or given.conversation_id
             metadata = {**given.metadata, **metadata}
@@ -105,7 +110,7 @@ class Starts:
             metadata=metadata,
             given=encode_context(context) if context is not _NO_CONTEXT else {},
             trust=label_of_context(context).to_payload() if context.packs else {},
-            model=selection_of(self._services.app, definition, given),
+            model=selected,
         )
 
     async def fork(self, run_id: str, rows: Sequence[JournalRow], principal: Principal) -> AgentState:
@@ -113,9 +118,11 @@ class Starts:
         origin = decode_start(rows[0])
         definition = self._services.definition_of(origin.agent)
         facts = {name: fact for name, fact in origin.metadata.items() if name != "alias"}
+        history = await self._launcher.history(origin)
         start = replace(
             origin,
-            input=_with_history(origin.input, await self._launcher.history(origin)),
+            input=_with_history(origin.input, history),
+            trust=_with_labels(origin.trust, history),
             salt=origin.salt or run_id,
             metadata={**facts, "forked_from": run_id},
             conversation=None,
@@ -172,6 +179,13 @@ def _with_history(given: JsonObject, turns: Sequence[ConversationTurn]) -> JsonO
 def _asked(start: RunStart) -> tuple[object, ...]:
     """What makes two starts the same."""
     return start.agent, start.input, start.given, start.model
+
+
+def _with_labels(trust: JsonObject, turns: Sequence[ConversationTurn]) -> JsonObject:
+    """The label of a run that leaves its conversation: what was said before counts as it did there."""
+    said = TrustLabel.join_all(turn.trust for turn in turns)
+    known = TrustLabel.from_payload(trust) if trust else TrustLabel()
+    return trust if said == TrustLabel() else known.join(said).to_payload()
 
 
 def _message(turn: ConversationTurn) -> ModelMessage:

@@ -75,7 +75,7 @@ class Watch:
     async def _look(self, run: RunKey) -> None:
         """Take what is pending to the run. A store that does not answer is asked again later."""
         with suppress(Exception):
-            for signal in await self._services.signals.list_pending(run.run_id):
+            for signal in await self._services.pending_signals(run):
                 live = self._launcher.live(run.run_id)
                 if live is not None:
                     await _hand_over(live, signal)

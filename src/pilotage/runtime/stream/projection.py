@@ -42,7 +42,7 @@ _OUTPUT = "output"
 
 
 def events_of(
-    item: AgentYield[Any], by: AgentEventAttribution, message_id: str | None = None, *, ordinal: int = 1
+    item: AgentYield[Any], by: AgentEventAttribution, message_id: str | None = None, *, ordinal: int | str = 1
 ) -> Iterator[AgentEvent]:
     """The events an item is told as; pauses and ends are told by the run itself.
 
@@ -147,7 +147,9 @@ def _alone(event: AgentEvent) -> AgentYield[Any] | None:
             return None
 
 
-def _told_tool(tool: Tool, by: AgentEventAttribution, message_id: str, ordinal: int) -> Iterator[AgentEvent]:
+def _told_tool(
+    tool: Tool, by: AgentEventAttribution, message_id: str, ordinal: int | str
+) -> Iterator[AgentEvent]:
     try:
         arguments = canonical_json(to_json_value(tool.arguments))
         result = to_json_value(tool.result)

@@ -14,6 +14,7 @@ pytest.register_assert_rewrite(
     *(
         f"pilotage.testing.conformance.{kit}"
         for kit in (
+            "audit",
             "backlog",
             "conversations",
             "evidence",
@@ -26,12 +27,14 @@ pytest.register_assert_rewrite(
             "sealing",
             "signals",
             "states",
+            "switches",
             "transaction",
             "wakeups",
         )
     )
 )
 
+from pilotage.testing.conformance.audit import AuditLogConformance  # noqa: E402 - see above
 from pilotage.testing.conformance.backlog import BacklogConformance  # noqa: E402 - see above
 from pilotage.testing.conformance.conversations import (  # noqa: E402
     ConversationCommitConformance,
@@ -47,10 +50,12 @@ from pilotage.testing.conformance.retention import RetentionConformance  # noqa:
 from pilotage.testing.conformance.sealing import SealerConformance  # noqa: E402
 from pilotage.testing.conformance.signals import SignalRepositoryConformance  # noqa: E402
 from pilotage.testing.conformance.states import StateRepositoryConformance  # noqa: E402
+from pilotage.testing.conformance.switches import SwitchesConformance  # noqa: E402
 from pilotage.testing.conformance.transaction import TransactionConformance  # noqa: E402
 from pilotage.testing.conformance.wakeups import WakeUpsConformance  # noqa: E402
 
 __all__ = [
+    "AuditLogConformance",
     "BacklogConformance",
     "ConversationCommitConformance",
     "EvidenceRepositoryConformance",
@@ -63,6 +68,7 @@ __all__ = [
     "SealerConformance",
     "SignalRepositoryConformance",
     "StateRepositoryConformance",
+    "SwitchesConformance",
     "TaskStoreConformance",
     "TransactionConformance",
     "WakeUpsConformance",

@@ -21,6 +21,7 @@ from pilotage.agent.ports.journal import (
 )
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError
+from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 from pilotage.testing.conformance.samples import (
     FOREIGN_RUN,
     OTHER_RUN,
@@ -34,6 +35,11 @@ from pilotage.testing.conformance.samples import (
 
 ASKED = ConversationTurn("user", "Wo ist mein Paket? 📦")
 ANSWERED = ConversationTurn("assistant", "On its way:\n\u0000\ud83d 'quoted' \"twice\" \\")
+DOUBTED = ConversationTurn(
+    "assistant",
+    "A page says that it is lost.",
+    TrustLabel(Integrity.UNTRUSTED, Confidentiality.TENANT, frozenset({"tool:page", "run input"})),
+)
 SAID = ConversationTurns("chat", (ASKED, ANSWERED))
 
 ENDED = [status for status in AgentStatus if status.is_terminal]
@@ -78,6 +84,16 @@ class TaskStoreConformance:
         await conversations.append_turns("default", "chat", [ASKED, ANSWERED])
         await conversations.append_turns("default", "chat", [ASKED])
         assert list(await history(conversations)) == [ASKED, ANSWERED, ASKED]
+
+    async def test_a_turn_keeps_the_label_of_what_was_known_when_it_was_said(
+        self, conversations: ITaskStore
+    ) -> None:
+        await conversations.append_turns("default", "chat", [ASKED, DOUBTED, ANSWERED])
+        assert [turn.trust for turn in await history(conversations)] == [
+            TrustLabel(),
+            DOUBTED.trust,
+            TrustLabel(),
+        ]
 
     async def test_a_history_is_read_up_to_a_turn_and_stays_what_it_was(
         self, conversations: ITaskStore
@@ -154,6 +170,13 @@ class ConversationCommitConformance:
         assert list(await history(conversations)) == [ANSWERED]
         assert await commit_one(journal, moves(RUN, AgentStatus.COMPLETED, SAID)) == Committed(2)
         assert list(await history(conversations)) == [ANSWERED, ASKED, ANSWERED]
+
+    async def test_turns_of_a_run_keep_their_labels(
+        self, journal: IAgentJournal, conversations: ITaskStore
+    ) -> None:
+        said = ConversationTurns("chat", (ASKED, DOUBTED))
+        await journal.commit([starts(RUN), moves(RUN, AgentStatus.COMPLETED, said)])
+        assert list(await history(conversations)) == [ASKED, DOUBTED]
 
     async def test_a_run_may_begin_and_end_in_one_commit(
         self, journal: IAgentJournal, conversations: ITaskStore

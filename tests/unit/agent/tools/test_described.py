@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pilotage.agent.tool_calling import ToolCallingSpec
 from pilotage.agent.tools import AgentToolRuntimeContext, Idempotency, ToolOptions, described_tool
 from pilotage.errors import AgentDefinitionError, AgentToolBindingError
 from pilotage.jsonvalue import JsonObject, JsonValue
@@ -117,3 +118,19 @@ async def test_outside_a_run_it_is_a_plain_call() -> None:
 def test_what_is_wrong_is_refused_where_the_tool_is_made(mistake: Callable[[], object], words: str) -> None:
     with pytest.raises(AgentDefinitionError, match=words):
         mistake()
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_strict"),
+    [
+        ({"properties": {"a": {}}, "required": ["a"], "additionalProperties": False}, True),
+        ({"properties": {"a": {}}, "required": ["a"]}, False),
+        ({"properties": {"a": {}, "b": {}}, "required": ["a"], "additionalProperties": False}, False),
+    ],
+)
+def test_a_server_is_asked_to_be_strict_only_where_the_schema_can_be(
+    schema: JsonObject, is_strict: bool
+) -> None:
+    descriptor = described_tool(act, ToolOptions(name="find"), owner=Remote, input_schema=schema)
+    (shown,) = ToolCallingSpec.from_tools([descriptor.callable]).tools
+    assert shown.parameters.strict is is_strict

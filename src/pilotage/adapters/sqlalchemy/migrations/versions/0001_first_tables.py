@@ -16,6 +16,32 @@ depends_on = None
 def upgrade() -> None:
     """Make all tables."""
     op.create_table(
+        "pilotage_audit",
+        sa.Column(
+            "position",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            sa.Identity(always=False),
+            nullable=False,
+        ),
+        sa.Column("tenant_id", ExactText(), nullable=False),
+        sa.Column("run_id", ExactText(), nullable=False),
+        sa.Column("evidence_ref", ExactText(), nullable=True),
+        sa.Column("document", ExactText(), nullable=False),
+        sa.Column("occurred_at", Moment(), nullable=False),
+        sa.PrimaryKeyConstraint("position"),
+    )
+    op.create_index(
+        "ix_pilotage_audit_run", "pilotage_audit", ["tenant_id", "run_id", "position"], unique=False
+    )
+    op.create_index(
+        "uq_pilotage_audit_evidence",
+        "pilotage_audit",
+        ["tenant_id", "run_id", "evidence_ref"],
+        unique=True,
+        sqlite_where=sa.text("evidence_ref IS NOT NULL"),
+        postgresql_where=sa.text("evidence_ref IS NOT NULL"),
+    )
+    op.create_table(
         "pilotage_blobs",
         sa.Column("tenant_id", ExactText(), nullable=False),
         sa.Column("digest", sa.String(length=64), nullable=False),
@@ -200,6 +226,22 @@ def upgrade() -> None:
         unique=False,
         sqlite_where=sa.text("consumed_at IS NULL"),
         postgresql_where=sa.text("consumed_at IS NULL"),
+    )
+    op.create_table(
+        "pilotage_switches",
+        sa.Column(
+            "position",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            sa.Identity(always=False),
+            nullable=False,
+        ),
+        sa.Column("kind", sa.String(length=16), nullable=False),
+        sa.Column("name", ExactText(), nullable=False),
+        sa.Column("reason", ExactText(), nullable=False),
+        sa.Column("by", ExactText(), nullable=True),
+        sa.Column("since", Moment(), nullable=False),
+        sa.PrimaryKeyConstraint("position"),
+        sa.UniqueConstraint("kind", "name", name=op.f("uq_pilotage_switches_kind_name")),
     )
     op.create_table(
         "pilotage_turns",
