@@ -135,7 +135,7 @@ def stored(store: MemoryStore) -> str:
     """Everything that somebody reads who opens the store without a key; what people sent is as they sent it."""
     tables = store.tables
     return "\n".join(
-        texts([tables.journals, tables.states, tables.evidence, tables.events, tables.conversations])
+        texts([tables.journals, tables.states, tables.evidence, tables.outbox, tables.conversations])
     )
 
 

@@ -305,10 +305,11 @@ class RepeatsEvents(MemoryJournal):
     """Sends the events of a commit again when the commit is sent again."""
 
     async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
-        present = {run for run, _ in self._tables.events}
+        outbox = self._tables.outbox
+        present = {entry.run for entry in outbox.rows}
         outcomes = await super().commit(commits)
-        again = [commit.run for commit in commits if commit.run in present]
-        self._tables.events.extend([each for each in self._tables.events if each[0] in again])
+        for run in {commit.run for commit in commits} & present:
+            outbox.add(run, [entry.event for entry in outbox.of_run(run)], self._tables.clock.now())
         return outcomes
 
 

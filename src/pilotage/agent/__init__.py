@@ -92,6 +92,24 @@ from pilotage.agent.events import (
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.evidence_capture import STRUCTURED_RESULT_LIMIT
 from pilotage.agent.execution import ExecuteContract, ExecuteShape
+from pilotage.agent.fact_types import (
+    AgentActionCompleted,
+    AgentActionOutcome,
+    AgentApprovalRequested,
+    AgentFact,
+    AgentQuestionKind,
+    AgentRunCancelled,
+    AgentRunCancelling,
+    AgentRunCompleted,
+    AgentRunDelegated,
+    AgentRunFailed,
+    AgentRunPaused,
+    AgentRunResumed,
+    AgentRunStarted,
+    UnreadableFactError,
+    read_fact,
+    write_fact,
+)
 from pilotage.agent.limits import AgentExecutionLimits, LimitCode
 from pilotage.agent.messages import (
     ContentPart,
@@ -111,6 +129,7 @@ from pilotage.agent.model_reply import (
     ModelUsage,
 )
 from pilotage.agent.model_request import ModelRequest, SamplingOptions, StreamingOptions
+from pilotage.agent.on_event import on_event
 from pilotage.agent.ports.architecture import (
     AgentRef,
     AgentSession,
@@ -177,6 +196,7 @@ from pilotage.agent.ports.permissions import (
     strictest,
 )
 from pilotage.agent.ports.pricing import IAgentPricing, ModelCost
+from pilotage.agent.ports.publisher import IAgentEventPublisher
 from pilotage.agent.ports.repositories import (
     EvidencePage,
     IAgentEvidenceRepository,
@@ -329,12 +349,15 @@ __all__ = [
     "Agent",
     "AgentActionBoundaryCheckpoint",
     "AgentActionBoundaryStage",
+    "AgentActionCompleted",
     "AgentActionKind",
+    "AgentActionOutcome",
     "AgentApprovalBoundaryKind",
     "AgentApprovalDecisionOutcome",
     "AgentApprovalPlan",
     "AgentApprovalPlanAction",
     "AgentApprovalRequest",
+    "AgentApprovalRequested",
     "AgentBootstrapError",
     "AgentBootstrapValidationPostProcessor",
     "AgentCancellationCleanupCallable",
@@ -356,16 +379,26 @@ __all__ = [
     "AgentEvidenceKind",
     "AgentExecutionLimits",
     "AgentExecutionSpec",
+    "AgentFact",
     "AgentMemoryError",
     "AgentModelConfigurationError",
     "AgentOutputGuardError",
     "AgentPersistenceConfigurationError",
+    "AgentQuestionKind",
     "AgentRecoveryRequest",
     "AgentRef",
     "AgentResumeAction",
     "AgentResumeBoundary",
     "AgentResumePlan",
     "AgentRetrievalError",
+    "AgentRunCancelled",
+    "AgentRunCancelling",
+    "AgentRunCompleted",
+    "AgentRunDelegated",
+    "AgentRunFailed",
+    "AgentRunPaused",
+    "AgentRunResumed",
+    "AgentRunStarted",
     "AgentSession",
     "AgentSignal",
     "AgentSignalConsumptionBatch",
@@ -471,6 +504,7 @@ __all__ = [
     "IAgentCancellationCleanup",
     "IAgentContextHandler",
     "IAgentDelegate",
+    "IAgentEventPublisher",
     "IAgentEvidenceRepository",
     "IAgentHooks",
     "IAgentJournal",
@@ -618,6 +652,7 @@ __all__ = [
     "ToolRisk",
     "ToolRiskAxis",
     "TrustLabel",
+    "UnreadableFactError",
     "Veto",
     "accepts_signal",
     "agent_tool",
@@ -636,11 +671,13 @@ __all__ = [
     "guard_json_value",
     "materialize_agent_approval_decision_state",
     "materialize_agent_recovery_decision_state",
+    "on_event",
     "on_signal",
     "parse_agent_approval_decision_signal",
     "parse_agent_recovery_decision_signal",
     "plan_agent_resume",
     "plan_agent_tool_approval",
+    "read_fact",
     "render_context_pack",
     "run_agent_cancellation_cleanup",
     "run_context",
@@ -649,4 +686,5 @@ __all__ = [
     "select_signals",
     "strictest",
     "tool_calls_go_to",
+    "write_fact",
 ]

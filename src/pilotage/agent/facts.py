@@ -1,21 +1,34 @@
-"""Facts about runs that leave with the commit that makes them true: what other systems are told. Pure.
-
-They are no events of a stream: an `AgentEvent` is for whoever watches a run, a fact for whoever reacts to it.
-"""
+"""What became true of a run, for the outbox: which step makes which fact true. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import StrEnum
+
+from pilotage.agent.fact_types import (
+    AgentActionCompleted,
+    AgentActionOutcome,
+    AgentApprovalRequested,
+    AgentFact,
+    AgentQuestionKind,
+    AgentRunCancelled,
+    AgentRunCancelling,
+    AgentRunCompleted,
+    AgentRunDelegated,
+    AgentRunFailed,
+    AgentRunPaused,
+    AgentRunResumed,
+    AgentRunStarted,
+)
 from pilotage.agent.ports.journal import OutboxEvent
-from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
+from pilotage.jsonvalue import JsonObject, JsonValue
 
-FACT_VERSION = 1
-
-_ENDS = {
-    AgentStatus.INTERRUPTED: "AgentRunPaused",
-    AgentStatus.CANCELLING: "AgentRunCancelling",
-    AgentStatus.COMPLETED: "AgentRunCompleted",
-    AgentStatus.FAILED: "AgentRunFailed",
-    AgentStatus.CANCELLED: "AgentRunCancelled",
+_OF_STATUS: Mapping[AgentStatus, type[AgentFact]] = {
+    AgentStatus.CANCELLING: AgentRunCancelling,
+    AgentStatus.COMPLETED: AgentRunCompleted,
+    AgentStatus.CANCELLED: AgentRunCancelled,
 }
 
 
@@ -23,20 +36,49 @@ def fact_of(before: AgentState, after: AgentState) -> OutboxEvent | None:
     """What became true of a run by a step from one state to another; None for a step that changes no status."""
     if before.status is after.status and before.reason is after.reason:
         return None
-    name = _ENDS.get(after.status)
-    if after.status is AgentStatus.ACTIVE:
-        name = "AgentRunStarted" if before.status is AgentStatus.CREATED else "AgentRunResumed"
-    if name is None:
-        return None
-    return OutboxEvent(
-        name,
-        FACT_VERSION,
-        {
-            "run_id": after.id,
-            "tenant_id": after.tenant_id,
-            "agent": after.agent_type,
-            "status": after.status.value,
-            "reason": after.reason.value if after.reason else None,
-            "parent": after.metadata.get("parent"),
-        },
-    )
+    match after.status:
+        case AgentStatus.CREATED:
+            return None
+        case AgentStatus.ACTIVE:
+            began = before.status is AgentStatus.CREATED
+            return _told(AgentRunStarted if began else AgentRunResumed, after)
+        case AgentStatus.INTERRUPTED:
+            return _told(AgentRunPaused, after, reason=after.reason or AgentStateReason.USER_INTERRUPTED)
+        case AgentStatus.FAILED:
+            return _told(AgentRunFailed, after, reason=after.reason or AgentStateReason.EXECUTION_FAILED)
+        case _:
+            return _told(_OF_STATUS[after.status], after)
+
+
+def approval_requested(state: AgentState, request: JsonObject, action: str) -> OutboxEvent:
+    """A person was asked about an action; `request` is the question as it is recorded."""
+    is_recovery = "action_kind" in request
+    question = AgentQuestionKind.RECOVERY if is_recovery else AgentQuestionKind.APPROVAL
+    asked = str(request["id"])
+    return _told(AgentApprovalRequested, state, request_id=asked, question=question, action=action)
+
+
+def action_completed(
+    state: AgentState, action_id: str, kind: AgentActionKind, action: str, *, has_failed: bool
+) -> OutboxEvent:
+    """An action came to its outcome."""
+    outcome = AgentActionOutcome.FAILED if has_failed else AgentActionOutcome.DONE
+    return _told(AgentActionCompleted, state, action_id=action_id, kind=kind, action=action, outcome=outcome)
+
+
+def run_delegated(state: AgentState, child: str, child_agent: str) -> OutboxEvent:
+    """A run gave work to another one."""
+    return _told(AgentRunDelegated, state, child=child, child_agent=child_agent)
+
+
+def _told(fact: type[AgentFact], state: AgentState, **details: str) -> OutboxEvent:
+    """The fact as it is stored. It is not made first: a run tells more facts than anybody reads."""
+    payload: dict[str, JsonValue] = {
+        "run_id": state.id,
+        "tenant_id": state.tenant_id,
+        "agent": state.agent_type,
+        "parent": state.metadata.get("parent"),
+    }
+    for name, each in details.items():
+        payload[name] = each.value if isinstance(each, StrEnum) else each
+    return OutboxEvent(fact.__name__, fact.version, payload)

@@ -11,6 +11,8 @@ from pilotage.runtime.actions.interruptions import (
 from pilotage.runtime.door.awaiting import next_signal
 from pilotage.runtime.door.run_aware_model import RunAwareModel
 from pilotage.runtime.door.steps import now, random, step, uid
+from pilotage.runtime.journal.leasing import LeaseSettings
+from pilotage.runtime.outbox.retrying import RelaySettings
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
 from pilotage.runtime.scoped.architecture_registry import find_architecture
@@ -18,12 +20,15 @@ from pilotage.runtime.service.launch import RunHandle
 from pilotage.runtime.stream.cursor import EventCursor
 from pilotage.runtime.stream.subscription import Subscription
 from pilotage.runtime.stream.transcript import Transcript
+from pilotage.runtime.worker.settings import WorkerSettings
 
 __all__ = [
     "AgentRunner",
     "AgentRuns",
     "EventCursor",
+    "LeaseSettings",
     "Paused",
+    "RelaySettings",
     "RunAwareModel",
     "RunDiverged",
     "RunHandle",
@@ -33,6 +38,7 @@ __all__ = [
     "StoreUnavailable",
     "Subscription",
     "Transcript",
+    "WorkerSettings",
     "find_architecture",
     "next_signal",
     "now",

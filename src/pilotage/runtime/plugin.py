@@ -11,9 +11,11 @@ from pilotage.container.pod import Pod
 from pilotage.container.processing import IPostProcessor
 from pilotage.runtime.calling import open_runs_by_calling
 from pilotage.runtime.door.run_aware_model import RunAwareModel
+from pilotage.runtime.relaying import AgentEventRelay, EventSubscriptions
 from pilotage.runtime.runner import AgentRunner, RunnerFactory, attach_agent_runner
 from pilotage.runtime.runs import AgentRuns
 from pilotage.runtime.scoped.delegate import LocalDelegate
+from pilotage.runtime.working import AgentWorker, WorkerPorts
 
 
 class RunAwareModels(IPostProcessor):
@@ -54,3 +56,4 @@ def initialize(app: Application) -> None:
         await runs.stop()
 
     app.add(RunAwareModels, RunningAgents(runs), agent_runs, RunnerFactory, LocalDelegate)
+    app.add(EventSubscriptions, AgentEventRelay, WorkerPorts, AgentWorker)

@@ -154,6 +154,12 @@ class RunnerFactory(IAgentRunnerFactory):
         yield AgentRunner.for_agent_instance(instance)
 
 
+_WAYS_OUT = {
+    AgentStatus.INTERRUPTED: " Answer it, then resume the run.",
+    AgentStatus.ACTIVE: " This process stops; the run goes on where somebody takes it up. Read its result there.",
+}
+
+
 def answer_of(result: RunResult) -> Any:
     """The output of a completed run.
 
@@ -164,7 +170,7 @@ def answer_of(result: RunResult) -> Any:
         return result.output
     state, error = result.state, result.error or {}
     words = error.get("message") or state.current_activity or "it has no answer"
-    way_out = " Answer it, then resume the run." if state.status is AgentStatus.INTERRUPTED else ""
+    way_out = _WAYS_OUT.get(state.status, "")
     raise RunFailedError(
         f"run {state.id!r} of {state.agent_type!r} is {state.status}: {words}.{way_out}",
         run_id=state.id,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence
@@ -128,7 +129,9 @@ class AgentRuns:
             if live is not None and live.attempt.effects.liveness.is_pausing:
                 await asyncio.wait([live.task])
             if self.launcher.live(run_id) is None:
-                await self.resume(run_id, principal=principal)
+                # Where somebody else was faster the signal has done what it is for.
+                with suppress(RunConflictError):
+                    await self.resume(run_id, principal=principal)
         return stored
 
     async def cancel(
@@ -288,6 +291,14 @@ class AgentRuns:
         by = await self._by(run_id, principal)
         _, rows = await self._records.standing(run_id, by)
         return await self._starts.fork(run_id, fork_rows(run_id, rows, at), by)
+
+    async def hand_over(self, seconds: float) -> None:
+        """Stop driving runs, each when its current action has ended; whoever takes them up goes on from there.
+
+        What takes longer than `seconds` is stopped where it stands.
+        """
+        await self.launcher.hand_over(seconds)
+        await self._watch.stop()
 
     async def stop(self) -> None:
         """Stop driving runs; each stays where it is, and whoever resumes it goes on from there."""

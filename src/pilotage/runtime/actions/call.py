@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.journal import OutboxEvent, RunKey
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.actions.action import Action
@@ -63,6 +63,8 @@ class Call:
     """What the model calls it, where a model asked for it."""
     is_reserved: bool = False
     """Whether it was counted against the run's limits before, together with the calls beside it."""
+    begins: OutboxEvent | None = None
+    """The fact that becomes true when it begins."""
 
     def shown(self, arguments: JsonObject) -> JsonValue:
         """What others may see of arguments."""

@@ -75,6 +75,10 @@ class StoreUnavailable(RunInterruption):
     """The journal cannot be written, and whether the last rows are in it is unknown: nothing more may happen."""
 
 
+class HandedOver(RunInterruption):
+    """The process is to stop: the run stays as it is, and whoever takes it up goes on from there."""
+
+
 class CancelledMeanwhile(RunInterruption):
     """Somebody cancelled the run while it waited for the last of its tasks: it does not end as it was about to."""
 

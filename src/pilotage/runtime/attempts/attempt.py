@@ -20,6 +20,7 @@ from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.actions.closing import close
 from pilotage.runtime.actions.interruptions import (
     CancelledMeanwhile,
+    HandedOver,
     LimitReached,
     Paused,
     RunDiverged,
@@ -37,7 +38,15 @@ from pilotage.runtime.door.tool_calls import ToolCalls
 from pilotage.runtime.gate.deadline import remaining, timed_out
 from pilotage.runtime.stream.telling import Telling
 
-_FIRST_TO_COUNT = (RunOwnershipLost, StoreUnavailable, RunDiverged, LimitReached, RunEnded, Paused)
+_FIRST_TO_COUNT = (
+    RunOwnershipLost,
+    StoreUnavailable,
+    RunDiverged,
+    LimitReached,
+    RunEnded,
+    HandedOver,
+    Paused,
+)
 
 
 class RunAttempt:
@@ -89,6 +98,8 @@ class RunAttempt:
         effects = self.effects
         with effects.observer.span("agent.run", agent=self.by.agent_id, run_id=self.by.run_id):
             result = await self._run()
+        if result.state.status is AgentStatus.ACTIVE:
+            return result
         effects.observer.count("agent.run.ended", status=result.status, agent=self.by.agent_id)
         if not effects.gate.is_open:
             await effects.gate.after_run(result.state)
@@ -109,6 +120,11 @@ class RunAttempt:
         else:
             self._interrupt_work()
         return True
+
+    def hand_over(self) -> None:
+        """End at the next boundary and leave the run to others; an attempt that is coming to an end comes to it."""
+        if not self._is_ending and not self._is_cancelled:
+            self.effects.liveness.end(HandedOver())
 
     def hear(self, signal: AgentSignal) -> None:
         """Something was sent to the run: a message for the next boundary, or the wish that it pauses there."""
@@ -184,6 +200,8 @@ class RunAttempt:
         match end:
             case Paused():
                 return await self._ending.pause(end)
+            case HandedOver():
+                return await self._ending.hand_over(end)
             case RunDiverged():
                 return await self._ending.interrupt(end)
             case RunEnded(situation=AgentSituation.CANCELLING, reason=reason):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import cast
 
 from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent, RunPausedEvent
@@ -16,7 +17,7 @@ from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import AgentOutputGuardError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
-from pilotage.runtime.actions.interruptions import LimitReached, Paused, RunDiverged, RunEnded
+from pilotage.runtime.actions.interruptions import HandedOver, LimitReached, Paused, RunDiverged, RunEnded
 from pilotage.runtime.attempts.cancellation import (
     Cleanup,
     cancellation_error,
@@ -27,6 +28,7 @@ from pilotage.runtime.attempts.cancellation import (
 from pilotage.runtime.attempts.publication import Publication, Publisher
 from pilotage.runtime.attempts.stragglers import Stragglers
 from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.gate.deadline import earliest
 from pilotage.runtime.journal.result_record import Answer, encode_result
 from pilotage.runtime.journal.trust_record import label_to_keep, with_label
 from pilotage.runtime.stream.secretless import secretless
@@ -40,7 +42,8 @@ from pilotage.values import value
 class Closing:
     """What the end of a run needs besides its effects: who it is told for, who looks at it first, what it leaves.
 
-    `sensitive` are the parts of the output that only the caller gets to see.
+    `sensitive` are the parts of the output that only the caller gets to see. A run whose `human_time_counts` may have
+    to end while it waits.
     """
 
     by: AgentEventAttribution
@@ -50,6 +53,7 @@ class Closing:
     conversation: str | None = None
     question: str | None = None
     sensitive: tuple[SensitiveFieldDescriptor, ...] = ()
+    human_time_counts: bool = False
 
 
 class Ending:
@@ -139,6 +143,16 @@ class Ending:
         self._telling.release()
         return RunResult(state)
 
+    async def hand_over(self, end: HandedOver) -> RunResult:
+        """The process stops: what is under way comes to its end and is written down, the run stays as it is."""
+        try:
+            await self._stragglers.come_to_rest(end)
+        except LimitReached as late:
+            return await self.stop_short(Answer(), late.situation, error_of(late))
+        await self._ledger.barrier()
+        self._ledger.kill(end)
+        return RunResult(self._ledger.state)
+
     async def interrupt(self, divergence: RunDiverged) -> RunResult:
         """The program asks for something else than is recorded: a person must look at it."""
         await self._effects.liveness.quiesce(divergence)
@@ -226,7 +240,7 @@ class Ending:
     def _waiting(self, waits: Mapping[str, JsonObject]) -> AgentState:
         """The state of a run that waits for people; one whose question was put off goes on waiting like that."""
         if self._ledger.state.reason is AgentStateReason.APPROVAL_DEFERRED:
-            return self._ledger.state
+            return self._waking()
         prompt = next((str(wait.get("prompt") or wait["reason"]) for wait in waits.values()), "waiting")
         is_recovery = all("action_kind" in wait for wait in waits.values())
         situation = AgentSituation.RECOVERY_REQUIRED if is_recovery else AgentSituation.WAITING_FOR_APPROVAL
@@ -245,6 +259,15 @@ class Ending:
         if self._ledger.state.reason is not situation.reason or facts:
             since: JsonObject = {**(facts or {}), "paused_at": self._effects.clock.now().isoformat()}
             self._ledger.move(self._running().moved_to(situation, activity=activity, metadata=since))
+        return self._waking()
+
+    def _waking(self) -> AgentState:
+        """The state of a run that waits, with the time when it has something to do even if nobody answers."""
+        ends = [wait.get("expires_at") for wait in self._effects.waits.open.values()]
+        deadline = self._effects.deadline if self._closing.human_time_counts else None
+        wake_at = earliest(deadline, *(datetime.fromisoformat(end) for end in ends if isinstance(end, str)))
+        if self._ledger.state.wake_at != wake_at:
+            self._ledger.move(replace(self._ledger.state, wake_at=wake_at))
         return self._ledger.state
 
     def _prepare_pause(self, state: AgentState, wait_id: str | None, wait: Mapping[str, JsonValue]) -> None:

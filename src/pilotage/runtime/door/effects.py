@@ -233,9 +233,7 @@ class Effects:
     def _allowed(self, call: Call, verdict: GateVerdict) -> JsonObject | None:
         """Return when the gate and, where one is needed, a person allow the call: with other arguments, if any."""
         if isinstance(verdict, Deny):
-            raise self.outcomes.failed(
-                call, 1, ToolError(f"{call.action.name!r} is not allowed: {verdict.reason}")
-            )
+            raise self.outcomes.refused(call, verdict.reason)
         if call.needs_approval or isinstance(verdict, Ask) or self.waits.was_asked(call.action.id):
             return self.waits.approved_arguments(call, 1, verdict)
         return None
@@ -247,6 +245,8 @@ class Effects:
         if attempt.arguments is not None:
             record["executed"], view["executed"] = attempt.arguments, call.shown(attempt.arguments)
         self.ledger.append(call.action, JournalStage.BEFORE, attempt.number, record, view, call.descriptor)
+        if call.begins is not None:
+            self.ledger.report(call.begins)
         return await self._dispatch(call, attempt)
 
     async def _dispatch(self, call: Call, attempt: Attempt) -> object:

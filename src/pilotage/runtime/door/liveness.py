@@ -6,6 +6,7 @@ import asyncio
 from types import TracebackType
 
 from pilotage.runtime.actions.interruptions import (
+    HandedOver,
     LimitReached,
     Paused,
     RunDiverged,
@@ -52,7 +53,7 @@ class Liveness:
         self.must_look = False
         """Whether somebody in the middle of something should ask `check`: cheap, for the reader of a stream.
 
-        A run that is to pause does so at its next boundary, and a text is not one.
+        A run that is to pause or to be left does so at its next boundary, and a text is not one.
         """
         self._is_met = False
         self._stopped: set[str] = set()
@@ -106,7 +107,7 @@ class Liveness:
         """Nothing begins any more, in no branch; whoever asks gets `end`."""
         if self._end is None:
             self._end = end
-            self.must_look = not isinstance(end, Paused)
+            self.must_look = not isinstance(end, Paused | HandedOver)
 
     def take_back_pause(self) -> bool:
         """Do not pause after all; False where some branch has stopped for it already."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
+from pilotage.agent.facts import action_completed
 from pilotage.agent.ports.journal import JournalRow, JournalStage
+from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.actions.action import Action
@@ -21,6 +23,7 @@ from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
 
 _A_SECRET = SecretField()
+_TOLD = frozenset({AgentActionKind.TOOL_CALL, AgentActionKind.STEP})
 
 
 class Outcomes:
@@ -58,10 +61,19 @@ class Outcomes:
             words = f"{call.action.name!r} was done, but its result cannot be recorded: {error}"
             raise self.failed(call, attempt, ToolError(words)) from error
         self._close(call, attempt, record, view)
+        self._report(call, has_failed=False)
         return view
+
+    def refused(self, call: Call, reason: str) -> ToolError:
+        """Write down that an action must not begin, and give the error the program gets, now and in replay."""
+        return self._ended(call, 1, ToolError(f"{call.action.name!r} is not allowed: {reason}"))
 
     def failed(self, call: Call, attempt: int, error: Exception) -> ToolError:
         """Write down that an action failed for certain, and give the error the program gets, now and in replay."""
+        self._report(call, has_failed=True)
+        return self._ended(call, attempt, error)
+
+    def _ended(self, call: Call, attempt: int, error: Exception) -> ToolError:
         words = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
         kept = words if not self._redactor.revision else self._redactor.without_secrets(words)
         record: JsonObject = {"error": kept}
@@ -86,6 +98,15 @@ class Outcomes:
             raise
         if self.under_way.pop(call.action.id, None) is not None:
             self._closed.add(call.action.id)
+
+    def _report(self, call: Call, *, has_failed: bool) -> None:
+        """Tell what may have changed something; what a child came to is told by the child."""
+        action = call.action
+        if self._ledger.is_kept and not action.is_read_only and action.kind in _TOLD:
+            told = action_completed(
+                self._ledger.state, action.id, action.kind, action.name, has_failed=has_failed
+            )
+            self._ledger.report(told)
 
     def _without_secrets(self, call: Call, result: JsonValue) -> JsonValue:
         """Secrets are in no record, not even in a sealed one."""

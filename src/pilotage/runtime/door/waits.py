@@ -17,6 +17,7 @@ from pilotage.agent.approval_decision import (
     check_agent_approval_decision,
     expired_approval_outcome,
 )
+from pilotage.agent.facts import approval_requested
 from pilotage.agent.ports.journal import JournalStage
 from pilotage.agent.recovery_request import (
     RecoveryAnswer,
@@ -201,6 +202,7 @@ class Waits:
             raise RunEnded(AgentSituation.FAILED, words, code="agent_approval_unavailable")
         request = cast(JsonObject, self._redactor.json(request))
         self._ledger.append(wait, JournalStage.BEFORE, 1, request, request)
+        self._ledger.report(approval_requested(self._ledger.state, request, wait.name))
         self.open[cast(str, request["id"])] = request
 
     def _answered(

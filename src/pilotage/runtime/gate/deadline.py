@@ -40,7 +40,7 @@ def extended(
 
 
 def earliest(*deadlines: datetime | None) -> datetime | None:
-    """The one that holds for a child: of its own, its parent's and its packet's `deadline_at` the earliest."""
+    """The one that holds: of a child's own, its parent's and its packet's, or of all that a run waits for."""
     return min((each for each in deadlines if each is not None), default=None)
 
 

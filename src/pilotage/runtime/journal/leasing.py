@@ -13,20 +13,52 @@ from contextlib import suppress
 
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import IAgentLeases, Lease
+from pilotage.checks import reject_not_positive
 from pilotage.errors import RunConflictError
 from pilotage.ids import IClock
 from pilotage.runtime.actions.interruptions import RunOwnershipLost, StoreUnavailable
+from pilotage.values import value
 
-LEASE_SECONDS = 30.0
+
+@value
+class LeaseSettings:
+    """How long others wait before they take a run over from a process that has fallen silent.
+
+    All processes of a store should have the same. A process is certain of its run for two thirds of it: a shorter
+    lease brings runs back sooner, and bears shorter silences, such as a store that does not answer.
+    """
+
+    seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        reject_not_positive(self, seconds=self.seconds)
+
+
+_DEFAULT = LeaseSettings()
 _SAFE_SHARE = 2 / 3
 _RENEW_SHARE = 1 / 3
 _holders: Counter[tuple[str, RunKey]] = Counter()
 
 
+async def give_back(leases: IAgentLeases, run: RunKey, owner: str) -> None:
+    """Give a lease back that was claimed and not used; whoever holds it in this process meanwhile keeps it."""
+    if not _holders[owner, run]:
+        with suppress(OSError):
+            await leases.release(run, owner)
+
+
 class Hold:
     """A lease that is kept alive until it is let go."""
 
-    def __init__(self, leases: IAgentLeases, run: RunKey, owner: str, clock: IClock) -> None:
+    def __init__(
+        self,
+        leases: IAgentLeases,
+        run: RunKey,
+        owner: str,
+        clock: IClock,
+        settings: LeaseSettings = _DEFAULT,
+    ) -> None:
+        self._seconds = settings.seconds
         self._leases = leases
         self._run = run
         self._owner = owner
@@ -46,11 +78,11 @@ class Hold:
             RunConflictError: somebody else has it.
         """
         asked = self._clock.monotonic()
-        lease = await self._leases.acquire(self._run, self._owner, LEASE_SECONDS)
+        lease = await self._leases.acquire(self._run, self._owner, self._seconds)
         if lease is None:
             raise RunConflictError(
                 f"run {self._run.run_id!r} is driven by another process. Signals reach it there; it can be taken over "
-                f"when that process has been silent for {LEASE_SECONDS:g} seconds."
+                f"when that process has been silent for {self._seconds:g} seconds."
             )
         self._granted(asked, lease)
         _holders[self._owner, self._run] += 1
@@ -67,8 +99,8 @@ class Hold:
         """
         asked = self._clock.monotonic()
         try:
-            lease = await self._leases.renew(self._run, self._owner, LEASE_SECONDS)
-            lease = lease or await self._leases.acquire(self._run, self._owner, LEASE_SECONDS)
+            lease = await self._leases.renew(self._run, self._owner, self._seconds)
+            lease = lease or await self._leases.acquire(self._run, self._owner, self._seconds)
         except OSError as error:
             raise StoreUnavailable(
                 f"run {self._run.run_id!r}: its lease cannot be renewed: {error}"
@@ -101,9 +133,9 @@ class Hold:
     async def _keep(self) -> None:
         """Renew in good time. A lease that has run out is not taken anew here: the next effect finds out."""
         while True:
-            await self._clock.sleep(LEASE_SECONDS * _RENEW_SHARE)
+            await self._clock.sleep(self._seconds * _RENEW_SHARE)
             asked = self._clock.monotonic()
             with suppress(OSError):
-                lease = await self._leases.renew(self._run, self._owner, LEASE_SECONDS)
+                lease = await self._leases.renew(self._run, self._owner, self._seconds)
                 if lease is not None:
                     self._granted(asked, lease)

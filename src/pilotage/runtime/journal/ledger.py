@@ -151,9 +151,13 @@ class Ledger:
         self.check_alive()
         fact = fact_of(self.state, state)
         if fact is not None:
-            self._facts.append(fact)
+            self.report(fact)
         self.state = self._moved = state
         self._changes += 1
+
+    def report(self, fact: OutboxEvent) -> None:
+        """Put a fact into the outbox together with the next commit, which is that of the row or step it tells of."""
+        self._facts.append(fact)
 
     def consume(self, signal_id: str) -> None:
         """Take a signal out of the queue together with the next commit."""
@@ -169,7 +173,9 @@ class Ledger:
         """
         self.check_alive()
         # Who is cancelled while waiting leaves a commit under way; its outcome must be known all the same.
-        await asyncio.shield(asyncio.ensure_future(self._flush(self._changes)))
+        flush = asyncio.ensure_future(self._flush(self._changes))
+        flush.add_done_callback(_heard)
+        await asyncio.shield(flush)
 
     def kill(self, death: BaseException) -> None:
         """End the attempt: every further effect raises `death`."""
@@ -184,6 +190,9 @@ class Ledger:
         """Return when no commit is under way any more."""
         if self._soon is not None and not self._soon.done():
             await asyncio.wait([self._soon])
+        async with self._committing:
+            # Who was cancelled at a barrier has left its commit under way.
+            return
 
     def _commit_soon(self) -> None:
         """What was paid for, such as a model's reply, should not be lost with the process; nobody waits for it."""

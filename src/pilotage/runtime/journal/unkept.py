@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.conversations import ConversationTurns, ITaskStore
-from pilotage.agent.ports.journal import JournalStage, RunKey
+from pilotage.agent.ports.journal import JournalStage, OutboxEvent, RunKey
 from pilotage.agent.state import AgentState
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.jsonvalue import JsonValue
@@ -55,6 +55,9 @@ class UnkeptLedger(Ledger):
     def move(self, state: AgentState) -> None:
         self.check_alive()
         self.state = state
+
+    def report(self, fact: OutboxEvent) -> None:
+        return
 
     def consume(self, signal_id: str) -> None:
         self.check_alive()

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.delegation import DelegationBudget
 from pilotage.agent.events import AgentEvent
+from pilotage.agent.facts import run_delegated
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.journal import RunKey
@@ -29,7 +30,7 @@ from pilotage.errors import AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Attempt, Call
-from pilotage.runtime.actions.interruptions import Paused, RunDiverged
+from pilotage.runtime.actions.interruptions import HandedOver, Paused, RunDiverged
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.attempts.live import LiveRun
 from pilotage.runtime.door.effects import Effects
@@ -181,7 +182,8 @@ class Children:
             return await self._ended(action_id, errand)
 
         boundary = AgentApprovalBoundaryKind.DELEGATION
-        return Call(scope, action, act, _as_it_is, boundary=boundary, view_of=self._view_of)
+        begins = run_delegated(self.effects.ledger.state, self._id_for(action_id), agent)
+        return Call(scope, action, act, _as_it_is, boundary=boundary, view_of=self._view_of, begins=begins)
 
     async def done(self, call: Call) -> JsonValue:
         """Carry a delegation out and give the child's output."""
@@ -274,6 +276,9 @@ class Children:
                 raise Paused(reason=reason, facts={"child": state.id})
             case AgentStatus.INTERRUPTED:
                 raise Paused(*waits)
+            case AgentStatus.ACTIVE:
+                # The process stops, and the child was left as it is; so is its parent.
+                raise HandedOver
             case _:
                 words = (result.error or {}).get("message") or state.current_activity or state.status.value
                 error = f"{state.agent_type!r} did not finish: {words}"

@@ -115,6 +115,7 @@ class Composer:
             # What the user said, for the conversation; an agent with an input of its own has no such thing.
             given.prompt if given else None,
             hidden_output(definition),
+            definition.spec.human_time_counts,
         )
         children = self._equipped(material, effects)
         if definition.signal_handlers:

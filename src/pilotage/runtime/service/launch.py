@@ -68,6 +68,7 @@ class Launcher(IRunStarter):
         self.nursery = Nursery(services, self.records, self)
         self._composer = Composer(services, self.nursery)
         self._live: dict[str, LiveRun] = {}
+        self._is_leaving = False
 
     def live(self, run_id: str) -> LiveRun | None:
         """The run, where it is live in this process."""
@@ -88,10 +89,13 @@ class Launcher(IRunStarter):
     ) -> LiveRun:
         if parent is not None and not parent.ledger.is_kept:
             return self.begin_unkept(definition, start, run, parent=parent)
-        # Of several who begin a run of one id the journal chooses one; the others must not hold it up.
-        ledger = await self.claims.begin(definition, start, run)
-        hold = await self._services.hold(run)
+        # Of several who begin a run of one id the journal chooses one; the others must not hold it up. Where nobody
+        # else knows the id the lease comes first, or somebody might find a run that has begun and that nobody drives.
+        is_known = start.parent is not None or "alias" in start.metadata
+        hold = None if is_known else await self._services.hold(run)
         try:
+            ledger = await self.claims.begin(definition, start, run)
+            hold = hold or await self._services.hold(run)
             history = await self.history(start)
             instance = self._services.instance_of(definition)
         except BaseException:
@@ -265,6 +269,19 @@ class Launcher(IRunStarter):
         await asyncio.wait([live.task])
         return is_cancelled
 
+    async def hand_over(self, seconds: float) -> None:
+        """Let the attempts of this process end, each when its current action has; who takes longer is stopped."""
+        self._is_leaving = True
+        late = asyncio.ensure_future(self._services.clock.sleep(seconds))
+        while self._live and not late.done():
+            for live in self._live.values():
+                live.attempt.hand_over()
+            tasks = [live.task for live in self._live.values()]
+            await asyncio.wait([*tasks, late], return_when=asyncio.FIRST_COMPLETED)
+        late.cancel()
+        await asyncio.wait([late])
+        await self.stop()
+
     async def stop(self) -> None:
         """End the attempts of this process, not their runs."""
         # What has not begun yet would end without leaving; now it has begun.
@@ -281,6 +298,8 @@ class Launcher(IRunStarter):
         task = asyncio.create_task(_driven(attempt, material.hold, self._audit_trail), name=f"run {run_id}")
         live = self._live[run_id] = LiveRun(run_id, attempt, task)
         task.add_done_callback(partial(self._forget, live))
+        if self._is_leaving:
+            attempt.hand_over()
         return live
 
     async def history(self, start: RunStart) -> Sequence[ConversationTurn]:
@@ -294,7 +313,9 @@ class Launcher(IRunStarter):
         tenant = start.principal.tenant
         return await conversations.load_history(tenant, start.conversation, up_to=start.history)
 
-    def _forget(self, live: LiveRun, _: object) -> None:
+    def _forget(self, live: LiveRun, task: asyncio.Task[RunResult]) -> None:
+        # What an attempt ended with is for those who wait for it; where nobody does, it is no news either.
+        _ = task.cancelled() or task.exception()
         if self._live.get(live.run_id) is live:
             del self._live[live.run_id]
 

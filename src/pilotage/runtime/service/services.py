@@ -8,6 +8,7 @@ from typing import TypeVar
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.audit import IAgentAuditLog
+from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.cleanup import IAgentCancellationCleanup
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.handlers import IAgentContextHandler, IAgentOutputGuard, IAgentToolHandler
@@ -16,6 +17,7 @@ from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
@@ -33,10 +35,11 @@ from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError, AgentPersistenceConfigurationError
 from pilotage.ids import IClock, IIds, SystemClock, SystemIds
 from pilotage.runtime.gate.gate import Stages
-from pilotage.runtime.journal.leasing import Hold
+from pilotage.runtime.journal.leasing import Hold, LeaseSettings
 from pilotage.runtime.journal.sealing import Seals
 from pilotage.runtime.journal.signal_seals import SignalSeals
 from pilotage.runtime.journal.writer import JournalWriter
+from pilotage.runtime.outbox.bell import Bell, RingingJournal
 from pilotage.runtime.scoped.dependencies import Provided
 from pilotage.runtime.service.catalogs import Catalogs
 
@@ -82,7 +85,20 @@ class Services:
 
     @cached_property
     def writer(self) -> JournalWriter:
-        return JournalWriter(self.journal)
+        return JournalWriter(RingingJournal(self.journal, self.bell))
+
+    @cached_property
+    def bell(self) -> Bell:
+        """Rung when a commit of this process carries facts."""
+        return Bell()
+
+    @cached_property
+    def outbox(self) -> IAgentOutbox | None:
+        return self.app.get_or_none(IAgentOutbox)
+
+    @cached_property
+    def backlog(self) -> IAgentBacklog | None:
+        return self.app.get_or_none(IAgentBacklog)
 
     @cached_property
     def conversations(self) -> ITaskStore | None:
@@ -97,11 +113,16 @@ class Services:
         return self.app.get_or_none(IAgentLateOutcomes)
 
     @cached_property
+    def lease_settings(self) -> LeaseSettings:
+        return self.app.get_or_none(LeaseSettings) or LeaseSettings()
+
+    @cached_property
     def wake_ups(self) -> IAgentWakeUps | None:
         return self.app.get_or_none(IAgentWakeUps)
 
     @cached_property
-    def _owner(self) -> str:
+    def owner(self) -> str:
+        """What this process is called where processes compete."""
         return self.ids.uid()
 
     async def hold(self, run: RunKey) -> Hold | None:
@@ -112,7 +133,7 @@ class Services:
         """
         if self.leases is None:
             return None
-        hold = Hold(self.leases, run, self._owner, self.clock)
+        hold = Hold(self.leases, run, self.owner, self.clock, self.lease_settings)
         await hold.take()
         return hold
 
@@ -213,6 +234,11 @@ class Services:
                 f"agent {agent_id!r} is not part of application {self.app.name!r}. Add it: app.add(...)."
             )
         return self._definitions[agent_id]
+
+    @property
+    def agent_ids(self) -> frozenset[str]:
+        """The agents of the application."""
+        return frozenset(self._definitions)
 
     def tool(self, identity: str) -> AgentToolDescriptor | None:
         """The tool of this identity among the pods of the application."""

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from tests.unit.runtime.rows import AFTER, BEFORE, CLAIMED, an_action
 
-from pilotage.agent.ports.journal import JournalHead, JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.journal import (
+    CommitOutcome,
+    JournalCommit,
+    JournalHead,
+    JournalRow,
+    JournalStage,
+    RunKey,
+)
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState
 from pilotage.jsonvalue import JsonObject
@@ -22,7 +30,7 @@ from pilotage.runtime.actions.interruptions import (
 from pilotage.runtime.journal.chain import NO_HEAD, first_broken
 from pilotage.runtime.journal.ledger import Ledger, Opening
 from pilotage.runtime.journal.writer import JournalWriter
-from pilotage.testing import FaultyJournal, LoseReply, MemoryStore
+from pilotage.testing import FaultyJournal, LoseReply, MemoryJournal, MemoryStore
 
 TOLD = JournalStage.TOLD
 RUN = RunKey("default", "run-1")
@@ -243,6 +251,36 @@ async def test_who_is_cancelled_in_a_barrier_loses_no_rows() -> None:
         await waiting
     await ledger.barrier()
     assert len(await books.rows()) == 2
+
+
+class SlowJournal(MemoryJournal):
+    """A journal that answers when it is told to."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        self.asked.set()
+        await self.may_answer.wait()
+        return await super().commit(commits)
+
+
+async def test_a_ledger_is_settled_when_the_commit_of_a_cancelled_barrier_is_over() -> None:
+    books = Books()
+    journal = SlowJournal(books.store)
+    books.journal = FaultyJournal(journal)
+    ledger = books.ledger()
+    ledger.claim(START, START)
+    waiting = asyncio.create_task(ledger.barrier())
+    await journal.asked.wait()
+    waiting.cancel()
+    settling = asyncio.create_task(ledger.settle())
+    await asyncio.sleep(0)
+    assert not settling.done()
+    journal.may_answer.set()
+    await settling
+    assert len(await books.rows()) == 1
 
 
 async def test_barriers_at_once_wait_for_each_other() -> None:

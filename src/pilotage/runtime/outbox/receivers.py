@@ -1,0 +1,59 @@
+"""Who hears of facts: the methods of pods that subscribed, and the publishers of the application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from inspect import isawaitable, iscoroutinefunction
+from typing import cast
+
+from pilotage.agent.fact_types import AgentFact
+from pilotage.agent.on_event import subscriptions_of
+from pilotage.agent.ports.publisher import IAgentEventPublisher
+from pilotage.container.application import Application
+from pilotage.container.names import target_name
+from pilotage.container.node import Node
+from pilotage.values import value
+
+
+@value
+class Receiver:
+    """Somebody who hears of facts of some classes."""
+
+    name: str
+    facts: tuple[type[AgentFact], ...]
+    receive: Callable[[AgentFact], Awaitable[object]]
+
+    def wants(self, fact: AgentFact) -> bool:
+        """Whether the fact is for this receiver."""
+        return isinstance(fact, self.facts)
+
+
+def receivers_of(app: Application) -> list[Receiver]:
+    """Everybody in a started application who wants to hear of facts."""
+    subscribers = [each for node in app.graph.nodes for each in _subscribers(app, node)]
+    publishers = app.get_all(IAgentEventPublisher)
+    return [*subscribers, *(Receiver(target_name(each), (AgentFact,), each.publish) for each in publishers)]
+
+
+def _subscribers(app: Application, node: Node) -> Iterator[Receiver]:
+    for subscription in subscriptions_of(node.pod.type_):
+        method: Callable[[AgentFact], object] = getattr(
+            app.get(node.pod.type_, node.name), subscription.method
+        )
+        yield Receiver(subscription.name, subscription.facts, _called(method))
+
+
+def _called(method: Callable[[AgentFact], object]) -> Callable[[AgentFact], Awaitable[object]]:
+    """The method as something to await; one that is sync must not hold up the event loop."""
+    if iscoroutinefunction(method):
+        return cast("Callable[[AgentFact], Awaitable[object]]", method)
+    return partial(_in_thread, method)
+
+
+async def _in_thread(method: Callable[[AgentFact], object], fact: AgentFact) -> None:
+    result = await asyncio.to_thread(method, fact)
+    # A decorator may hide that the method is async.
+    if isawaitable(result):
+        await result

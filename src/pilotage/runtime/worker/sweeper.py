@@ -1,0 +1,170 @@
+"""The sweeper: takes up runs that have something to do and that nobody drives.
+
+Several processes may run one: claiming a run takes its lease, and the journal decides in the end. A run of an agent
+that this application does not have is left to others, and reported once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from pilotage.agent.ports.backlog import IAgentBacklog, has_something_to_do
+from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.wakeups import IAgentWakeUps
+from pilotage.agent.principal import LOCAL, Principal
+from pilotage.runtime.actions.interruptions import RunInterruption
+from pilotage.runtime.journal.leasing import give_back
+from pilotage.runtime.outbox.bell import Bell
+from pilotage.runtime.runs import AgentRuns
+from pilotage.runtime.worker.left_alone import LeftAlone
+from pilotage.runtime.worker.settings import WorkerSettings
+
+_REPORT_SECONDS = 60.0
+_log = logging.getLogger("pilotage.worker")
+
+
+class Sweeper:
+    """Takes up runs until it is stopped, only so many at once."""
+
+    def __init__(
+        self, runs: AgentRuns, backlog: IAgentBacklog, leases: IAgentLeases, settings: WorkerSettings
+    ) -> None:
+        self._runs = runs
+        self._services = runs.services
+        self._backlog = backlog
+        self._leases = leases
+        self._settings = settings
+        self._bell = Bell()
+        self._left_alone = LeftAlone()
+        self._driven: set[asyncio.Task[None]] = set()
+        self._reported: set[str] = set()
+        self._report_at = 0.0
+        self._is_stopping = False
+        self._sweeping: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Take up runs from now on."""
+        self._sweeping = asyncio.create_task(self._sweep(), name="sweeper of runs")
+
+    async def stop(self) -> None:
+        """Take up no more, and let all runs of this process go; those who wait for them find them as they are."""
+        self._is_stopping = True
+        self._bell.ring()
+        await self._runs.hand_over(self._settings.grace_seconds)
+        sweeping, self._sweeping = self._sweeping, None
+        if sweeping is not None:
+            await asyncio.wait([sweeping])
+        await self._let_go()
+        if sweeping is not None:
+            sweeping.result()
+
+    async def _let_go(self) -> None:
+        """Stop what is still being taken up: a run that is not driven yet need not be."""
+        for driven in self._driven:
+            driven.cancel()
+        if self._driven:
+            await asyncio.wait(self._driven)
+
+    async def _sweep(self) -> None:
+        wake_ups = self._services.wake_ups
+        listening = asyncio.create_task(self._listen(wake_ups)) if wake_ups is not None else None
+        try:
+            while not self._is_stopping:
+                if not await self._take():
+                    await self._report_unknown()
+                    await self._bell.wait(self._services.clock, self._settings.poll_seconds)
+        finally:
+            if listening is not None:
+                listening.cancel()
+                await asyncio.wait([listening])
+
+    async def _listen(self, wake_ups: IAgentWakeUps) -> None:
+        """Hints only make it faster: where they fail, the poll goes on."""
+        with suppress(Exception):
+            async with wake_ups.subscribe() as hints:
+                while True:
+                    await hints.next()
+                    self._bell.ring()
+
+    async def _take(self) -> bool:
+        """Claim as many runs as there are hands free and drive them; False where there is nothing to do."""
+        free = self._settings.concurrency - len(self._driven)
+        if free <= 0:
+            return False
+        services = self._services
+        leaving = self._left_alone.at(services.clock.monotonic())
+        try:
+            seconds = services.lease_settings.seconds
+            leases = await self._backlog.claim(
+                services.owner, seconds, free, agents=services.agent_ids, leaving=leaving
+            )
+        except Exception as error:  # noqa: BLE001 - a store that does not answer is asked again later
+            _log.warning("the backlog cannot be read, and is tried again: %s", type(error).__name__)
+            return False
+        for lease in leases:
+            driven = asyncio.create_task(self._drive(lease.run), name=f"taking up run {lease.run.run_id}")
+            self._driven.add(driven)
+            driven.add_done_callback(self._returned)
+        return bool(leases)
+
+    def _returned(self, driven: asyncio.Task[None]) -> None:
+        _ = driven.cancelled() or driven.exception()
+        self._driven.discard(driven)
+        self._bell.ring()
+
+    async def _drive(self, run: RunKey) -> None:
+        """Bring a run as far as it gets, or leave it alone for a while."""
+        try:
+            await self._bring_further(run)
+            got_further = not await self._is_as_before(run)
+        except (Exception, RunInterruption) as error:  # noqa: BLE001 - one run's trouble is not that of the others
+            if not self._is_stopping:
+                _log.warning("run %s cannot be taken up now: %s", run.run_id, type(error).__name__)
+            got_further = False
+        finally:
+            await give_back(self._leases, run, self._services.owner)
+        if got_further:
+            self._left_alone.forget(run)
+        else:
+            self._left_alone.leave(run, self._services.clock.monotonic())
+
+    async def _bring_further(self, run: RunKey) -> None:
+        top = await self._top_of(run)
+        if top != run:
+            # The run above brings it along, and needs its lease for that.
+            await give_back(self._leases, run, self._services.owner)
+        await self._runs.resume(top.run_id, principal=Principal(LOCAL.id, top.tenant_id))
+        live = self._runs.launcher.live(top.run_id)
+        if live is not None:
+            await asyncio.wait([live.task])
+
+    async def _top_of(self, run: RunKey) -> RunKey:
+        """The run that a run belongs to, however far above; itself where it belongs to none."""
+        state = await self._runs.get(run.run_id, principal=Principal(LOCAL.id, run.tenant_id))
+        parent = state.metadata.get("parent")
+        return run if parent is None else await self._top_of(RunKey(run.tenant_id, str(parent)))
+
+    async def _is_as_before(self, run: RunKey) -> bool:
+        """Whether the run could be claimed again, although somebody has just driven it."""
+        state = await self._runs.get(run.run_id, principal=Principal(LOCAL.id, run.tenant_id))
+        pending = await self._services.signals.list_pending(run.run_id)
+        return has_something_to_do(state, {signal.kind for signal in pending}, self._services.clock.now())
+
+    async def _report_unknown(self) -> None:
+        """Say once of each agent that has work and is not part of this application that its runs are left alone."""
+        now = self._services.clock.monotonic()
+        if now < self._report_at:
+            return
+        self._report_at = now + _REPORT_SECONDS
+        with suppress(Exception):
+            waiting = await self._backlog.agents()
+            for agent in sorted(waiting - self._services.agent_ids - self._reported):
+                self._reported.add(agent)
+                _log.warning(
+                    "runs of agent %r wait, and application %r does not have it: they are left to others.",
+                    agent,
+                    self._services.app.name,
+                )

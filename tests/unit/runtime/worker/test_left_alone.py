@@ -1,0 +1,44 @@
+"""Runs that lead nowhere rest, longer each time."""
+
+from __future__ import annotations
+
+from pilotage.agent.ports.journal import RunKey
+from pilotage.runtime.worker.left_alone import LeftAlone
+
+RUN, OTHER = RunKey("default", "run-1"), RunKey("default", "run-2")
+
+
+def test_a_run_rests_for_a_while_and_longer_each_time() -> None:
+    left = LeftAlone()
+    rests: list[float] = []
+    now = 0.0
+    for _ in range(12):
+        left.leave(RUN, now)
+        began = now
+        while RUN in left.at(now):
+            now += 0.5
+        rests.append(now - began)
+    assert rests[:5] == [1.0, 2.0, 4.0, 8.0, 16.0]
+    assert rests[-1] == 300.0
+
+
+def test_a_run_that_did_not_come_again_for_long_starts_afresh() -> None:
+    left = LeftAlone()
+    for _ in range(5):
+        left.leave(RUN, 0.0)
+    assert left.at(1000.0) == frozenset()
+    left.leave(RUN, 1000.0)
+    assert left.at(1001.5) == frozenset()
+
+
+def test_each_run_rests_by_itself_and_one_that_gets_further_starts_afresh() -> None:
+    left = LeftAlone()
+    left.leave(RUN, 0.0)
+    left.leave(RUN, 0.0)
+    left.leave(OTHER, 0.0)
+    assert left.at(0.5) == {RUN, OTHER}
+    assert left.at(1.5) == {RUN}
+    left.forget(RUN)
+    assert left.at(1.5) == frozenset()
+    left.leave(RUN, 10.0)
+    assert left.at(11.0) == frozenset()
