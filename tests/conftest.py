@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,12 @@ from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from tests.adapters.sqlalchemy.databases import (
     BACKENDS,
     SCHEMA,
+    ClockOfFile,
     empty,
     need_server,
     opened,
     postgresql_settings,
+    put_forward,
     schema_named,
     sqlite_settings,
 )
@@ -38,13 +41,11 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgresql_schema() -> Iterator[DatabaseSettings]:
+def postgresql_schema() -> Iterator[SqlAlchemyStore]:
     """A schema for this process, with all tables."""
     need_server()
-    with schema_named(SCHEMA):
-        with opened(postgresql_settings()):
-            pass
-        yield postgresql_settings()
+    with schema_named(SCHEMA), opened(postgresql_settings()) as store:
+        yield store
 
 
 @pytest.fixture
@@ -55,11 +56,10 @@ def sqlite_database(sqlite_template: Path, tmp_path: Path) -> DatabaseSettings:
 
 
 @pytest.fixture
-def postgresql_database(postgresql_schema: DatabaseSettings) -> DatabaseSettings:
+def postgresql_database(postgresql_schema: SqlAlchemyStore) -> DatabaseSettings:
     """Empty tables on the server."""
-    with opened(postgresql_schema) as store:
-        empty(store)
-    return postgresql_schema
+    empty(postgresql_schema)
+    return postgresql_schema.database.settings
 
 
 @pytest.fixture(params=BACKENDS)
@@ -70,16 +70,37 @@ def database_settings(request: pytest.FixtureRequest) -> DatabaseSettings:
 
 
 @pytest.fixture
-def open_store(database_settings: DatabaseSettings) -> Iterator[Callable[[], SqlAlchemyStore]]:
+def clock_of_file() -> ClockOfFile:
+    """The clock of the SQLite file of a test."""
+    return ClockOfFile()
+
+
+@pytest.fixture
+def open_store(
+    database_settings: DatabaseSettings, clock_of_file: ClockOfFile
+) -> Iterator[Callable[[], SqlAlchemyStore]]:
     """Opens the database, once for each process that a test is about."""
     with ExitStack() as stack:
-        yield lambda: stack.enter_context(opened(database_settings))
+        yield lambda: stack.enter_context(opened(database_settings, clock_of_file))
 
 
 @pytest.fixture
 def store(open_store: Callable[[], SqlAlchemyStore]) -> SqlAlchemyStore:
     """A store over an empty database."""
     return open_store()
+
+
+@pytest.fixture
+def let_time_pass(store: SqlAlchemyStore, clock_of_file: ClockOfFile) -> Callable[[float], Awaitable[None]]:
+    """Puts the clock of the store forward."""
+
+    async def pass_time(seconds: float) -> None:
+        if store.database.is_sqlite:
+            clock_of_file.ahead += timedelta(seconds=seconds)
+        else:
+            put_forward(store, seconds)
+
+    return pass_time
 
 
 @pytest.fixture

@@ -30,6 +30,10 @@ PACKAGES = {
         "adapters-sealing.md",
         'Sealing of journal records with a key of the application: `pip install "pilotage[sealing]"`.',
     ),
+    "pilotage.adapters.sqlalchemy": (
+        "adapters-sqlalchemy.md",
+        'Durable runs in SQLite and PostgreSQL: `pip install "pilotage[sqlalchemy]"`.',
+    ),
 }
 
 

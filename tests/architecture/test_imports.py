@@ -20,7 +20,10 @@ def third_party_after(statement: str) -> set[str]:
     return {name for name in done.stdout.split() if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("package", ["pilotage.container", "pilotage.safety", "pilotage.agent", "pilotage"])
+@pytest.mark.parametrize(
+    "package",
+    ["pilotage.container", "pilotage.safety", "pilotage.agent", "pilotage", "pilotage.adapters.sqlalchemy"],
+)
 def test_importing_a_package_loads_nothing_from_outside(package: str) -> None:
     assert third_party_after(f"import {package}") == set()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
@@ -31,6 +31,7 @@ from pilotage.agent import (
     AgentEvidence,
     AgentSignal,
     CommitOutcome,
+    EvidencePage,
     IAgentEvidenceRepository,
     IAgentJournal,
     IAgentRunner,
@@ -70,15 +71,7 @@ class States(IAgentStateRepository):
     async def list_resume_candidates(self) -> Sequence[AgentState]:
         return []
 
-    async def list_runs(
-        self,
-        tenant_id: str,
-        *,
-        statuses: Collection[AgentStatus] = (),
-        agent_type: str | None = None,
-        after: str | None = None,
-        limit: int = 50,
-    ) -> RunPage:
+    async def list_runs(self, tenant_id: str, **asked: object) -> RunPage:
         return RunPage(())
 
 
@@ -94,6 +87,9 @@ class Signals(IAgentSignalRepository):
 
 
 class Evidences(IAgentEvidenceRepository):
+    async def page_by_state(self, state_id: str, **asked: object) -> EvidencePage:
+        return EvidencePage(())
+
     async def append(self, evidence: AgentEvidence) -> AgentEvidence:
         return evidence
 

@@ -74,3 +74,38 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--version"])
     assert caught.value.code == 0
     assert capsys.readouterr().out.startswith("pilotage 0.")
+
+
+def test_the_tables_are_made_once_and_looked_at(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PILOTAGE_DATABASE_URL", "sqlite:///runs.db")
+    assert main(["db", "check"]) == 1
+    assert main(["db", "current"]) == 0
+    assert main(["db", "upgrade"]) == 0
+    assert main(["db", "upgrade"]) == 0
+    assert main(["db", "check"]) == 0
+    said = capsys.readouterr()
+    assert said.err == (
+        "sqlite:///runs.db has no tables of Pilotage, and 0001 is needed. Run: pilotage db upgrade.\n"
+    )
+    assert said.out.splitlines() == [
+        "sqlite:///runs.db: no tables",
+        "sqlite:///runs.db: upgraded from nothing to version 0001",
+        "sqlite:///runs.db: tables of version 0001, nothing to do",
+        "sqlite:///runs.db: tables of version 0001, durable",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("nonsense", "'nonsense' is no address of a database."),
+        ("postgresql://ada:s3cret@127.0.0.1:1/shop", "postgresql://***@127.0.0.1:1/shop cannot be reached"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_named(
+    url: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["db", "current", "--url", url]) == 2
+    assert words in capsys.readouterr().err

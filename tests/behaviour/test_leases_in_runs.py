@@ -65,6 +65,16 @@ async def test_nobody_else_resumes_a_run_while_its_lease_holds() -> None:
     assert (triple(result.state), story.bureau.world.done) == (COMPLETED, ["read a", "pay 1"])
 
 
+async def test_a_process_that_stops_as_soon_as_a_run_began_gives_its_lease_back() -> None:
+    story = Busy()
+    async with story.bureau.process(story.agent, story.program, story.counter) as owner:
+        handle = await owner.start(story.agent, "A-17")
+    assert await story.holder(handle.id) is None
+    async with story.bureau.process(story.agent, story.other) as other:
+        result = await (await other.resume(handle.id)).result()
+    assert triple(result.state) == COMPLETED
+
+
 async def test_a_lease_that_is_kept_alive_holds_as_long_as_the_run() -> None:
     story = Busy()
     async with (

@@ -18,6 +18,7 @@ from pilotage.agent.ports.repositories import (
     IAgentSignalRepository,
     IAgentStateRepository,
 )
+from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.testing import (
@@ -38,6 +39,7 @@ from pilotage.testing.conformance import (
     EvidenceRepositoryConformance,
     JournalConformance,
     OutboxConformance,
+    RetentionConformance,
     SignalRepositoryConformance,
     StateRepositoryConformance,
     SwitchesConformance,
@@ -221,6 +223,36 @@ class TestMemoryBacklog(BacklogConformance):
     @pytest.fixture
     def second_backlog(self, store: MemoryStore) -> IAgentBacklog:
         return MemoryBacklog(store.tables)
+
+
+class TestMemoryRetention(RetentionConformance):
+    @pytest.fixture
+    def store(self) -> MemoryStore:
+        return MemoryStore()
+
+    @pytest.fixture
+    def retention(self, store: MemoryStore) -> IAgentRetention:
+        return store.retention
+
+    @pytest.fixture
+    def journal(self, store: MemoryStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def states(self, store: MemoryStore) -> IAgentStateRepository:
+        return store.states
+
+    @pytest.fixture
+    def signals(self, store: MemoryStore) -> IAgentSignalRepository:
+        return store.signals
+
+    @pytest.fixture
+    def evidence(self, store: MemoryStore) -> IAgentEvidenceRepository:
+        return store.evidence
+
+    @pytest.fixture
+    def conversations(self, store: MemoryStore) -> ITaskStore:
+        return store.conversations
 
 
 class TestMemoryLateOutcomes(LateOutcomesConformance):

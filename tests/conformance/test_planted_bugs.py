@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -434,16 +434,8 @@ class ForgetsCancelling(MemoryStateRepository):
 class PagesWithAQuirk(MemoryStateRepository):
     """Lists runs, and lets its bug change what is asked for and what is found."""
 
-    async def list_runs(
-        self,
-        tenant_id: str,
-        *,
-        statuses: Collection[AgentStatus] = (),
-        agent_type: str | None = None,
-        after: str | None = None,
-        limit: int = 50,
-    ) -> RunPage:
-        asked = self.asked({"statuses": statuses, "agent_type": agent_type, "after": after, "limit": limit})
+    async def list_runs(self, tenant_id: str, **what: Any) -> RunPage:
+        asked = self.asked({"after": None, "limit": 50, **what})
         return self.found(await super().list_runs(tenant_id, **asked))
 
     def asked(self, what: dict[str, Any]) -> dict[str, Any]:
@@ -480,6 +472,16 @@ class ForgetsTheAgent(PagesWithAQuirk):
         return {**what, "agent_type": None}
 
 
+class ForgetsTheBeginning(PagesWithAQuirk):
+    def asked(self, what: dict[str, Any]) -> dict[str, Any]:
+        return {**what, "since": None}
+
+
+class ForgetsTheEnd(PagesWithAQuirk):
+    def asked(self, what: dict[str, Any]) -> dict[str, Any]:
+        return {**what, "until": None}
+
+
 class ForgetsTheLimit(PagesWithAQuirk):
     def asked(self, what: dict[str, Any]) -> dict[str, Any]:
         return {**what, "limit": what["limit"] and 50}
@@ -499,18 +501,10 @@ class CountsFromTheTop(MemoryStateRepository):
     """Has a position for a cursor, which newcomers shift."""
 
     async def list_runs(
-        self,
-        tenant_id: str,
-        *,
-        statuses: Collection[AgentStatus] = (),
-        agent_type: str | None = None,
-        after: str | None = None,
-        limit: int = 50,
+        self, tenant_id: str, *, after: str | None = None, limit: int = 50, **what: Any
     ) -> RunPage:
         skipped = int(after or 0)
-        page = await super().list_runs(
-            tenant_id, statuses=statuses, agent_type=agent_type, limit=skipped + limit
-        )
+        page = await super().list_runs(tenant_id, limit=skipped + limit, **what)
         return RunPage(page.runs[skipped:], page.cursor and str(skipped + limit))
 
 
@@ -554,6 +548,8 @@ REPOSITORY_BUGS = [
     (StateRepositoryConformance, "states", ListsTheLastChangedFirst),
     (StateRepositoryConformance, "states", ForgetsTheStatuses),
     (StateRepositoryConformance, "states", ForgetsTheAgent),
+    (StateRepositoryConformance, "states", ForgetsTheBeginning),
+    (StateRepositoryConformance, "states", ForgetsTheEnd),
     (StateRepositoryConformance, "states", ForgetsTheLimit),
     (StateRepositoryConformance, "states", TakesAnyCursor),
     (StateRepositoryConformance, "states", AlwaysPromisesMore),

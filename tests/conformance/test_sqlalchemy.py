@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -14,26 +13,38 @@ from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
 from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import outbox
+from pilotage.agent.ports.audit import IAgentAuditLog
+from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
+from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentSignalRepository,
     IAgentStateRepository,
 )
+from pilotage.agent.ports.retention import IAgentRetention
+from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.testing.conformance import (
+    AuditLogConformance,
+    BacklogConformance,
     ConversationCommitConformance,
     EvidenceRepositoryConformance,
     JournalConformance,
     LeasesConformance,
+    OutboxConformance,
+    RetentionConformance,
     SignalRepositoryConformance,
     StateRepositoryConformance,
+    SwitchesConformance,
     TaskStoreConformance,
     TransactionConformance,
     WakeUpsConformance,
 )
+from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance
 from pilotage.testing.conformance.leases import PassTime
 from pilotage.testing.conformance.transaction import ReadOutbox
 
@@ -133,8 +144,6 @@ class TestSqlAlchemyStoreWithConversations(ConversationCommitConformance):
 
 
 class TestSqlAlchemyLeases(LeasesConformance):
-    short = 0.05
-
     @pytest.fixture
     def leases(self, store: SqlAlchemyStore) -> IAgentLeases:
         return store.leases
@@ -144,8 +153,8 @@ class TestSqlAlchemyLeases(LeasesConformance):
         return second_store.leases
 
     @pytest.fixture
-    def pass_time(self) -> PassTime:
-        return asyncio.sleep  # the clock is the database's, and nobody can put it forward
+    def pass_time(self, let_time_pass: PassTime) -> PassTime:
+        return let_time_pass
 
 
 class TestSqlAlchemyWakeUps(WakeUpsConformance):
@@ -157,3 +166,107 @@ class TestSqlAlchemyWakeUps(WakeUpsConformance):
     def second_wake_ups(self, store: SqlAlchemyStore, second_store: SqlAlchemyStore) -> IAgentWakeUps:
         # Two processes on one file do not hear each other; they find out by looking.
         return store.wake_ups if store.database.is_sqlite else second_store.wake_ups
+
+
+class TestSqlAlchemyRetention(RetentionConformance):
+    @pytest.fixture
+    def retention(self, store: SqlAlchemyStore) -> IAgentRetention:
+        return store.retention
+
+    @pytest.fixture
+    def journal(self, store: SqlAlchemyStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def states(self, store: SqlAlchemyStore) -> IAgentStateRepository:
+        return store.states
+
+    @pytest.fixture
+    def signals(self, store: SqlAlchemyStore) -> IAgentSignalRepository:
+        return store.signals
+
+    @pytest.fixture
+    def evidence(self, store: SqlAlchemyStore) -> IAgentEvidenceRepository:
+        return store.evidence
+
+    @pytest.fixture
+    def conversations(self, store: SqlAlchemyStore) -> ITaskStore:
+        return store.conversations
+
+
+class TestSqlAlchemyOutbox(OutboxConformance):
+    @pytest.fixture
+    def journal(self, store: SqlAlchemyStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def outbox(self, store: SqlAlchemyStore) -> IAgentOutbox:
+        return store.deliveries
+
+    @pytest.fixture
+    def second_outbox(self, second_store: SqlAlchemyStore) -> IAgentOutbox:
+        return second_store.deliveries
+
+    @pytest.fixture
+    def pass_time(self, let_time_pass: PassTime) -> PassTime:
+        return let_time_pass
+
+
+class TestSqlAlchemyBacklog(BacklogConformance):
+    @pytest.fixture
+    def journal(self, store: SqlAlchemyStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def states(self, store: SqlAlchemyStore) -> IAgentStateRepository:
+        return store.states
+
+    @pytest.fixture
+    def signals(self, store: SqlAlchemyStore) -> IAgentSignalRepository:
+        return store.signals
+
+    @pytest.fixture
+    def leases(self, store: SqlAlchemyStore) -> IAgentLeases:
+        return store.leases
+
+    @pytest.fixture
+    def backlog(self, store: SqlAlchemyStore) -> IAgentBacklog:
+        return store.backlog
+
+    @pytest.fixture
+    def second_backlog(self, second_store: SqlAlchemyStore) -> IAgentBacklog:
+        return second_store.backlog
+
+    @pytest.fixture
+    def pass_time(self, let_time_pass: PassTime) -> PassTime:
+        return let_time_pass
+
+
+class TestSqlAlchemyLateOutcomes(LateOutcomesConformance):
+    @pytest.fixture
+    def late_outcomes(self, store: SqlAlchemyStore) -> IAgentLateOutcomes:
+        return store.late_outcomes
+
+    @pytest.fixture
+    def second_late_outcomes(self, second_store: SqlAlchemyStore) -> IAgentLateOutcomes:
+        return second_store.late_outcomes
+
+
+class TestSqlAlchemySwitches(SwitchesConformance):
+    @pytest.fixture
+    def switches(self, store: SqlAlchemyStore) -> IAgentSwitches:
+        return store.switches
+
+    @pytest.fixture
+    def second_switches(self, second_store: SqlAlchemyStore) -> IAgentSwitches:
+        return second_store.switches
+
+
+class TestSqlAlchemyAuditLog(AuditLogConformance):
+    @pytest.fixture
+    def audit_log(self, store: SqlAlchemyStore) -> IAgentAuditLog:
+        return store.audit_log
+
+    @pytest.fixture
+    def second_audit_log(self, second_store: SqlAlchemyStore) -> IAgentAuditLog:
+        return second_store.audit_log

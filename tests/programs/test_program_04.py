@@ -1,4 +1,4 @@
-"""The durable program, with a store in memory in the place of an installed adapter."""
+"""The durable program, in the SQLite file that an application gets by default."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ HERE = Path(__file__).parent
 
 
 async def test_the_durable_program_pauses_is_approved_and_completes(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(HERE / "program_04"))
     try:
         program = import_module("tests.programs.program_04_durable")
@@ -25,3 +26,4 @@ async def test_the_durable_program_pauses_is_approved_and_completes(
     assert out.startswith("One moment. [pay]\n")
     assert "pay" in out.splitlines()[1]
     assert "12.50" in out
+    assert (tmp_path / ".pilotage" / "pilotage.db").stat().st_size > 0

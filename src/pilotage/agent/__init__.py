@@ -170,6 +170,7 @@ from pilotage.agent.ports.journal import (
     CommitRefusal,
     CommitRefused,
     Committed,
+    ErasedRecord,
     HeadMoved,
     IAgentJournal,
     JournalCommit,
@@ -197,11 +198,13 @@ from pilotage.agent.ports.permissions import (
 from pilotage.agent.ports.pricing import IAgentPricing, ModelCost
 from pilotage.agent.ports.publisher import IAgentEventPublisher
 from pilotage.agent.ports.repositories import (
+    EvidencePage,
     IAgentEvidenceRepository,
     IAgentSignalRepository,
     IAgentStateRepository,
     RunPage,
 )
+from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.runner import IAgentRunner, IAgentRunnerFactory
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.agent.ports.secret_store import ISecrets
@@ -480,10 +483,12 @@ __all__ = [
     "DelegationReturnPolicy",
     "DelegationToolResult",
     "Dependencies",
+    "ErasedRecord",
     "Error",
     "Evidence",
     "EvidenceCapture",
     "EvidenceExposurePolicy",
+    "EvidencePage",
     "ExecuteContract",
     "ExecuteShape",
     "ExposurePolicy",
@@ -512,6 +517,7 @@ __all__ = [
     "IAgentPermissions",
     "IAgentPricing",
     "IAgentRecoveryHandler",
+    "IAgentRetention",
     "IAgentRunner",
     "IAgentRunnerFactory",
     "IAgentSignalRepository",

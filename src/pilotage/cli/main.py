@@ -1,4 +1,4 @@
-"""The command `pilotage`: look at an application without starting it, or let it work."""
+"""The command `pilotage`: look at an application without starting it, let it work, look after its database."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
+from pilotage.cli import database
 from pilotage.cli.target import load_application
 from pilotage.errors import PilotageError, start_error
 
@@ -15,7 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code is 0, 1 for problems in the application, 2 for a wrong call."""
     options = _parser().parse_args(arguments)
     try:
-        run = {"check": check, "describe": describe, "worker": worker}[options.command]
+        run = {"check": check, "describe": describe, "worker": worker, "db": database.run}[options.command]
         return run(options)
     except PilotageError as error:
         sys.stderr.write(f"{error}\n")
@@ -63,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("--mermaid", action="store_true", help="as a Mermaid flowchart")
         if name == "worker":
             _add_worker_options(command)
+    database.add_parser(commands)
     return parser
 
 

@@ -64,7 +64,8 @@ class AgentEventRelay(ILifecycle):
 
     async def start(self) -> None:
         services = self._services
-        receivers = receivers_of(services.app) if services.outbox is not None else ()
+        # Whether there is an outbox is known without opening it: a store may be made on demand.
+        receivers = receivers_of(services.app) if services.app.contains(IAgentOutbox) else ()
         if not receivers or services.outbox is None:
             return
         self._relay = OutboxRelay(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.architecture import AgentRef
@@ -167,14 +168,24 @@ class AgentRuns:
         *,
         statuses: Sequence[AgentStatus] = (),
         agent: AgentRef | None = None,
+        conversation_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         after: str | None = None,
         limit: int = 50,
         principal: Principal | None = None,
     ) -> RunPage:
-        """The runs of the principal's tenant, newest first, page by page."""
+        """The runs of the principal's tenant, newest first, page by page; those created between two moments."""
         agent_type = self.services.definition_of(agent).agent_id if agent is not None else None
         return await self.services.states.list_runs(
-            (principal or LOCAL).tenant, statuses=statuses, agent_type=agent_type, after=after, limit=limit
+            (principal or LOCAL).tenant,
+            statuses=statuses,
+            agent_type=agent_type,
+            conversation_id=conversation_id,
+            since=since,
+            until=until,
+            after=after,
+            limit=limit,
         )
 
     def events(

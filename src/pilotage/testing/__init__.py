@@ -29,6 +29,7 @@ from pilotage.testing.memory import (
     MemoryStore,
 )
 from pilotage.testing.outbox import MemoryOutbox
+from pilotage.testing.retention import MemoryRetention
 from pilotage.testing.script import calls, fails, says, turn, when
 from pilotage.testing.scripted_model import ScriptedModel
 from pilotage.testing.sealer import MemorySealer
@@ -48,6 +49,7 @@ __all__ = [
     "MemoryLateOutcomes",
     "MemoryLeases",
     "MemoryOutbox",
+    "MemoryRetention",
     "MemorySealer",
     "MemorySignalRepository",
     "MemoryStateRepository",

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import cast
 
 from pilotage.agent.evidence import AgentEvidence
-from pilotage.agent.ports.journal import JournalRow, OutboxEvent, SealedRecord
+from pilotage.agent.ports.journal import ErasedRecord, JournalRow, OutboxEvent, SealedRecord
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
@@ -25,10 +25,10 @@ class UnkeepableError(Exception):
 
 @value
 class KeptRow:
-    """A journal row whose record and view are texts; a sealed record is text already."""
+    """A journal row whose record and view are texts; a sealed or erased record is text already."""
 
     bare: JournalRow
-    record: str | SealedRecord
+    record: str | SealedRecord | ErasedRecord
     view: str
 
     @classmethod
@@ -36,7 +36,7 @@ class KeptRow:
         """The row as it is kept."""
         where = f"row {row.seq} ({row.action_id!r})"
         bare = replace(row, record=None, view=None, encoded=None)
-        sealed = row.record if isinstance(row.record, SealedRecord) else None
+        sealed = row.record if isinstance(row.record, SealedRecord | ErasedRecord) else None
         if row.encoded is not None:
             return cls(bare, sealed or row.texts.record_json, row.texts.view_json)
         record = sealed or _text(f"the record of {where}", cast(JsonValue, row.record))
@@ -44,7 +44,7 @@ class KeptRow:
 
     def read(self) -> JournalRow:
         """The row as a reader gets it."""
-        record = self.record if isinstance(self.record, SealedRecord) else _json(self.record)
+        record = self.record if isinstance(self.record, SealedRecord | ErasedRecord) else _json(self.record)
         return replace(self.bare, record=record, view=_json(self.view))
 
 

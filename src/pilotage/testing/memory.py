@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.backlog import IAgentBacklog
@@ -25,16 +26,18 @@ from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
+    EvidencePage,
     IAgentEvidenceRepository,
     IAgentSignalRepository,
     IAgentStateRepository,
     RunPage,
 )
+from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.checks import reject_not_positive
+from pilotage.checks import reject_naive, reject_not_positive
 from pilotage.errors import (
     AgentDefinitionError,
     CallerError,
@@ -49,6 +52,7 @@ from pilotage.testing.kept import KeptEvidence, KeptSignal, KeptState, Unkeepabl
 from pilotage.testing.late_outcomes import MemoryLateOutcomes
 from pilotage.testing.leases import MemoryLeases
 from pilotage.testing.outbox import MemoryOutbox
+from pilotage.testing.retention import MemoryRetention
 from pilotage.testing.sealer import MemorySealer
 from pilotage.testing.switches import MemorySwitches
 from pilotage.testing.tables import MemoryTables
@@ -75,6 +79,7 @@ class MemoryStore:
         self.wake_ups = MemoryWakeUps()
         self.deliveries = MemoryOutbox(self.tables)
         self.backlog = MemoryBacklog(self.tables)
+        self.retention = MemoryRetention(self.tables)
         self.sealer = MemorySealer()
         self.switches = MemorySwitches(self.tables)
 
@@ -89,15 +94,16 @@ class MemoryStore:
         ITaskStore,
         IAgentLeases,
         IAgentWakeUps,
+        IAgentLateOutcomes,
         IAgentOutbox,
         IAgentBacklog,
-        IAgentLateOutcomes,
+        IAgentRetention,
         IRecordSealer,
     ]:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
-        coordination = (self.leases, self.wake_ups, self.deliveries, self.backlog, self.late_outcomes)
-        return self.journal, *repositories, self.conversations, *coordination, self.sealer
+        work = (self.leases, self.wake_ups, self.late_outcomes, self.deliveries, self.backlog, self.retention)
+        return self.journal, *repositories, self.conversations, *work, self.sealer
 
     @property
     def outbox(self) -> tuple[tuple[RunKey, OutboxEvent], ...]:
@@ -164,10 +170,14 @@ class MemoryStateRepository(IAgentStateRepository):
         *,
         statuses: Collection[AgentStatus] = (),
         agent_type: str | None = None,
+        conversation_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         after: str | None = None,
         limit: int = 50,
     ) -> RunPage:
         reject_not_positive("MemoryStateRepository.list_runs", limit=limit)
+        reject_naive("MemoryStateRepository.list_runs", since=since, until=until)
         before = None if after is None else _number_of(after)
         if self._tenant not in (None, tenant_id):
             return RunPage(())
@@ -175,6 +185,8 @@ class MemoryStateRepository(IAgentStateRepository):
             (number, kept)
             for number, kept in self._tables.states.newest_first(tenant_id, before)
             if (not statuses or kept.bare.status in statuses) and agent_type in (None, kept.bare.agent_type)
+            if conversation_id in (None, self._tables.conversations.held_by(RunKey(tenant_id, kept.bare.id)))
+            if _lies_between(since, kept.bare.created_at, until)
         ]
         runs = tuple(self._read(kept) for _, kept in found[:limit])
         return RunPage(runs, str(found[limit - 1][0]) if len(found) > limit else None)
@@ -255,14 +267,27 @@ class MemoryEvidenceRepository(IAgentEvidenceRepository):
         kept = self._tables.evidence.entries(tenant)
         return [each.read() for each in kept if each.bare.agent_state_id == state_id]
 
+    async def page_by_state(
+        self, state_id: str, *, after: str | None = None, limit: int = 50
+    ) -> EvidencePage:
+        reject_not_positive("MemoryEvidenceRepository.page_by_state", limit=limit)
+        begin = 0 if after is None else _number_of(after)
+        found = await self.list_by_state(state_id)
+        end = begin + limit
+        return EvidencePage(tuple(found[begin:end]), str(end) if len(found) > end else None)
+
     async def list_by_manifest_ref(self, manifest_ref: str) -> Sequence[AgentEvidence]:
         kept = self._tables.evidence.entries(self._tenant)
         return [each.read() for each in kept if each.bare.manifest_ref == manifest_ref]
 
 
+def _lies_between(since: datetime | None, moment: datetime | None, until: datetime | None) -> bool:
+    return moment is None or ((since is None or since <= moment) and (until is None or moment < until))
+
+
 def _number_of(cursor: str) -> int:
     if not (cursor.isascii() and cursor.isdigit()):
-        raise CallerError(f"there is no page behind {cursor!r}. Give the cursor of a RunPage as `after`.")
+        raise CallerError(f"there is no page behind {cursor!r}. Give the cursor of a page as `after`.")
     return int(cursor)
 
 

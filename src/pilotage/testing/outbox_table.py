@@ -59,15 +59,22 @@ class OutboxTable:
 
     def __init__(self) -> None:
         self.rows: list[OutboxRow] = []
+        self._next = 1
         self._by_run: dict[RunKey, list[OutboxRow]] = {}
 
     def add(self, run: RunKey, events: Sequence[KeptEvent], now: datetime) -> None:
         """Add what a commit carries."""
         rows = self._by_run.setdefault(run, [])
         for event in events:
-            row = OutboxRow(len(self.rows) + 1, run, len(rows) + 1, event, now)
+            row = OutboxRow(self._next, run, len(rows) + 1, event, now)
+            self._next += 1
             self.rows.append(row)
             rows.append(row)
+
+    def remove(self, run: RunKey) -> None:
+        """Remove the entries of a run; the others keep their places."""
+        self._by_run.pop(run, None)
+        self.rows = [row for row in self.rows if row.run != run]
 
     def of_run(self, run: RunKey) -> Sequence[OutboxRow]:
         """The entries of a run, in order."""

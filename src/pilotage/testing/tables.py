@@ -81,6 +81,7 @@ class MemoryTables:
         self.queues: dict[RunKey, dict[str, KeptSignal]] = {}
         self.evidence = TenantTable[KeptEvidence]()
         self.conversations = ConversationTable()
+        self.parents: dict[RunKey, RunKey] = {}
         self.leases: dict[RunKey, Lease] = {}
         self.outbox = OutboxTable()
         self.late_outcomes: dict[tuple[RunKey, str, int, int], tuple[str, datetime]] = {}
@@ -204,10 +205,12 @@ class MemoryTables:
             del self.queues[run][signal_id]
         for each in writes.evidence:
             self.evidence.put(tenant, each.bare.id, each)
+        if commit.parent is not None:
+            self.parents[run] = commit.parent
         if commit.conversation is not None:
             self.conversations.hold(run, commit.conversation)
         if commit.turns is not None:
-            self.conversations.append(tenant, commit.turns.conversation_id, commit.turns.turns)
+            self.conversations.append(tenant, commit.turns.conversation_id, commit.turns.turns, run)
         self.outbox.add(run, writes.outbox, self.clock.now())
         return Committed(len(journal.rows))
 

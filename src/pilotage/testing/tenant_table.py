@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from pilotage.errors import AgentDefinitionError
@@ -50,6 +50,17 @@ class TenantTable(Generic[T]):
     def entries(self, tenant: str | None) -> Iterator[T]:
         """The entries of a tenant, or of all, in the order they first came."""
         return (entry for (owner, _), entry in self._entries.items() if tenant in (None, owner))
+
+    def drop(self, tenant: str, entry_id: str) -> None:
+        """Remove an entry; the numbers of the others stay."""
+        if self._entries.pop((tenant, entry_id), None) is not None:
+            self._tenants[entry_id].remove(tenant)
+
+    def remove(self, tenant: str, is_meant: Callable[[T], bool]) -> None:
+        """Remove the entries of a tenant that are meant."""
+        for owner, entry_id in [key for key, entry in self._entries.items() if is_meant(entry)]:
+            if owner == tenant:
+                self.drop(owner, entry_id)
 
     def newest_first(self, tenant: str, before: int | None = None) -> Iterator[tuple[int, T]]:
         """The entries of a tenant, last come first, each with the number it got when it came; or those before one."""

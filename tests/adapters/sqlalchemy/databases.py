@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from pilotage.adapters.sqlalchemy.opening import open_database
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import metadata
-from pilotage.ids import IClock
+from pilotage.ids import IClock, SystemClock
 
 SERVER = os.environ.get("PILOTAGE_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
 BACKENDS = ["sqlite", "postgresql"]
@@ -33,9 +34,34 @@ def sqlite_settings(path: Path) -> DatabaseSettings:
 def postgresql_settings(schema: str = SCHEMA) -> DatabaseSettings:
     """A schema on the server for tests."""
     return DatabaseSettings(
-        f"{SERVER}?options=-csearch_path%3D{schema}%20-csynchronous_commit%3Doff",
+        f"{SERVER}?options=-csearch_path%3D{schema},pg_catalog%20-csynchronous_commit%3Doff",
         may_lose_commits_on_power_failure=True,
     )
+
+
+# Stands before the server's own: tests put the clock of the store forward instead of waiting.
+_CLOCK = """
+    CREATE TABLE {schema}.clock (ahead interval);
+    INSERT INTO {schema}.clock VALUES ('0');
+    CREATE FUNCTION {schema}.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+        'SELECT pg_catalog.clock_timestamp() + ahead FROM {schema}.clock'
+"""
+
+
+class ClockOfFile(SystemClock):
+    """The clock of an SQLite file, which a test puts forward."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
+def put_forward(store: SqlAlchemyStore, seconds: float) -> None:
+    """Put the clock of a store on a server forward."""
+    with store.database.engines.writing.begin() as connection:
+        connection.execute(text("UPDATE clock SET ahead = ahead + make_interval(secs => :s)"), {"s": seconds})
 
 
 @cache
@@ -65,6 +91,7 @@ def schema_named(name: str) -> Iterator[None]:
         with engine.begin() as connection:
             connection.execute(text(f"DROP SCHEMA IF EXISTS {name} CASCADE"))
             connection.execute(text(f"CREATE SCHEMA {name}"))
+            connection.execute(text(_CLOCK.format(schema=name)))
         yield
     finally:
         with suppress(OperationalError), engine.begin() as connection:
@@ -77,6 +104,8 @@ def empty(store: SqlAlchemyStore) -> None:
     with store.database.engines.writing.begin() as connection:
         for table in reversed(metadata.sorted_tables):
             connection.execute(table.delete())
+        if not store.database.is_sqlite:
+            connection.execute(text("UPDATE clock SET ahead = '0'"))
 
 
 @contextmanager

@@ -23,7 +23,7 @@ def test_who_holds_a_conversation_and_what_is_said_in_it_are_kept_together() -> 
     table.append("acme", "chat", [TURN])
     table.hold(run, "chat")
     table.append("acme", "chat", [TURN])
-    assert table.find("acme", "chat") == Conversation([TURN, TURN], run)
+    assert table.find("acme", "chat") == Conversation([TURN, TURN], [None, None], run)
 
 
 async def test_a_history_that_cannot_be_is_an_error_in_words() -> None:

@@ -4,7 +4,7 @@ An application that loads its plugins needs nothing from here but the settings. 
 `SqlAlchemyStore` from `pilotage.adapters.sqlalchemy.store`; importing that loads SQLAlchemy, importing this does not.
 """
 
-from pilotage.adapters.sqlalchemy.plugin import StoreOnDemand
+from pilotage.adapters.sqlalchemy.plugin import StoreOnDemand, agent_audit_log, agent_switches
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.start_errors import (
     DatabaseDriverMissingError,
@@ -24,4 +24,6 @@ __all__ = [
     "DatabaseUnreachableError",
     "DatabaseUrlError",
     "StoreOnDemand",
+    "agent_audit_log",
+    "agent_switches",
 ]

@@ -46,6 +46,7 @@ class Standing:
     status: AgentStatus | None = None
     conversation: str | None = None
     parent: str | None = None
+    facts: int = 0
     is_stored: bool = False
     state: Values = field(default_factory=lambda: state_values(None))
 
@@ -171,7 +172,10 @@ class Batch:
             (r.epoch for r in reversed(commit.rows) if r.stage is JournalStage.CLAIMED), run.epoch
         )
         run.conversation = run.conversation or commit.conversation
-        run.parent = commit.parent.run_id if commit.parent else run.parent
+        run.parent = run.parent or _parent_of(commit)
+        for number, event in enumerate(outbox, start=run.facts + 1):
+            event["number"] = number
+        run.facts += len(outbox)
         if commit.state is not None:
             given_at = run.state["given_at"] or state["given_at"]
             run.status, run.state = commit.state.status, {**state, "given_at": given_at}
@@ -211,6 +215,14 @@ def _drafted(commit: JournalCommit) -> tuple[list[Values], list[Values], list[Va
         [event_values(tenant, run_id, event) for event in commit.outbox],
         state_values(commit.state),
     )
+
+
+def _parent_of(commit: JournalCommit) -> str | None:
+    """The run that a run belongs to, by what its first commit says or by what its state says."""
+    if commit.parent is not None:
+        return commit.parent.run_id
+    named = commit.state.metadata.get("parent") if commit.state else None
+    return named if isinstance(named, str) else None
 
 
 def _action(row: JournalRow) -> Action:
@@ -266,6 +278,7 @@ def as_columns(key: RunKey, run: Standing) -> Values:
         "digest": run.digest,
         "ended": run.status is not None and run.status.is_terminal,
         "parent_id": run.parent,
+        "facts": run.facts,
         "conversation_id": run.conversation,
         **run.state,
     }

@@ -32,6 +32,7 @@ _LOCKED = select(
     runs.c.status,
     runs.c.conversation_id,
     runs.c.parent_id,
+    runs.c.facts,
 ).with_for_update(key_share=True)
 
 _LOCKED_ONE = _LOCKED.where(runs.c.tenant_id == bindparam("tenant"), runs.c.run_id == bindparam("run"))
@@ -99,10 +100,13 @@ def _moved(given: Given) -> Mapping[str, ColumnElement[Any]]:
             for name in (*_STATE, "conversation_id", "parent_id")
         },
         "ended": given["ended"],
+        "facts": given["facts"],
         "created_at": case(
             (has_state, func.coalesce(runs.c.created_at, given["given_at"], now())), else_=runs.c.created_at
         ),
         "updated_at": case((has_state, now()), else_=runs.c.updated_at),
+        # A step that says nothing of the state leaves it; one that does may end a wait.
+        **{name: case((has_state, given[name]), else_=runs.c[name]) for name in ("wake_at", "awaits")},
     }
 
 
@@ -114,6 +118,9 @@ _NEW_RUN = (
     "digest",
     *_STATE,
     "ended",
+    "wake_at",
+    "awaits",
+    "facts",
     "parent_id",
     "conversation_id",
 )
@@ -151,7 +158,7 @@ _INSERT_EVIDENCE = bulk_insert(
 
 _INSERT_EVENTS = bulk_insert(
     outbox,
-    ("tenant_id", "run_id", "event_type", "version", "payload"),
+    ("tenant_id", "run_id", "number", "event_type", "version", "payload"),
     lambda _: {"created_at": now()},
 )
 
@@ -218,6 +225,7 @@ def _standing(found: Stored) -> Standing:
         status=None if found["status"] is None else AgentStatus(found["status"]),
         conversation=found["conversation_id"],
         parent=found["parent_id"],
+        facts=found["facts"],
         is_stored=True,
     )
 

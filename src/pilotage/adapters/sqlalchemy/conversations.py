@@ -14,7 +14,7 @@ from pilotage.agent.ports.conversations import ConversationTurn, ITaskStore
 from pilotage.checks import reject_blank, reject_negative
 
 _ALL = (
-    select(turns.c.role, turns.c.content)
+    select(turns.c.role, turns.c.content, turns.c.trust)
     .where(turns.c.tenant_id == bindparam("tenant"), turns.c.conversation_id == bindparam("conversation"))
     .order_by(turns.c.number)
 )

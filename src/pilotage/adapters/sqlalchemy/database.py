@@ -14,7 +14,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine, exc
 
 from pilotage.adapters.sqlalchemy.engines import Engines
-from pilotage.adapters.sqlalchemy.errors import translated
+from pilotage.adapters.sqlalchemy.errors import StoreUnreachableError, translated
 from pilotage.adapters.sqlalchemy.postgresql import PostgresqlEngines
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings, shown
 from pilotage.adapters.sqlalchemy.sqlite import SqliteEngines
@@ -84,7 +84,11 @@ class Database:
         work: Work[T],
     ) -> T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(threads, transact, engine, work)
+            running = asyncio.get_running_loop().run_in_executor(threads, transact, engine, work)
+        except RuntimeError as error:
+            raise StoreUnreachableError(f"{self.name} is closed: the application has stopped") from error
+        try:
+            return await running
         except exc.SQLAlchemyError as error:
             raise translated(error) from error
 

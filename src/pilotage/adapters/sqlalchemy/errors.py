@@ -31,6 +31,8 @@ def translated(error: exc.SQLAlchemyError) -> Exception:
             return ConflictingWriteError(_first_line(error.orig))
         case exc.DBAPIError() if getattr(error.orig, "sqlstate", None) in _MEANT_TO_BE_TRIED_AGAIN:
             return ConflictingWriteError(_first_line(error.orig))
+        case exc.ProgrammingError():
+            return error  # a mistake of ours, which waiting does not mend
         case exc.DBAPIError():
             return StoreUnreachableError(f"the database did not answer: {_first_line(error.orig)}")
         case exc.TimeoutError():

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, bindparam, func, insert, select
 
 from pilotage.adapters.sqlalchemy.columns import Moment, now
+from pilotage.adapters.sqlalchemy.cursors import position_of
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import UnstorableError, evidence_of, evidence_values
 from pilotage.adapters.sqlalchemy.tables import evidence
 from pilotage.adapters.sqlalchemy.whose import only_one, refuse_if_journaled, run_of
 from pilotage.agent.evidence import AgentEvidence
-from pilotage.agent.ports.repositories import IAgentEvidenceRepository
+from pilotage.agent.ports.repositories import EvidencePage, IAgentEvidenceRepository
+from pilotage.checks import reject_not_positive
 from pilotage.errors import AgentDefinitionError, EvidenceNotFoundError
 
 _BY_ID = select(evidence).where(evidence.c.evidence_id == bindparam("evidence"))
@@ -24,6 +26,8 @@ _OF_RUN = (
     .where(evidence.c.tenant_id == bindparam("tenant"), evidence.c.run_id == bindparam("run"))
     .order_by(evidence.c.position)
 )
+
+_PAGE_OF_RUN = _OF_RUN.where(evidence.c.position > bindparam("behind")).limit(bindparam("most"))
 
 
 class SqlAlchemyEvidenceRepository(IAgentEvidenceRepository):
@@ -62,6 +66,21 @@ class SqlAlchemyEvidenceRepository(IAgentEvidenceRepository):
             run = run_of(connection, self._tenant, state_id)
             found = connection.execute(_OF_RUN, {"tenant": run.tenant_id, "run": run.run_id})
             return [evidence_of(values) for values in found.mappings()]
+
+        return await self._database.read(look)
+
+    async def page_by_state(
+        self, state_id: str, *, after: str | None = None, limit: int = 50
+    ) -> EvidencePage:
+        reject_not_positive("SqlAlchemyEvidenceRepository.page_by_state", limit=limit)
+        behind = 0 if after is None else position_of(after)
+
+        def look(connection: Connection) -> EvidencePage:
+            run = run_of(connection, self._tenant, state_id)
+            place = {"tenant": run.tenant_id, "run": run.run_id, "behind": behind, "most": limit + 1}
+            found = connection.execute(_PAGE_OF_RUN, place).mappings().all()
+            cursor = str(found[limit - 1]["position"]) if len(found) > limit else None
+            return EvidencePage(tuple(map(evidence_of, found[:limit])), cursor)
 
         return await self._database.read(look)
 

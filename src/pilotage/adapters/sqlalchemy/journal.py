@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
-from sqlalchemy import Connection, bindparam, select, tuple_
+from sqlalchemy import Connection, bindparam, select
 
 from pilotage.adapters.sqlalchemy.commits import commit_together
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
-from pilotage.adapters.sqlalchemy.mapping import Stored, row_of
-from pilotage.adapters.sqlalchemy.tables import blobs, journal, runs
+from pilotage.adapters.sqlalchemy.reading import PAGE, read_page
+from pilotage.adapters.sqlalchemy.tables import runs
 from pilotage.agent.ports.journal import (
     CommitOutcome,
     CommitRefused,
@@ -23,25 +23,9 @@ from pilotage.agent.ports.journal import (
 )
 
 _TRIES = 5
-_PAGE = 500
 
 _HEAD = select(runs.c.head, runs.c.epoch, runs.c.digest).where(
     runs.c.tenant_id == bindparam("tenant"), runs.c.run_id == bindparam("run"), runs.c.head > 0
-)
-
-_READ = (
-    select(journal)
-    .where(
-        journal.c.tenant_id == bindparam("tenant"),
-        journal.c.run_id == bindparam("run"),
-        journal.c.seq > bindparam("after"),
-    )
-    .order_by(journal.c.seq)
-    .limit(_PAGE)
-)
-
-_BLOBS = select(blobs.c.digest, blobs.c.content).where(
-    tuple_(blobs.c.tenant_id, blobs.c.digest).in_(bindparam("keys", expanding=True))
 )
 
 
@@ -61,12 +45,11 @@ class SqlAlchemyJournal(IAgentJournal):
             return [await self._commit_alone(commit) for commit in commits]
 
     async def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:
-        # A page at a time: between two of them nothing is open that could hold anybody up.
         page = await self._page(run, after)
         while page:
             for row in page:
                 yield row
-            page = await self._page(run, page[-1].seq) if len(page) == _PAGE else []
+            page = await self._page(run, page[-1].seq) if len(page) == PAGE else []
 
     async def head(self, run: RunKey) -> JournalHead | None:
         def look(connection: Connection) -> JournalHead | None:
@@ -90,19 +73,4 @@ class SqlAlchemyJournal(IAgentJournal):
         return outcome
 
     async def _page(self, run: RunKey, after: int) -> list[JournalRow]:
-        def look(connection: Connection) -> list[JournalRow]:
-            place = {"tenant": run.tenant_id, "run": run.run_id, "after": after}
-            found = connection.execute(_READ, place).mappings().all()
-            contents = _blobs_of(connection, run.tenant_id, found)
-            return [row_of(values, contents) for values in found]
-
-        return await self._database.read(look)
-
-
-def _blobs_of(connection: Connection, tenant_id: str, rows: Sequence[Stored]) -> Mapping[str, str]:
-    digests = {row[column] for row in rows for column in ("record_blob", "view_blob")} - {None}
-    if not digests:
-        return {}
-    keys = [(tenant_id, digest) for digest in sorted(digests)]
-    found = connection.execute(_BLOBS, {"keys": keys})
-    return {row.digest: row.content for row in found}
+        return await self._database.read(lambda connection: read_page(connection, run, after))

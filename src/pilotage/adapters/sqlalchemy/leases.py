@@ -38,7 +38,7 @@ def _acquire(maker: Any) -> Any:
     ).returning(leases.c.expires_at)
 
 
-_ACQUIRE = {"sqlite": _acquire(sqlite.insert), "postgresql": _acquire(postgresql.insert)}
+ACQUIRE = {"sqlite": _acquire(sqlite.insert), "postgresql": _acquire(postgresql.insert)}
 
 _RENEW = (
     update(leases)
@@ -59,7 +59,7 @@ class SqlAlchemyLeases(IAgentLeases):
         self._database = database
 
     async def acquire(self, run: RunKey, owner: str, seconds: float) -> Lease | None:
-        return await self._ask(_ACQUIRE[self._database.url.get_backend_name()], run, owner, seconds)
+        return await self._ask(ACQUIRE[self._database.url.get_backend_name()], run, owner, seconds)
 
     async def renew(self, run: RunKey, owner: str, seconds: float) -> Lease | None:
         return await self._ask(_RENEW, run, owner, seconds)

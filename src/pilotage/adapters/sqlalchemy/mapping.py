@@ -16,14 +16,17 @@ from pilotage.agent.ports.journal import (
     JournalRow,
     JournalStage,
     OutboxEvent,
+    RunKey,
     SealedRecord,
 )
+from pilotage.agent.ports.outbox import OutboxEntry, OutboxStatus
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_bytes
 from pilotage.safety.fields import SensitiveFieldDescriptor
+from pilotage.safety.trust import TrustLabel
 
 Values: TypeAlias = dict[str, Any]
 """The columns of a row that is to be written, by name."""
@@ -172,7 +175,14 @@ def _payloads(
 def state_values(state: AgentState | None) -> Values:
     """What a run's columns say of its state; nothing where there is none."""
     if state is None:
-        return {"status": None, "agent_type": None, "state": None, "given_at": None}
+        return {
+            "status": None,
+            "agent_type": None,
+            "state": None,
+            "given_at": None,
+            "wake_at": None,
+            "awaits": None,
+        }
     document: JsonObject = {
         "transition": state.transition,
         "reason": state.reason,
@@ -188,6 +198,8 @@ def state_values(state: AgentState | None) -> Values:
         "agent_type": state.agent_type,
         "state": text_of(f"the metadata of state {state.id!r}", document),
         "given_at": state.created_at,
+        "wake_at": state.wake_at,
+        "awaits": state.awaits,
     }
 
 
@@ -205,6 +217,8 @@ def state_of(values: Stored) -> AgentState:
         pending_signal_count=values["pending"],
         created_at=values["created_at"],
         updated_at=values["updated_at"],
+        wake_at=values["wake_at"],
+        awaits=values["awaits"],
         **document,
     )
 
@@ -267,6 +281,19 @@ def event_values(tenant_id: str, run_id: str, event: OutboxEvent) -> Values:
     }
 
 
+def entry_of(values: Stored) -> OutboxEntry:
+    """The outbox entry in these columns."""
+    return OutboxEntry(
+        RunKey(values["tenant_id"], values["run_id"]),
+        values["number"],
+        event_of(values),
+        values["created_at"],
+        OutboxStatus(values["status"]),
+        values["failures"],
+        values["problem"],
+    )
+
+
 def event_of(values: Stored) -> OutboxEvent:
     """The outbox event in these columns."""
     return OutboxEvent(values["event_type"], values["version"], cast(JsonObject, value_of(values["payload"])))
@@ -274,4 +301,14 @@ def event_of(values: Stored) -> OutboxEvent:
 
 def turn_of(values: Stored) -> ConversationTurn:
     """The turn in these columns."""
-    return ConversationTurn(values["role"], values["content"])
+    trust = TrustLabel() if values["trust"] is None else _label_of(values["trust"])
+    return ConversationTurn(values["role"], values["content"], trust)
+
+
+def trust_text(label: TrustLabel) -> str | None:
+    """A trust label as it is stored; nothing for the neutral one, which most turns have."""
+    return None if label == TrustLabel() else canonical_json(label.to_payload())
+
+
+def _label_of(text: str) -> TrustLabel:
+    return TrustLabel.from_payload(cast(JsonObject, value_of(text)))

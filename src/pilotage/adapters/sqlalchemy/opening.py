@@ -26,11 +26,16 @@ def open_database(settings: DatabaseSettings, clock: IClock | None = None) -> Da
             check_schema(database)
     except exc.DBAPIError as error:
         database.close()
-        reason = str(error.orig).strip().partition("\n")[0]
-        raise DatabaseUnreachableError(
-            f"{database.name} cannot be reached: {reason}. Start the server, or name another one in {URL}."
-        ) from error
+        raise unreachable(database.name, error) from error
     except BaseException:
         database.close()
         raise
     return database
+
+
+def unreachable(name: str, error: exc.DBAPIError) -> DatabaseUnreachableError:
+    """Nobody answers at an address, in words."""
+    reason = str(error.orig).strip().partition("\n")[0]
+    return DatabaseUnreachableError(
+        f"{name} cannot be reached: {reason}. Start the server, or name another one in {URL}."
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -17,15 +17,21 @@ from typing import Any, cast
 from pilotage.adapters.sealing import SealingSettings, record_sealer
 from pilotage.adapters.sqlalchemy.settings import DEFAULT_URL, URL, DatabaseSettings, sqlite_file
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.ports.audit import IAgentAuditLog
+from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal
+from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentSignalRepository,
     IAgentStateRepository,
 )
+from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.sealing import IRecordSealer
+from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.container.application import Application
 from pilotage.container.lifecycle import ILifecycle
@@ -39,6 +45,10 @@ _PORTS = (
     ITaskStore,
     IAgentLeases,
     IAgentWakeUps,
+    IAgentLateOutcomes,
+    IAgentOutbox,
+    IAgentBacklog,
+    IAgentRetention,
 )
 
 
@@ -59,7 +69,7 @@ class StoreOnDemand(ILifecycle):
         if self._settings.url != DEFAULT_URL or _has_durable_agent(self._app):
             await asyncio.to_thread(self.open)
 
-    async def stop(self) -> None:
+    async def close(self) -> None:
         """Close the database if it is open."""
         with self._lock:
             store, self._store = self._store, None
@@ -78,6 +88,14 @@ class StoreOnDemand(ILifecycle):
             if self._store is None:
                 self._store = SqlAlchemyStore.open(self._settings)
             return self._store
+
+
+@Pod(order=-1000)
+async def store_on_demand(app: Application, settings: DatabaseSettings) -> AsyncIterator[StoreOnDemand]:
+    """The store; made before whatever might use it while it stops, so that it is closed after that."""
+    store = StoreOnDemand(app, settings)
+    yield store
+    await store.close()
 
 
 @Pod
@@ -136,6 +154,34 @@ def agent_wake_ups(store: StoreOnDemand) -> IAgentWakeUps:
 
 
 @Pod(lazy=True)
+def agent_late_outcomes(store: StoreOnDemand) -> IAgentLateOutcomes:
+    """Late outcomes in the database."""
+    late_outcomes: IAgentLateOutcomes = store.open().late_outcomes
+    return late_outcomes
+
+
+@Pod(lazy=True)
+def agent_outbox(store: StoreOnDemand) -> IAgentOutbox:
+    """The outbox in the database."""
+    outbox: IAgentOutbox = store.open().deliveries
+    return outbox
+
+
+@Pod(lazy=True)
+def agent_backlog(store: StoreOnDemand) -> IAgentBacklog:
+    """The backlog of the database."""
+    backlog: IAgentBacklog = store.open().backlog
+    return backlog
+
+
+@Pod(lazy=True)
+def agent_retention(store: StoreOnDemand) -> IAgentRetention:
+    """Retention in the database."""
+    retention: IAgentRetention = store.open().retention
+    return retention
+
+
+@Pod(lazy=True)
 def sealer_beside_the_database(settings: DatabaseSettings) -> IRecordSealer:
     """The sealer of an embedded database: its key file is beside the database file, and made with it."""
     file = sqlite_file(settings.url) or Path(settings.url)
@@ -143,6 +189,20 @@ def sealer_beside_the_database(settings: DatabaseSettings) -> IRecordSealer:
     key_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     make = cast("Callable[[SealingSettings], IRecordSealer]", record_sealer)
     return make(SealingSettings(key_file, creates_key=True))
+
+
+@Pod(lazy=True)
+def agent_switches(store: StoreOnDemand) -> IAgentSwitches:
+    """Switches in the database, for applications that add this: every action of a run looks at them."""
+    switches: IAgentSwitches = store.open().switches
+    return switches
+
+
+@Pod(lazy=True)
+def agent_audit_log(store: StoreOnDemand) -> IAgentAuditLog:
+    """The audit log in the database, for applications that add this."""
+    audit_log: IAgentAuditLog = store.open().audit_log
+    return audit_log
 
 
 _FACTORIES = (
@@ -153,6 +213,10 @@ _FACTORIES = (
     agent_conversations,
     agent_leases,
     agent_wake_ups,
+    agent_late_outcomes,
+    agent_outbox,
+    agent_backlog,
+    agent_retention,
 )
 
 
@@ -166,7 +230,7 @@ def contribute(app: Application) -> None:
         return
     if not app.contains(DatabaseSettings):
         app.add(database_settings)
-    app.add(StoreOnDemand, *_FACTORIES)
+    app.add(store_on_demand, *_FACTORIES)
     if not app.contains(IRecordSealer) and _is_embedded(app) and find_spec("cryptography") is not None:
         app.add(sealer_beside_the_database)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from pilotage.adapters.sqlalchemy.columns import Moment, now
+from pilotage.adapters.sqlalchemy.cursors import position_of
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.mapping import UnstorableError, state_of, state_values
 from pilotage.adapters.sqlalchemy.tables import runs, signals
@@ -16,8 +18,8 @@ from pilotage.adapters.sqlalchemy.whose import only_one, refuse_if_journaled
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.repositories import IAgentStateRepository, RunPage
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.checks import reject_not_positive
-from pilotage.errors import AgentDefinitionError, CallerError, RunNotFoundError
+from pilotage.checks import reject_naive, reject_not_positive
+from pilotage.errors import AgentDefinitionError, RunNotFoundError
 
 _RESUMABLE = (AgentStatus.ACTIVE, AgentStatus.INTERRUPTED, AgentStatus.CANCELLING)
 
@@ -40,6 +42,8 @@ _STATES: Select[*tuple[Any, ...]] = select(
     runs.c.state,
     runs.c.created_at,
     runs.c.updated_at,
+    runs.c.wake_at,
+    runs.c.awaits,
     _PENDING.label("pending"),
 ).where(runs.c.status.is_not(None))
 
@@ -95,11 +99,15 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
         *,
         statuses: Collection[AgentStatus] = (),
         agent_type: str | None = None,
+        conversation_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         after: str | None = None,
         limit: int = 50,
     ) -> RunPage:
         reject_not_positive("SqlAlchemyStateRepository.list_runs", limit=limit)
-        before = None if after is None else _position_of(after)
+        reject_naive("SqlAlchemyStateRepository.list_runs", since=since, until=until)
+        before = None if after is None else position_of(after)
         if self._tenant not in (None, tenant_id):
             return RunPage(())
         wanted = _STATES.where(runs.c.tenant_id == tenant_id)
@@ -107,6 +115,12 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
             wanted = wanted.where(runs.c.status.in_(_names(statuses)))
         if agent_type is not None:
             wanted = wanted.where(runs.c.agent_type == agent_type)
+        if conversation_id is not None:
+            wanted = wanted.where(runs.c.conversation_id == conversation_id)
+        if since is not None:
+            wanted = wanted.where(runs.c.created_at >= since)
+        if until is not None:
+            wanted = wanted.where(runs.c.created_at < until)
         if before is not None:
             wanted = wanted.where(runs.c.position < before)
         return await self._page(wanted.order_by(runs.c.position.desc()), limit)
@@ -142,7 +156,8 @@ def _save(connection: Connection, values: dict[str, Any]) -> None:
     maker = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     statement = maker(runs).values(**values, created_at=first_kept, updated_at=now())
     changed = {
-        name: statement.excluded[name] for name in ("status", "agent_type", "state", "ended", "updated_at")
+        name: statement.excluded[name]
+        for name in ("status", "agent_type", "state", "ended", "updated_at", "wake_at", "awaits")
     }
     connection.execute(
         statement.on_conflict_do_update(
@@ -154,9 +169,3 @@ def _save(connection: Connection, values: dict[str, Any]) -> None:
 
 def _names(statuses: Collection[AgentStatus]) -> list[str]:
     return sorted(status.value for status in statuses)
-
-
-def _position_of(cursor: str) -> int:
-    if not (cursor.isascii() and cursor.isdigit()):
-        raise CallerError(f"there is no page behind {cursor!r}. Give the cursor of a RunPage as `after`.")
-    return int(cursor)

@@ -5,24 +5,34 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
+from pilotage.adapters.sqlalchemy.audit_log import SqlAlchemyAuditLog
+from pilotage.adapters.sqlalchemy.backlog import SqlAlchemyBacklog
 from pilotage.adapters.sqlalchemy.conversations import SqlAlchemyTaskStore
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.evidence import SqlAlchemyEvidenceRepository
 from pilotage.adapters.sqlalchemy.journal import SqlAlchemyJournal
+from pilotage.adapters.sqlalchemy.late_outcomes import SqlAlchemyLateOutcomes
 from pilotage.adapters.sqlalchemy.leases import SqlAlchemyLeases
 from pilotage.adapters.sqlalchemy.opening import open_database
+from pilotage.adapters.sqlalchemy.outbox import SqlAlchemyOutbox
+from pilotage.adapters.sqlalchemy.retention import SqlAlchemyRetention
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
 from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
+from pilotage.adapters.sqlalchemy.switches import SqlAlchemySwitches
 from pilotage.adapters.sqlalchemy.wakeups import SqlAlchemyWakeUps
+from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal
+from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentSignalRepository,
     IAgentStateRepository,
 )
+from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.ids import IClock
 
@@ -30,7 +40,8 @@ from pilotage.ids import IClock
 class SqlAlchemyStore:
     """One database, and its ports over the runs of all tenants.
 
-    `Application.add(*store.ports)` makes the ports pods. Close it when nobody uses it any more.
+    `Application.add(*store.ports)` makes the ports pods. `switches` and `audit_log` are for applications that want
+    them: `Application.add(store.switches)`. Close it when nobody uses it any more.
     """
 
     def __init__(self, database: Database) -> None:
@@ -42,6 +53,12 @@ class SqlAlchemyStore:
         self.conversations = SqlAlchemyTaskStore(database)
         self.leases = SqlAlchemyLeases(database)
         self.wake_ups = SqlAlchemyWakeUps(database)
+        self.late_outcomes = SqlAlchemyLateOutcomes(database)
+        self.retention = SqlAlchemyRetention(database)
+        self.deliveries = SqlAlchemyOutbox(database)
+        self.backlog = SqlAlchemyBacklog(database)
+        self.switches = SqlAlchemySwitches(database)
+        self.audit_log = SqlAlchemyAuditLog(database)
 
     @classmethod
     def open(cls, settings: DatabaseSettings | None = None, clock: IClock | None = None) -> Self:
@@ -63,10 +80,15 @@ class SqlAlchemyStore:
         ITaskStore,
         IAgentLeases,
         IAgentWakeUps,
+        IAgentLateOutcomes,
+        IAgentOutbox,
+        IAgentBacklog,
+        IAgentRetention,
     ]:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
-        return self.journal, *repositories, self.conversations, self.leases, self.wake_ups
+        work = (self.leases, self.wake_ups, self.late_outcomes, self.deliveries, self.backlog, self.retention)
+        return self.journal, *repositories, self.conversations, *work
 
     def close(self) -> None:
         """Finish what is under way, and close all connections."""

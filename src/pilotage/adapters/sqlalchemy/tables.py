@@ -62,13 +62,18 @@ runs = Table(
     Column("ended", Boolean, nullable=False, server_default=false()),
     Column("created_at", Moment),
     Column("updated_at", Moment),
+    Column("wake_at", Moment),
+    Column("awaits", String(32)),
+    # How many facts of it are in the outbox.
+    Column("facts", BigInteger, nullable=False, server_default="0"),
     # What its first commit said.
     Column("parent_id", ExactText),
     Column("conversation_id", ExactText),
     UniqueConstraint("tenant_id", "run_id"),
     _index("ix_pilotage_runs_by_id", "run_id", "tenant_id"),
     _index("ix_pilotage_runs_newest", "tenant_id", "position"),
-    _index("ix_pilotage_runs_open", "status", "tenant_id", "position", where="NOT ended"),
+    _index("ix_pilotage_runs_open", "agent_type", "tenant_id", "updated_at", where="NOT ended"),
+    _index("ix_pilotage_runs_in_status", "status", "tenant_id", "position"),
     _index(
         "uq_pilotage_runs_conversation",
         "tenant_id",
@@ -192,9 +197,11 @@ turns = Table(
     Column("number", BigInteger, nullable=False),
     Column("role", String(16), nullable=False),
     Column("content", ExactText, nullable=False),
+    Column("trust", ExactText),
     Column("run_id", ExactText),
     Column("created_at", Moment, nullable=False),
     PrimaryKeyConstraint("tenant_id", "conversation_id", "number"),
+    _index("ix_pilotage_turns_run", "tenant_id", "run_id", where="run_id IS NOT NULL"),
 )
 
 outbox = Table(
@@ -203,23 +210,21 @@ outbox = Table(
     _position(),
     Column("tenant_id", ExactText, nullable=False),
     Column("run_id", ExactText, nullable=False),
+    Column("number", BigInteger, nullable=False),
     Column("event_type", ExactText, nullable=False),
     Column("version", Integer, nullable=False),
     Column("payload", ExactText, nullable=False),
     Column("created_at", Moment, nullable=False),
-    # Delivery: done, or parked with what went wrong; an event waits for those of its run before it.
-    Column("attempts", Integer, nullable=False, server_default="0"),
-    Column("delivered_at", Moment),
-    Column("parked_at", Moment),
+    # Delivery: how it stands, with whom it is out until when, and what went wrong the last time.
+    Column("status", String(16), nullable=False, server_default="waiting"),
+    Column("failures", Integer, nullable=False, server_default="0"),
     Column("problem", ExactText),
-    _index(
-        "ix_pilotage_outbox_waiting",
-        "tenant_id",
-        "run_id",
-        "position",
-        where="delivered_at IS NULL AND parked_at IS NULL",
-    ),
-    _index("ix_pilotage_outbox_parked", "tenant_id", "position", where="parked_at IS NOT NULL"),
+    Column("owner", ExactText),
+    Column("claimed_until", Moment),
+    Column("retry_at", Moment),
+    UniqueConstraint("tenant_id", "run_id", "number"),
+    _index("ix_pilotage_outbox_waiting", "tenant_id", "run_id", "number", where="status = 'waiting'"),
+    _index("ix_pilotage_outbox_parked", "tenant_id", "position", where="status = 'parked'"),
 )
 
 leases = Table(
@@ -231,4 +236,52 @@ leases = Table(
     Column("granted_seconds", Float(53), nullable=False),
     Column("expires_at", Moment, nullable=False),
     PrimaryKeyConstraint("tenant_id", "run_id"),
+)
+
+late_outcomes = Table(
+    "pilotage_late_outcomes",
+    metadata,
+    _position(),
+    Column("tenant_id", ExactText, nullable=False),
+    Column("run_id", ExactText, nullable=False),
+    Column("action_id", ExactText, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("view", ExactText, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    UniqueConstraint(
+        "tenant_id", "run_id", "action_id", "attempt", "epoch", name="uq_pilotage_late_outcomes"
+    ),
+)
+
+switches = Table(
+    "pilotage_switches",
+    metadata,
+    _position(),
+    Column("kind", String(16), nullable=False),
+    Column("name", ExactText, nullable=False),
+    Column("reason", ExactText, nullable=False),
+    Column("by", ExactText),
+    Column("since", Moment, nullable=False),
+    UniqueConstraint("kind", "name"),
+)
+
+audit = Table(
+    "pilotage_audit",
+    metadata,
+    _position(),
+    Column("tenant_id", ExactText, nullable=False),
+    Column("run_id", ExactText, nullable=False),
+    Column("evidence_ref", ExactText),
+    Column("document", ExactText, nullable=False),
+    Column("occurred_at", Moment, nullable=False),
+    _index("ix_pilotage_audit_run", "tenant_id", "run_id", "position"),
+    _index(
+        "uq_pilotage_audit_evidence",
+        "tenant_id",
+        "run_id",
+        "evidence_ref",
+        unique=True,
+        where="evidence_ref IS NOT NULL",
+    ),
 )

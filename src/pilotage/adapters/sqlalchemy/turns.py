@@ -9,6 +9,7 @@ from sqlalchemy import Connection, bindparam, func, select
 from pilotage.adapters.sqlalchemy.bulk import bulk_insert
 from pilotage.adapters.sqlalchemy.columns import now
 from pilotage.adapters.sqlalchemy.engines import Engines
+from pilotage.adapters.sqlalchemy.mapping import trust_text
 from pilotage.adapters.sqlalchemy.tables import turns
 from pilotage.agent.ports.conversations import ConversationTurn
 
@@ -18,7 +19,7 @@ _LAST = select(func.coalesce(func.max(turns.c.number), 0)).where(
 
 _INSERT = bulk_insert(
     turns,
-    ("tenant_id", "conversation_id", "number", "role", "content", "run_id"),
+    ("tenant_id", "conversation_id", "number", "role", "content", "trust", "run_id"),
     lambda _: {"created_at": now()},
 )
 
@@ -43,6 +44,7 @@ def append_turns(
                 "number": number,
                 "role": turn.role,
                 "content": turn.content,
+                "trust": trust_text(turn.trust),
                 "run_id": run_id,
             }
             for number, turn in enumerate(added, start=last + 1)

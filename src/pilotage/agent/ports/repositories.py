@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
+from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.providers import persistence_port
@@ -23,6 +24,14 @@ class RunPage:
     """Some runs of a longer list. `cursor` given as `after` leads to the next page; None says that this is the last."""
 
     runs: tuple[AgentState, ...]
+    cursor: str | None = None
+
+
+@value
+class EvidencePage:
+    """Some evidence of a longer list; `cursor` as in `RunPage`."""
+
+    evidence: tuple[AgentEvidence, ...]
     cursor: str | None = None
 
 
@@ -61,17 +70,22 @@ class IAgentStateRepository(ABC):
         *,
         statuses: Collection[AgentStatus] = (),
         agent_type: str | None = None,
+        conversation_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         after: str | None = None,
         limit: int = 50,
     ) -> RunPage:
-        """The runs of a tenant, newest first: all, or those in one of the statuses and of the agent.
+        """The runs of a tenant, newest first: all, or those in one of the statuses, of the agent, of the conversation.
+
+        Created from `since` on and before `until`, where these are given.
 
         The order is that in which the store first saw the runs. A page begins behind the cursor of the one
         before, so runs that are started or changed while somebody pages neither shift nor repeat anything.
 
         Raises:
             CallerError: `after` is not the cursor of a page.
-            AgentDefinitionError: `limit` is not positive.
+            AgentDefinitionError: `limit` is not positive, or a moment has no time zone.
         """
 
 
@@ -118,6 +132,17 @@ class IAgentEvidenceRepository(ABC):
     @abstractmethod
     async def list_by_state(self, state_id: str) -> Sequence[AgentEvidence]:
         """All evidence of a run, in the run's sequence."""
+
+    @abstractmethod
+    async def page_by_state(
+        self, state_id: str, *, after: str | None = None, limit: int = 50
+    ) -> EvidencePage:
+        """The evidence of a run, in the run's sequence, a page at a time; costs what the page costs.
+
+        Raises:
+            CallerError: `after` is not the cursor of a page.
+            AgentDefinitionError: `limit` is not positive.
+        """
 
     @abstractmethod
     async def list_by_manifest_ref(self, manifest_ref: str) -> Sequence[AgentEvidence]:

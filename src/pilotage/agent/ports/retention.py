@@ -18,15 +18,16 @@ class IAgentRetention(ABC):
     """Removes runs, or what they said.
 
     Every adapter guarantees: whatever is removed of a run is removed at once; a run that has not ended, or whose parent
-    has not, stays whole; so does one with facts in the outbox that are still to be delivered.
+    has not, stays whole.
     """
 
     @abstractmethod
     async def prune(self, tenant_id: str, *, ended_before: datetime, limit: int = 1000) -> int:
         """Remove up to `limit` runs that ended before a moment, oldest first, with everything about them.
 
-        That is their rows, states, signals, evidence and facts; turns of conversations stay, for later runs were told
-        them. The number of runs that were removed: less than `limit` says that none is left.
+        That is their rows, states, signals, evidence and facts, also facts that nobody took delivery of in all that
+        time. Turns of conversations stay, for later runs were told them. Gives the number of runs removed: less than
+        `limit` says that none is left.
 
         Raises:
             AgentDefinitionError: `limit` is not positive, or the moment has no time zone.
@@ -38,8 +39,7 @@ class IAgentRetention(ABC):
         """Remove what a run said and was told: payloads of rows, signals, evidence, the turns it added.
 
         That it took place, when, what it did by name and how it ended stays. The rows keep the digests of their
-        payloads, so the chain holds as before, and nobody can guess from them what was said. Erasing again does
-        nothing.
+        payloads, so the chain holds, and nobody can guess from them what was said. Erasing again does nothing.
 
         Raises:
             RunNotFoundError: there is no such run.

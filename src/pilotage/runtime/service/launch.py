@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from typing import Any
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
@@ -132,7 +133,7 @@ class Launcher(IRunStarter):
             definition,
             instance or self._services.instance_of(definition),
             start,
-            UnkeptLedger(run, state, self._services.conversations),
+            UnkeptLedger(run, state, self._services.conversations if start.conversation else None),
             deadline=start.deadline,
             history=history,
             parent=parent,
@@ -283,6 +284,8 @@ class Launcher(IRunStarter):
 
     async def stop(self) -> None:
         """End the attempts of this process, not their runs."""
+        # What has not begun yet would end without leaving; now it has begun.
+        await asyncio.sleep(0)
         tasks = [live.task for live in self._live.values()]
         for task in tasks:
             task.cancel()
@@ -301,8 +304,11 @@ class Launcher(IRunStarter):
 
     async def history(self, start: RunStart) -> Sequence[ConversationTurn]:
         """What was said in the run's conversation before it began."""
+        # Whoever asks for the conversations of an application may open its database.
+        if not start.history or start.conversation is None:
+            return ()
         conversations = self._services.conversations
-        if not start.history or conversations is None or start.conversation is None:
+        if conversations is None:
             return ()
         tenant = start.principal.tenant
         return await conversations.load_history(tenant, start.conversation, up_to=start.history)
@@ -322,12 +328,26 @@ async def _driven(attempt: RunAttempt, hold: Hold | None, audit: AuditTrail | No
     try:
         return await attempt.run()
     finally:
-        await attempt.effects.ledger.settle()
-        if attempt.effects.outcomes.late is not None:
-            await attempt.effects.outcomes.late.settle()
-        await _let_go(hold)
-        if audit is not None:
-            await audit.write(attempt.effects.ledger.run)
+        await _to_the_end(_left(attempt, hold, audit))
+
+
+async def _left(attempt: RunAttempt, hold: Hold | None, audit: AuditTrail | None) -> None:
+    await attempt.effects.ledger.settle()
+    if attempt.effects.outcomes.late is not None:
+        await attempt.effects.outcomes.late.settle()
+    await _let_go(hold)
+    if audit is not None:
+        await audit.write(attempt.effects.ledger.run)
+
+
+async def _to_the_end(leaving: Coroutine[Any, Any, None]) -> None:
+    """Who is stopped while it leaves has left all the same: a lease that is not given back keeps others waiting."""
+    task = asyncio.ensure_future(leaving)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 async def _let_go(hold: Hold | None) -> None:

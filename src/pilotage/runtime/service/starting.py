@@ -158,10 +158,14 @@ class Starts:
     async def _turns_before(
         self, definition: AgentDefinition, principal: Principal, conversation: str | None
     ) -> int | None:
-        conversations = self._services.conversations
-        if conversation is None or conversations is None or not definition.is_declarative:
+        if conversation is None or not definition.is_declarative:
             return None
-        return len(await conversations.load_history(principal.tenant, conversation))
+        conversations = self._services.conversations
+        return (
+            None
+            if conversations is None
+            else len(await conversations.load_history(principal.tenant, conversation))
+        )
 
 
 def _with_history(given: JsonObject, turns: Sequence[ConversationTurn]) -> JsonObject:

@@ -23,6 +23,7 @@ pytest.register_assert_rewrite(
             "leases",
             "model",
             "outbox",
+            "retention",
             "sealing",
             "signals",
             "states",
@@ -45,6 +46,7 @@ from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance  
 from pilotage.testing.conformance.leases import LeasesConformance  # noqa: E402
 from pilotage.testing.conformance.model import ModelConformance  # noqa: E402
 from pilotage.testing.conformance.outbox import OutboxConformance  # noqa: E402
+from pilotage.testing.conformance.retention import RetentionConformance  # noqa: E402
 from pilotage.testing.conformance.sealing import SealerConformance  # noqa: E402
 from pilotage.testing.conformance.signals import SignalRepositoryConformance  # noqa: E402
 from pilotage.testing.conformance.states import StateRepositoryConformance  # noqa: E402
@@ -62,6 +64,7 @@ __all__ = [
     "LeasesConformance",
     "ModelConformance",
     "OutboxConformance",
+    "RetentionConformance",
     "SealerConformance",
     "SignalRepositoryConformance",
     "StateRepositoryConformance",

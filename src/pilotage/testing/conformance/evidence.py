@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
-from pilotage.agent.ports.repositories import IAgentEvidenceRepository
-from pilotage.errors import EvidenceNotFoundError, PilotageError
+from pilotage.agent.ports.repositories import EvidencePage, IAgentEvidenceRepository
+from pilotage.errors import AgentDefinitionError, CallerError, EvidenceNotFoundError, PilotageError
 from pilotage.jsonvalue import JsonValue
 from pilotage.safety.fields import PII, SecretField, SensitiveField, SensitiveFieldDescriptor
 from pilotage.safety.masking import MaskingPolicy
@@ -87,6 +87,25 @@ class EvidenceRepositoryConformance:
                 replace(EVIDENCE, id=evidence_id, agent_state_id=run_id, manifest_ref=manifest)
             )
         assert [each.id for each in await evidence.list_by_manifest_ref("m1")] == ["b", "a"]
+
+    async def test_evidence_of_a_run_is_read_page_by_page(self, evidence: IAgentEvidenceRepository) -> None:
+        assert await evidence.page_by_state("run-1") == EvidencePage(())
+        for number in range(5):
+            await evidence.append(replace(EVIDENCE, id=f"{9 - number}"))
+            await evidence.append(replace(EVIDENCE, id=f"other-{number}", agent_state_id="run-2"))
+        first = await evidence.page_by_state("run-1", limit=2)
+        second = await evidence.page_by_state("run-1", limit=2, after=first.cursor)
+        await evidence.append(replace(EVIDENCE, id="newcomer"))
+        rest = await evidence.page_by_state("run-1", limit=2, after=second.cursor)
+        pages = [[each.id for each in page.evidence] for page in (first, second, rest)]
+        assert pages == [["9", "8"], ["7", "6"], ["5", "newcomer"]]
+        assert rest.cursor is None
+
+    async def test_what_is_no_page_cannot_be_read(self, evidence: IAgentEvidenceRepository) -> None:
+        with pytest.raises(CallerError):
+            await evidence.page_by_state("run-1", after="not a cursor")
+        with pytest.raises(AgentDefinitionError):
+            await evidence.page_by_state("run-1", limit=0)
 
     async def test_what_was_recorded_cannot_be_changed(self, evidence: IAgentEvidenceRepository) -> None:
         await evidence.append(FULL)

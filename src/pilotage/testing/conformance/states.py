@@ -157,6 +157,22 @@ class StateRepositoryConformance:
         assert [each.id for each in first.runs] == ["13", "12", "11", "6"]
         assert ([each.id for each in rest.runs], rest.cursor) == (["5", "4"], None)
 
+    async def test_runs_are_listed_by_the_time_they_were_created(self, states: IAgentStateRepository) -> None:
+        days = [datetime(2026, 1, day, 12, tzinfo=UTC) for day in (1, 2, 3, 4)]
+        for number, moment in enumerate(days, start=1):
+            await states.save(replace(CREATED, id=str(number), created_at=moment))
+        later = await states.list_runs("default", since=days[2])
+        between = await states.list_runs("default", since=days[1], until=days[3])
+        elsewhere = days[1].astimezone(timezone(timedelta(hours=9)))
+        earlier = await states.list_runs("default", until=elsewhere)
+        assert [each.id for each in later.runs] == ["4", "3"]
+        assert [each.id for each in between.runs] == ["3", "2"]
+        assert [each.id for each in earlier.runs] == ["1"]
+
+    async def test_a_moment_without_a_time_zone_is_none(self, states: IAgentStateRepository) -> None:
+        with pytest.raises(AgentDefinitionError):
+            await states.list_runs("default", since=datetime(2026, 1, 1))  # noqa: DTZ001 - the mistake
+
     @pytest.mark.parametrize("cursor", ["", "not a cursor", "-1", "²"])
     async def test_what_is_no_cursor_leads_to_no_page(
         self, states: IAgentStateRepository, cursor: str

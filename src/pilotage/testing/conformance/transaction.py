@@ -224,6 +224,23 @@ class TransactionConformance:
         await journal.commit([replace(commit_of(row(2)), outbox=(events[3],))])
         assert await read_outbox() == events
 
+    async def test_runs_are_listed_by_the_conversation_they_hold_or_held(
+        self, journal: IAgentJournal, states: IAgentStateRepository
+    ) -> None:
+        done = replace(STATE, status=AgentStatus.COMPLETED)
+        other = replace(STATE, id=OTHER_RUN.run_id)
+        third = RunKey(RUN.tenant_id, "run-3")
+        for run, state, conversation in (
+            (RUN, done, "chat"),
+            (OTHER_RUN, other, "chat"),
+            (third, replace(STATE, id=third.run_id), None),
+        ):
+            begins = JournalCommit(run, "first", 0, (claim(1, epoch=1),), state, conversation=conversation)
+            assert await commit_one(journal, begins) == Committed(1)
+        found = await states.list_runs(RUN.tenant_id, conversation_id="chat")
+        assert [each.id for each in found.runs] == [OTHER_RUN.run_id, RUN.run_id]
+        assert (await states.list_runs(RUN.tenant_id, conversation_id="other")).runs == ()
+
     @pytest.mark.parametrize("status", OPEN)
     async def test_a_parent_that_goes_on_or_waits_can_have_children(
         self, journal: IAgentJournal, status: AgentStatus

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import pytest
 from tests.unit.runtime.rows import AFTER, BEFORE, a_claim, a_journal, a_row, an_action
 
-from pilotage.agent.ports.journal import JournalStage, SealedRecord
+from pilotage.agent.ports.journal import ErasedRecord, JournalStage, SealedRecord
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.runtime.journal.chain import NO_HEAD, chained, first_broken
+from pilotage.runtime.journal.chain import NO_HEAD, chained, erased, first_broken
 
 PAY = an_action()
 JOURNAL = a_journal(
@@ -77,3 +77,24 @@ def test_the_ciphertext_and_the_key_of_a_sealed_record_are_covered() -> None:
 def test_the_time_of_the_store_is_not_part_of_the_chain() -> None:
     stamped = [replace(row, created_at=datetime(2030, 1, 1, tzinfo=UTC)) for row in JOURNAL]
     assert first_broken(stamped) is None
+
+
+def test_a_row_whose_payloads_were_erased_keeps_its_place() -> None:
+    rows = [erased(row) for row in JOURNAL]
+    assert first_broken(rows) is None
+    assert first_broken([erased(JOURNAL[0]), *JOURNAL[1:]]) is None
+    assert all(row.view is None and row.salt == "" for row in rows)
+
+
+def test_erasing_hides_no_other_change() -> None:
+    rows = list(JOURNAL)
+    rows[2] = replace(erased(rows[2]), epoch=9)
+    assert first_broken(rows) is rows[2]
+    rows[2] = replace(erased(JOURNAL[2]), record=ErasedRecord("another digest"))
+    assert first_broken(rows) is rows[2]
+
+
+def test_the_salt_keeps_the_digest_of_a_payload_from_being_guessed() -> None:
+    row = a_row(PAY, record="guess me")
+    left = {erased(replace(row, salt=salt)).record for salt in ("", "a", "b")}
+    assert len(left) == 3

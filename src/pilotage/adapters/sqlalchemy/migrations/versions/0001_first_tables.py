@@ -16,6 +16,32 @@ depends_on = None
 def upgrade() -> None:
     """Make all tables."""
     op.create_table(
+        "pilotage_audit",
+        sa.Column(
+            "position",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            sa.Identity(always=False),
+            nullable=False,
+        ),
+        sa.Column("tenant_id", ExactText(), nullable=False),
+        sa.Column("run_id", ExactText(), nullable=False),
+        sa.Column("evidence_ref", ExactText(), nullable=True),
+        sa.Column("document", ExactText(), nullable=False),
+        sa.Column("occurred_at", Moment(), nullable=False),
+        sa.PrimaryKeyConstraint("position"),
+    )
+    op.create_index(
+        "ix_pilotage_audit_run", "pilotage_audit", ["tenant_id", "run_id", "position"], unique=False
+    )
+    op.create_index(
+        "uq_pilotage_audit_evidence",
+        "pilotage_audit",
+        ["tenant_id", "run_id", "evidence_ref"],
+        unique=True,
+        sqlite_where=sa.text("evidence_ref IS NOT NULL"),
+        postgresql_where=sa.text("evidence_ref IS NOT NULL"),
+    )
+    op.create_table(
         "pilotage_blobs",
         sa.Column("tenant_id", ExactText(), nullable=False),
         sa.Column("digest", sa.String(length=64), nullable=False),
@@ -55,6 +81,26 @@ def upgrade() -> None:
         "ix_pilotage_evidence_run", "pilotage_evidence", ["tenant_id", "run_id", "position"], unique=False
     )
     op.create_table(
+        "pilotage_late_outcomes",
+        sa.Column(
+            "position",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            sa.Identity(always=False),
+            nullable=False,
+        ),
+        sa.Column("tenant_id", ExactText(), nullable=False),
+        sa.Column("run_id", ExactText(), nullable=False),
+        sa.Column("action_id", ExactText(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("epoch", sa.BigInteger(), nullable=False),
+        sa.Column("view", ExactText(), nullable=False),
+        sa.Column("created_at", Moment(), nullable=False),
+        sa.PrimaryKeyConstraint("position"),
+        sa.UniqueConstraint(
+            "tenant_id", "run_id", "action_id", "attempt", "epoch", name="uq_pilotage_late_outcomes"
+        ),
+    )
+    op.create_table(
         "pilotage_leases",
         sa.Column("tenant_id", ExactText(), nullable=False),
         sa.Column("run_id", ExactText(), nullable=False),
@@ -73,31 +119,37 @@ def upgrade() -> None:
         ),
         sa.Column("tenant_id", ExactText(), nullable=False),
         sa.Column("run_id", ExactText(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
         sa.Column("event_type", ExactText(), nullable=False),
         sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("payload", ExactText(), nullable=False),
         sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("attempts", sa.Integer(), server_default="0", nullable=False),
-        sa.Column("delivered_at", Moment(), nullable=True),
-        sa.Column("parked_at", Moment(), nullable=True),
+        sa.Column("status", sa.String(length=16), server_default="waiting", nullable=False),
+        sa.Column("failures", sa.Integer(), server_default="0", nullable=False),
         sa.Column("problem", ExactText(), nullable=True),
+        sa.Column("owner", ExactText(), nullable=True),
+        sa.Column("claimed_until", Moment(), nullable=True),
+        sa.Column("retry_at", Moment(), nullable=True),
         sa.PrimaryKeyConstraint("position"),
+        sa.UniqueConstraint(
+            "tenant_id", "run_id", "number", name=op.f("uq_pilotage_outbox_tenant_id_run_id_number")
+        ),
     )
     op.create_index(
         "ix_pilotage_outbox_parked",
         "pilotage_outbox",
         ["tenant_id", "position"],
         unique=False,
-        sqlite_where=sa.text("parked_at IS NOT NULL"),
-        postgresql_where=sa.text("parked_at IS NOT NULL"),
+        sqlite_where=sa.text("status = 'parked'"),
+        postgresql_where=sa.text("status = 'parked'"),
     )
     op.create_index(
         "ix_pilotage_outbox_waiting",
         "pilotage_outbox",
-        ["tenant_id", "run_id", "position"],
+        ["tenant_id", "run_id", "number"],
         unique=False,
-        sqlite_where=sa.text("delivered_at IS NULL AND parked_at IS NULL"),
-        postgresql_where=sa.text("delivered_at IS NULL AND parked_at IS NULL"),
+        sqlite_where=sa.text("status = 'waiting'"),
+        postgresql_where=sa.text("status = 'waiting'"),
     )
     op.create_table(
         "pilotage_runs",
@@ -118,12 +170,18 @@ def upgrade() -> None:
         sa.Column("ended", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("created_at", Moment(), nullable=True),
         sa.Column("updated_at", Moment(), nullable=True),
+        sa.Column("wake_at", Moment(), nullable=True),
+        sa.Column("awaits", sa.String(length=32), nullable=True),
+        sa.Column("facts", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("parent_id", ExactText(), nullable=True),
         sa.Column("conversation_id", ExactText(), nullable=True),
         sa.PrimaryKeyConstraint("position"),
         sa.UniqueConstraint("tenant_id", "run_id", name=op.f("uq_pilotage_runs_tenant_id_run_id")),
     )
     op.create_index("ix_pilotage_runs_by_id", "pilotage_runs", ["run_id", "tenant_id"], unique=False)
+    op.create_index(
+        "ix_pilotage_runs_in_status", "pilotage_runs", ["status", "tenant_id", "position"], unique=False
+    )
     op.create_index("ix_pilotage_runs_newest", "pilotage_runs", ["tenant_id", "position"], unique=False)
     op.create_index(
         "ix_pilotage_runs_of_conversation",
@@ -136,7 +194,7 @@ def upgrade() -> None:
     op.create_index(
         "ix_pilotage_runs_open",
         "pilotage_runs",
-        ["status", "tenant_id", "position"],
+        ["agent_type", "tenant_id", "updated_at"],
         unique=False,
         sqlite_where=sa.text("NOT ended"),
         postgresql_where=sa.text("NOT ended"),
@@ -171,15 +229,40 @@ def upgrade() -> None:
         postgresql_where=sa.text("consumed_at IS NULL"),
     )
     op.create_table(
+        "pilotage_switches",
+        sa.Column(
+            "position",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            sa.Identity(always=False),
+            nullable=False,
+        ),
+        sa.Column("kind", sa.String(length=16), nullable=False),
+        sa.Column("name", ExactText(), nullable=False),
+        sa.Column("reason", ExactText(), nullable=False),
+        sa.Column("by", ExactText(), nullable=True),
+        sa.Column("since", Moment(), nullable=False),
+        sa.PrimaryKeyConstraint("position"),
+        sa.UniqueConstraint("kind", "name", name=op.f("uq_pilotage_switches_kind_name")),
+    )
+    op.create_table(
         "pilotage_turns",
         sa.Column("tenant_id", ExactText(), nullable=False),
         sa.Column("conversation_id", ExactText(), nullable=False),
         sa.Column("number", sa.BigInteger(), nullable=False),
         sa.Column("role", sa.String(length=16), nullable=False),
         sa.Column("content", ExactText(), nullable=False),
+        sa.Column("trust", ExactText(), nullable=True),
         sa.Column("run_id", ExactText(), nullable=True),
         sa.Column("created_at", Moment(), nullable=False),
         sa.PrimaryKeyConstraint("tenant_id", "conversation_id", "number"),
+    )
+    op.create_index(
+        "ix_pilotage_turns_run",
+        "pilotage_turns",
+        ["tenant_id", "run_id"],
+        unique=False,
+        sqlite_where=sa.text("run_id IS NOT NULL"),
+        postgresql_where=sa.text("run_id IS NOT NULL"),
     )
     op.create_table(
         "pilotage_journal",

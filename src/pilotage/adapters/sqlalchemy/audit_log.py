@@ -1,0 +1,85 @@
+"""`SqlAlchemyAuditLog`: who did what, append only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from sqlalchemy import Connection, bindparam, select
+
+from pilotage.adapters.sqlalchemy.bulk import bulk_insert
+from pilotage.adapters.sqlalchemy.database import Database
+from pilotage.adapters.sqlalchemy.mapping import Stored, UnstorableError, text_of, value_of
+from pilotage.adapters.sqlalchemy.tables import audit
+from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
+from pilotage.agent.principal import Principal
+from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject
+
+_RECORD = bulk_insert(
+    audit,
+    ("tenant_id", "run_id", "evidence_ref", "document", "occurred_at"),
+    lambda _: {},
+    skips_known=True,
+)
+
+_OF_RUN = (
+    select(audit)
+    .where(audit.c.tenant_id == bindparam("tenant"), audit.c.run_id == bindparam("run"))
+    .order_by(audit.c.position)
+)
+
+
+class SqlAlchemyAuditLog(IAgentAuditLog):
+    """The audit log in a database; the first entry about a piece of evidence stays."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def record(self, entry: AuditEntry) -> None:
+        row = {
+            "tenant_id": entry.principal.tenant,
+            "run_id": entry.run_id,
+            "evidence_ref": entry.evidence_ref,
+            "document": _document(entry),
+            "occurred_at": entry.occurred_at,
+        }
+        await self._database.write(
+            lambda connection: _RECORD.run(connection, [row]), may_be_repeated=entry.evidence_ref is not None
+        )
+
+    async def list_by_run(self, principal: Principal, run_id: str) -> Sequence[AuditEntry]:
+        place = {"tenant": principal.tenant, "run": run_id}
+
+        def look(connection: Connection) -> list[AuditEntry]:
+            return [_entry(values) for values in connection.execute(_OF_RUN, place).mappings()]
+
+        return await self._database.read(look)
+
+
+def _document(entry: AuditEntry) -> str:
+    document: JsonObject = {
+        "principal": entry.principal.id,
+        "permissions": sorted(entry.principal.permissions),
+        "act": entry.act,
+        "outcome": entry.outcome,
+        "metadata": entry.metadata,
+    }
+    try:
+        return text_of(f"the audit entry about {entry.act!r}", document)
+    except UnstorableError as error:
+        raise AgentDefinitionError(f"SqlAlchemyAuditLog.record: {error}.") from error
+
+
+def _entry(values: Stored) -> AuditEntry:
+    document = cast("dict[str, Any]", value_of(values["document"]))
+    principal = Principal(document["principal"], values["tenant_id"], frozenset(document["permissions"]))
+    return AuditEntry(
+        run_id=values["run_id"],
+        principal=principal,
+        act=document["act"],
+        outcome=document["outcome"],
+        occurred_at=values["occurred_at"],
+        evidence_ref=values["evidence_ref"],
+        metadata=document["metadata"],
+    )

@@ -1,0 +1,242 @@
+"""`SqlAlchemyOutbox`: facts on their way out, claimed run by run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import groupby
+
+from sqlalchemy import (
+    Connection,
+    and_,
+    bindparam,
+    case,
+    exists,
+    literal_column,
+    null,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.sql.expression import ColumnElement
+
+from pilotage.adapters.sqlalchemy.bulk import bulk_update
+from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
+from pilotage.adapters.sqlalchemy.cursors import position_of
+from pilotage.adapters.sqlalchemy.database import Database
+from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
+from pilotage.adapters.sqlalchemy.mapping import Stored, Values, entry_of
+from pilotage.adapters.sqlalchemy.tables import leases, outbox
+from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
+from pilotage.checks import reject_blank, reject_not_positive
+from pilotage.errors import CallerError
+
+_PAGE = 500
+_TRIES = 3
+_KEY = ("tenant_id", "run_id", "number")
+_SECONDS = leases.c.granted_seconds.type
+
+
+def _word(status: OutboxStatus) -> ColumnElement[str]:
+    """A status within a statement whose parameters are all given for each row."""
+    return literal_column(f"'{status.value}'")
+
+
+_IS_WAITING = outbox.c.status == OutboxStatus.WAITING.value
+_IS_PARKED = outbox.c.status == OutboxStatus.PARKED.value
+_IS_CLAIMED = and_(outbox.c.claimed_until.is_not(None), outbox.c.claimed_until > now())
+_IS_DUE = or_(outbox.c.retry_at.is_(None), outbox.c.retry_at <= now())
+_IS_RUN = (outbox.c.tenant_id == bindparam("tenant"), outbox.c.run_id == bindparam("run"))
+_IS_ENTRY = (*_IS_RUN, outbox.c.number == bindparam("entry"))
+_IS_OWN = outbox.c.owner == bindparam("who")
+
+_others = outbox.alias("others")
+_IN_THE_WAY = exists().where(
+    _others.c.tenant_id == outbox.c.tenant_id,
+    _others.c.run_id == outbox.c.run_id,
+    _others.c.status == OutboxStatus.WAITING.value,
+    or_(
+        _others.c.number < outbox.c.number,
+        and_(_others.c.claimed_until.is_not(None), _others.c.claimed_until > now()),
+    ),
+)
+
+_FIRST_OF_RUNS = (
+    select(outbox.c.tenant_id, outbox.c.run_id)
+    .where(_IS_WAITING, _IS_DUE, ~_IN_THE_WAY)
+    .order_by(outbox.c.position)
+    .limit(bindparam("most"))
+    .with_for_update(of=outbox, skip_locked=True)
+)
+
+_WAITING = (
+    select(
+        outbox, case((_IS_CLAIMED, 1), else_=0).label("is_out"), case((_IS_DUE, 1), else_=0).label("is_due")
+    )
+    .where(tuple_(outbox.c.tenant_id, outbox.c.run_id).in_(bindparam("keys", expanding=True)), _IS_WAITING)
+    .order_by(outbox.c.tenant_id, outbox.c.run_id, outbox.c.number)
+)
+
+_CLAIM = bulk_update(
+    outbox,
+    _KEY,
+    lambda given: {"owner": given["who"], "claimed_until": seconds_from_now(given["seconds"])},
+    {"who": outbox.c.owner.type, "seconds": _SECONDS},
+    lambda _: and_(outbox.c.status == _word(OutboxStatus.WAITING), ~_IS_CLAIMED),
+)
+
+_DELIVERED = bulk_update(
+    outbox,
+    _KEY,
+    lambda _: {"status": _word(OutboxStatus.DELIVERED), "owner": null(), "claimed_until": null()},
+    {},
+    lambda _: outbox.c.status != _word(OutboxStatus.DELIVERED),
+)
+
+_GIVEN_UP = {"owner": None, "claimed_until": None}
+
+_RELEASE = update(outbox).where(*_IS_RUN, _IS_OWN).values(_GIVEN_UP)
+
+_FAILED = (
+    update(outbox)
+    .where(*_IS_ENTRY, _IS_WAITING, _IS_OWN, _IS_CLAIMED)
+    .values(failures=outbox.c.failures + 1, problem=bindparam("why"))
+)
+_PARK = _FAILED.values(status=OutboxStatus.PARKED.value, retry_at=None)
+_TRY_LATER = _FAILED.values(retry_at=seconds_from_now(bindparam("seconds", type_=_SECONDS)))
+
+_REDELIVER = (
+    update(outbox)
+    .where(*_IS_ENTRY, _IS_PARKED)
+    .values(status=OutboxStatus.WAITING.value, failures=0, retry_at=None)
+)
+
+_ENTRY = select(outbox).where(*_IS_ENTRY)
+
+_OF_RUN = (
+    select(outbox)
+    .where(*_IS_RUN, outbox.c.number > bindparam("after"))
+    .order_by(outbox.c.number)
+    .limit(_PAGE)
+)
+
+_PARKED = (
+    select(outbox)
+    .where(outbox.c.tenant_id == bindparam("tenant"), _IS_PARKED, outbox.c.position > bindparam("behind"))
+    .order_by(outbox.c.position)
+    .limit(bindparam("most"))
+)
+
+
+class SqlAlchemyOutbox(IAgentOutbox):
+    """The outbox in a database. A mark that is lost with the machine only means that a fact is delivered again."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def claim(self, owner: str, seconds: float, limit: int) -> Sequence[OutboxEntry]:
+        reject_blank("SqlAlchemyOutbox.claim", owner=owner)
+        reject_not_positive("SqlAlchemyOutbox.claim", seconds=seconds, limit=limit)
+
+        def work(connection: Connection) -> list[OutboxEntry]:
+            return _claim(connection, owner, seconds, limit)
+
+        for _ in range(_TRIES - 1):
+            try:
+                return await self._database.hint(work)
+            except ConflictingWriteError:
+                continue
+        return await self._database.hint(work)
+
+    async def delivered(self, owner: str, entries: Sequence[OutboxEntry]) -> None:
+        places = [(entry.run.tenant_id, entry.run.run_id, entry.number) for entry in entries]
+        keys: list[Values] = [dict(zip(_KEY, place, strict=True)) for place in places]
+        await self._database.hint(lambda connection: _DELIVERED.run(connection, keys))
+
+    async def failed(self, owner: str, entry: OutboxEntry, problem: str, retry_in: float | None) -> None:
+        statement = _PARK if retry_in is None else _TRY_LATER
+        place = {"tenant": entry.run.tenant_id, "run": entry.run.run_id, "who": owner}
+        details = {
+            "entry": entry.number,
+            "why": problem,
+            **({} if retry_in is None else {"seconds": retry_in}),
+        }
+
+        def work(connection: Connection) -> None:
+            if connection.execute(statement, {**place, **details}).rowcount:
+                connection.execute(_RELEASE, place)
+
+        await self._database.write(work)
+
+    async def release(self, owner: str, run: RunKey) -> None:
+        place = {"tenant": run.tenant_id, "run": run.run_id, "who": owner}
+        await self._database.hint(lambda connection: connection.execute(_RELEASE, place).rowcount)
+
+    async def read(self, run: RunKey, after: int = 0) -> AsyncIterator[OutboxEntry]:
+        page = await self._page(run, after)
+        while page:
+            for entry in page:
+                yield entry
+            page = await self._page(run, page[-1].number) if len(page) == _PAGE else []
+
+    async def list_parked(self, tenant_id: str, *, after: str | None = None, limit: int = 50) -> OutboxPage:
+        reject_not_positive("SqlAlchemyOutbox.list_parked", limit=limit)
+        place = {"tenant": tenant_id, "behind": 0 if after is None else position_of(after), "most": limit + 1}
+
+        def look(connection: Connection) -> OutboxPage:
+            found = connection.execute(_PARKED, place).mappings().all()
+            entries = tuple(map(entry_of, found[:limit]))
+            return OutboxPage(entries, str(found[limit - 1]["position"]) if len(found) > limit else None)
+
+        return await self._database.read(look)
+
+    async def redeliver(self, run: RunKey, number: int) -> OutboxEntry:
+        place = {"tenant": run.tenant_id, "run": run.run_id, "entry": number}
+
+        def work(connection: Connection) -> OutboxEntry:
+            done = connection.execute(_REDELIVER, place).rowcount
+            found = connection.execute(_ENTRY, place).mappings().first()
+            if found is None or not done:
+                how = f"is {found['status']}" if found else "does not exist"
+                raise CallerError(
+                    f"entry {number} of run {run.run_id!r} {how}. Only a parked entry can be delivered again."
+                )
+            return entry_of(found)
+
+        return await self._database.write(work)
+
+    async def _page(self, run: RunKey, after: int) -> list[OutboxEntry]:
+        place = {"tenant": run.tenant_id, "run": run.run_id, "after": after}
+        return await self._database.read(
+            lambda connection: [entry_of(values) for values in connection.execute(_OF_RUN, place).mappings()]
+        )
+
+
+def _claim(connection: Connection, owner: str, seconds: float, limit: int) -> list[OutboxEntry]:
+    """The first entry of a run is its lock: whoever has it looks again, and takes what follows it, too."""
+    first = connection.execute(_FIRST_OF_RUNS, {"most": limit})
+    keys = [(row.tenant_id, row.run_id) for row in first]
+    if not keys:
+        return []
+    found = connection.execute(_WAITING, {"keys": keys}).mappings().all()
+    by_run = {run: list(_due(list(rows))) for run, rows in groupby(found, _run_of)}
+    taken = [values for key in keys for values in by_run.get(key, [])][:limit]
+    claims = [{**{name: values[name] for name in _KEY}, "who": owner, "seconds": seconds} for values in taken]
+    if _CLAIM.run(connection, claims) != len(claims):
+        raise ConflictingWriteError("somebody else has claimed the run at the same time")
+    return [entry_of(values) for values in taken]
+
+
+def _run_of(values: Stored) -> tuple[str, str]:
+    return values["tenant_id"], values["run_id"]
+
+
+def _due(waiting: Sequence[Stored]) -> Iterator[Stored]:
+    """The first waiting entries of a run that may be tried now; none while one of them is out."""
+    if any(values["is_out"] for values in waiting):
+        return
+    for values in waiting:
+        if not values["is_due"]:
+            return
+        yield values

@@ -1,0 +1,84 @@
+"""The retention port in memory: runs that have ended go, or say nothing any more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from pilotage.agent.ports.conversations import ConversationTurn
+from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.retention import IAgentRetention
+from pilotage.checks import reject_naive, reject_not_positive
+from pilotage.errors import CallerError, RunNotFoundError
+from pilotage.jsonvalue import canonical_json
+from pilotage.runtime.journal.chain import erased
+from pilotage.testing.kept import KeptRow, KeptState
+from pilotage.testing.tables import MemoryTables
+
+_ERASED_TURN = "[erased]"
+
+
+class MemoryRetention(IAgentRetention):
+    """Retention over the tables of a store: `MemoryRetention(store.tables)`."""
+
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables
+
+    async def prune(self, tenant_id: str, *, ended_before: datetime, limit: int = 1000) -> int:
+        reject_not_positive("MemoryRetention.prune", limit=limit)
+        reject_naive("MemoryRetention.prune", ended_before=ended_before)
+        kept = list(self._tables.states.entries(tenant_id))
+        over = [each for each in kept if self._is_over(each) and _ended_at(each) < ended_before]
+        for each in over[:limit]:
+            self._remove(RunKey(tenant_id, each.bare.id))
+        return len(over[:limit])
+
+    async def erase(self, run: RunKey) -> None:
+        kept = self._tables.states.find(run.tenant_id, run.run_id)
+        if kept is None:
+            raise RunNotFoundError(f"there is no run {run.run_id!r}.")
+        if not self._is_over(kept):
+            raise CallerError(f"run {run.run_id!r}, or its parent, has not ended. Cancel it first.")
+        self._erase_state(run, kept)
+        journal = self._tables.journals.find(run.tenant_id, run.run_id)
+        if journal is not None:
+            journal.rows = [KeptRow.of(erased(row.read())) for row in journal.rows]
+            journal.receipts.clear()
+        queue = self._tables.queues.get(run, {})
+        queue.update({signal_id: replace(signal, payload="{}") for signal_id, signal in queue.items()})
+        self._tables.evidence.remove(run.tenant_id, lambda each: each.bare.agent_state_id == run.run_id)
+        self._forget_late_outcomes(run)
+        self._tables.conversations.put_in_place(run, lambda turn: ConversationTurn(turn.role, _ERASED_TURN))
+
+    def _is_over(self, kept: KeptState) -> bool:
+        parent = self._tables.parents.get(RunKey(kept.bare.tenant_id, kept.bare.id))
+        above = self._tables.states.find(parent.tenant_id, parent.run_id) if parent else None
+        return kept.bare.is_terminal and (above is None or above.bare.is_terminal)
+
+    def _erase_state(self, run: RunKey, kept: KeptState) -> None:
+        parent = kept.read().metadata.get("parent")
+        left = {"erased": True} if parent is None else {"erased": True, "parent": parent}
+        bare = replace(kept.bare, current_activity=None)
+        self._tables.states.put(run.tenant_id, run.run_id, KeptState(bare, canonical_json(left)))
+
+    def _remove(self, run: RunKey) -> None:
+        tables, tenant = self._tables, run.tenant_id
+        tables.states.remove(tenant, lambda each: each.bare.id == run.run_id)
+        tables.journals.drop(tenant, run.run_id)
+        tables.evidence.remove(tenant, lambda each: each.bare.agent_state_id == run.run_id)
+        tables.signals.remove(tenant, lambda each: each.bare.agent_state_id == run.run_id)
+        tables.queues.pop(run, None)
+        tables.parents.pop(run, None)
+        tables.outbox.remove(run)
+        self._forget_late_outcomes(run)
+        tables.conversations.let_go(run)
+
+    def _forget_late_outcomes(self, run: RunKey) -> None:
+        for key in [key for key in self._tables.late_outcomes if key[0] == run]:
+            del self._tables.late_outcomes[key]
+
+
+def _ended_at(kept: KeptState) -> datetime:
+    moment = kept.bare.updated_at
+    assert moment is not None  # noqa: S101 - the store sets it
+    return moment

@@ -1,0 +1,46 @@
+"""What goes into a column comes out of it, whatever it is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy.dialects import sqlite
+
+from pilotage.adapters.sqlalchemy.columns import Moment, from_stored, to_stored
+
+ANY_TEXT = st.text(st.characters(min_codepoint=0, max_codepoint=0x10FFFF, exclude_categories=()))
+
+
+@given(ANY_TEXT)
+def test_every_text_comes_back_and_every_database_takes_it(text: str) -> None:
+    stored = to_stored(text)
+    assert from_stored(stored) == text
+    assert "\x00" not in stored
+    stored.encode()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "plain", "Grüße 🚢", "~", "~a", "a\x00b", "\ud83d", "\ud83d\ude00", "\\u0000", "\n\\"]
+)
+def test_awkward_texts_come_back(text: str) -> None:
+    assert from_stored(to_stored(text)) == text
+
+
+@pytest.mark.parametrize("text", ["plain", "Grüße 🚢", '{"a":"\\u0000"}'])
+def test_ordinary_text_is_stored_as_it_is(text: str) -> None:
+    assert to_stored(text) == text
+
+
+@given(st.datetimes(timezones=st.just(UTC)))
+def test_moments_are_kept_to_the_microsecond(moment: datetime) -> None:
+    dialect, kept = sqlite.dialect(), Moment()
+    assert kept.process_result_value(kept.process_bind_param(moment, dialect), dialect) == moment
+
+
+def test_a_moment_is_the_same_wherever_it_was_said() -> None:
+    dialect, kept = sqlite.dialect(), Moment()
+    here = datetime(2026, 3, 29, 3, 30, tzinfo=timezone(timedelta(hours=2)))
+    assert kept.process_bind_param(here, dialect) == kept.process_bind_param(here.astimezone(UTC), dialect)
