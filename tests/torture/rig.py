@@ -109,6 +109,7 @@ class Customer:
         self._runs = runs
         self._open = {order: run_id_of("default", order) for order in rig.orders}
         self._told: set[str] = set()
+        self._asked: set[str] = set()
 
     async def serve(self) -> bool:
         """Look after all orders once; whether all have come to their end."""
@@ -132,7 +133,7 @@ class Customer:
             if not isinstance(question, AgentRecoveryRequest):
                 await self._runs.decide(run_id, question.id, ApprovalDecision.APPROVE)
                 continue
-            self._rig.findings.asked += 1
+            self._asked.add(question.id)
             effect = str(question.action_name)
             if self._rig.world.happened(effect, order):
                 done = f"{effect} {order}"
@@ -144,6 +145,7 @@ class Customer:
         """Compare what the runs say with what has happened."""
         findings, counts = self._rig.findings, self._rig.world.counts()
         findings.effects = sum(counts.values())
+        findings.asked = len(self._asked)
         for order in self._rig.orders:
             await self._check(order, counts)
 
@@ -164,8 +166,18 @@ class Customer:
             findings.lost_signals.append(order)
 
 
-async def served(rig: Rig, seconds: float, disturb: float = 0.0, *, orderly: bool = False) -> Findings:
-    """Serve all orders while workers are disturbed every so often; the findings."""
+async def served(
+    rig: Rig,
+    seconds: float,
+    disturb: float = 0.0,
+    *,
+    orderly: bool = False,
+    heir_of: subprocess.Popen[bytes] | None = None,
+) -> Findings:
+    """Serve all orders while workers are disturbed every so often; the findings.
+
+    A worker that dies by itself has an heir, who is started then.
+    """
     app, store = made(works=False)
     try:
         async with app:
@@ -175,6 +187,10 @@ async def served(rig: Rig, seconds: float, disturb: float = 0.0, *, orderly: boo
                     asyncio.create_task(_disturbed(rig, disturb, orderly=orderly)) if disturb else None
                 )
                 while not await customer.serve():
+                    if heir_of is not None and heir_of.poll() is not None:
+                        rig.findings.kills += 1
+                        rig.start_worker()
+                        heir_of = None
                     await asyncio.sleep(0.05)
                 if disturbing is not None:
                     disturbing.cancel()

@@ -15,6 +15,7 @@ from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.agent.principal import LOCAL, Principal
+from pilotage.errors import RunConflictError
 from pilotage.runtime.actions.interruptions import RunInterruption
 from pilotage.runtime.journal.leasing import give_back
 from pilotage.runtime.outbox.bell import Bell
@@ -40,6 +41,7 @@ class Sweeper:
         self._bell = Bell()
         self._left_alone = LeftAlone()
         self._driven: set[asyncio.Task[None]] = set()
+        self._under_way: set[RunKey] = set()
         self._reported: set[str] = set()
         self._report_at = 0.0
         self._is_stopping = False
@@ -95,7 +97,8 @@ class Sweeper:
         if free <= 0:
             return False
         services = self._services
-        leaving = self._left_alone.at(services.clock.monotonic())
+        # The lease of a run that another one brings along is free meanwhile, and the run still looks left behind.
+        leaving = self._left_alone.at(services.clock.monotonic()) | self._under_way
         try:
             seconds = services.lease_settings.seconds
             leases = await self._backlog.claim(
@@ -117,22 +120,29 @@ class Sweeper:
 
     async def _drive(self, run: RunKey) -> None:
         """Bring a run as far as it gets, or leave it alone for a while."""
+        self._under_way.add(run)
         try:
             await self._bring_further(run)
             got_further = not await self._is_as_before(run)
+        except RunConflictError:
+            # Another process has it, or the run above it.
+            got_further = False
         except (Exception, RunInterruption) as error:  # noqa: BLE001 - one run's trouble is not that of the others
             if not self._is_stopping:
                 _log.warning("run %s cannot be taken up now: %s", run.run_id, type(error).__name__)
             got_further = False
         finally:
             await give_back(self._leases, run, self._services.owner)
+            self._under_way.discard(run)
         if got_further:
             self._left_alone.forget(run)
         else:
             self._left_alone.leave(run, self._services.clock.monotonic())
 
     async def _bring_further(self, run: RunKey) -> None:
-        top = await self._top_of(run)
+        top, is_over = await self._top_of(run)
+        if is_over:
+            return
         if top != run:
             # The run above brings it along, and needs its lease for that.
             await give_back(self._leases, run, self._services.owner)
@@ -141,11 +151,13 @@ class Sweeper:
         if live is not None:
             await asyncio.wait([live.task])
 
-    async def _top_of(self, run: RunKey) -> RunKey:
-        """The run that a run belongs to, however far above; itself where it belongs to none."""
+    async def _top_of(self, run: RunKey) -> tuple[RunKey, bool]:
+        """The run that a run belongs to, however far above, itself where it belongs to none; and whether it is over."""
         state = await self._runs.get(run.run_id, principal=Principal(LOCAL.id, run.tenant_id))
         parent = state.metadata.get("parent")
-        return run if parent is None else await self._top_of(RunKey(run.tenant_id, str(parent)))
+        if parent is None:
+            return run, state.is_terminal
+        return await self._top_of(RunKey(run.tenant_id, str(parent)))
 
     async def _is_as_before(self, run: RunKey) -> bool:
         """Whether the run could be claimed again, although somebody has just driven it."""

@@ -1,0 +1,118 @@
+"""`make torture`: kills real processes over real databases, and prints what it found.
+
+`python -m tests.torture.run [sqlite | postgresql] ...` runs some of it. It ends with 1 where anything was lost or done
+twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from uuid import uuid4
+
+from tests.torture.rig import Findings, Rig, served
+
+POSTGRESQL = os.environ.get("PILOTAGE_TEST_POSTGRESQL", "postgresql://127.0.0.1:5432/test")
+_LONG = 60.0
+
+
+def orders(count: int) -> list[str]:
+    """So many orders; each fourth one needs a person's word."""
+    return [f"order-{number}" for number in range(count)]
+
+
+async def every_moment(folder: Path, database: str, most: int = 200, step: int = 1) -> Findings:
+    """A process that is killed at its first moment, one at its second, and so on, each by itself; another finishes."""
+    total = Findings()
+    for moment in range(1, most, step):
+        place = folder / f"moment-{moment}"
+        place.mkdir()
+        rig = Rig(place, database, [f"moment{uuid4().hex[:8]}-{4 * moment}"])
+        try:
+            mortal = rig.start_worker(last_moment=moment)
+            findings = await served(rig, _LONG, heir_of=mortal)
+            _add(total, findings)
+            if not findings.kills:
+                return total
+        finally:
+            rig.close()
+    return total
+
+
+async def at_random(folder: Path, database: str, count: int = 100, every: float = 1.5) -> Findings:
+    """Three workers, of which one is killed every now and then."""
+    return await _disturbed(folder, database, count, every, orderly=False)
+
+
+async def rolling(folder: Path, database: str, count: int = 200, every: float = 1.5) -> Findings:
+    """Three workers that are stopped in good order, one after the other, again and again."""
+    return await _disturbed(folder, database, count, every, orderly=True)
+
+
+async def _disturbed(folder: Path, database: str, count: int, every: float, *, orderly: bool) -> Findings:
+    rig = Rig(folder, database, [f"{each}" for each in _fresh(count)], seed=int(time.time()))
+    try:
+        for _ in range(3):
+            rig.start_worker()
+        return await served(rig, _LONG, every, orderly=orderly)
+    finally:
+        rig.close()
+
+
+def _fresh(count: int) -> list[str]:
+    """Orders that no earlier scenario has had."""
+    mark = uuid4().hex[:6]
+    return [f"{mark}-{number}" for number in range(count)]
+
+
+def _add(total: Findings, more: Findings) -> None:
+    for name, found in vars(more).items():
+        setattr(total, name, getattr(total, name) + found)
+
+
+@contextmanager
+def _database(kind: str, folder: Path) -> Iterator[str]:
+    """A database of its own."""
+    if kind == "sqlite":
+        yield f"sqlite:///{folder / 'shop.db'}"
+        return
+    import psycopg  # noqa: PLC0415 - only where it is asked for
+
+    schema = f"torture_{uuid4().hex[:8]}"
+    with psycopg.connect(POSTGRESQL, autocommit=True) as connection:
+        connection.execute(f'CREATE SCHEMA "{schema}"')  # type: ignore[arg-type]
+        try:
+            yield f"{POSTGRESQL}?options=-csearch_path%3D{schema}"
+        finally:
+            connection.execute(f'DROP SCHEMA "{schema}" CASCADE')  # type: ignore[arg-type]
+
+
+Scenario = Callable[[Path, str], Awaitable[Findings]]
+SCENARIOS: tuple[Scenario, ...] = (every_moment, at_random, rolling)
+
+
+def main(kinds: list[str]) -> int:
+    """Run all scenarios on each kind of database."""
+    is_clean = True
+    for kind in kinds or ["sqlite", "postgresql"]:
+        for scenario in SCENARIOS:
+            with TemporaryDirectory() as name, _database(kind, Path(name)) as database:
+                started = time.monotonic()
+                findings = asyncio.run(_found(scenario(Path(name), database)))
+                print(f"{kind}, {scenario.__name__}: {findings} ({time.monotonic() - started:.0f} s)", flush=True)
+                is_clean = is_clean and findings.is_clean
+    return 0 if is_clean else 1
+
+
+async def _found(findings: Awaitable[Findings]) -> Findings:
+    return await findings
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
