@@ -21,6 +21,11 @@ class RunAwareModel(IAgentModel):
     def __init__(self, model: IAgentModel) -> None:
         self._model = model
 
+    @property
+    def behind(self) -> IAgentModel:
+        """The model itself."""
+        return self._model
+
     @cached_property
     def name(self) -> str:
         """What the model is called, for prices and records."""
@@ -54,3 +59,11 @@ class RunAwareModel(IAgentModel):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
+
+
+def plain_model(model: IAgentModel) -> IAgentModel:
+    """The model behind a run-aware one, any other as it is.
+
+    For wrappers: a call of the wrapper is the action, and what it asks the models inside is part of it.
+    """
+    return model.behind if isinstance(model, RunAwareModel) else model
