@@ -16,6 +16,7 @@ from pilotage.runtime.scoped.architecture_registry import find_architecture
 from pilotage.runtime.scoped.teammates import teammates_of
 from pilotage.runtime.scoped.tools import BoundTool, Offer
 from pilotage.runtime.service.catalogs import provided_tools
+from pilotage.runtime.service.fitness import models_held_by
 from pilotage.runtime.service.services import Services
 from pilotage.values import value
 
@@ -48,7 +49,7 @@ def blueprint_of(definition: AgentDefinition, instance: object, services: Servic
         services,
         definition.instructions or "",
         find_architecture(spec.architecture),
-        next((each for each in vars(instance).values() if isinstance(each, IAgentModel)), None),
+        next(iter(models_held_by(instance)), None),
         Offer.of(_tools_held_by(instance), teammates_of(spec, services.definition_of)),
         _output_of(spec.output_type),
     )

@@ -105,7 +105,7 @@ class Starts:
             metadata=metadata,
             given=encode_context(context) if context is not _NO_CONTEXT else {},
             trust=label_of_context(context).to_payload() if context.packs else {},
-            model=selection_of(self._services.app, definition, given),
+            model=selection_of(self._services, definition, given),
         )
 
     async def fork(self, run_id: str, rows: Sequence[JournalRow], principal: Principal) -> AgentState:
