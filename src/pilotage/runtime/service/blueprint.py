@@ -72,8 +72,9 @@ def _tool_names(owner: type) -> tuple[str, ...]:
     """The attributes of a class that are tools; nothing of the standard library has any."""
     if owner.__module__ == "builtins":
         return ()
-    tools = {descriptor.callable for descriptor in discover_agent_tools(owner).descriptors}
-    return tuple(name for name in dir(owner) if tools and _function(owner, name) in tools)
+    # By identity: what else a class holds may be anything, and need not be hashable.
+    tools = {id(descriptor.callable) for descriptor in discover_agent_tools(owner).descriptors}
+    return tuple(name for name in dir(owner) if tools and id(_function(owner, name)) in tools)
 
 
 def _function(owner: type, name: str) -> object:
