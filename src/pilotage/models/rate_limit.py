@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
-from typing import cast
+from contextlib import asynccontextmanager
 
 from pilotage.agent.compaction.estimate import fixed_tokens, message_tokens
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage
@@ -15,6 +14,7 @@ from pilotage.errors import AgentDefinitionError
 from pilotage.ids import IClock, SystemClock
 from pilotage.models.queueing import FairQueue
 from pilotage.models.token_bucket import TokenBucket
+from pilotage.runtime.actions.closing import close
 from pilotage.runtime.door.run_aware_model import plain_model
 
 
@@ -69,11 +69,13 @@ class RateLimitedModel(IAgentModel):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
         async with self._admitted(request) as visit:
-            events = cast("AsyncGenerator[ModelStreamEvent, None]", self._model.stream(request))
-            async with aclosing(events):
+            events = self._model.stream(request)
+            try:
                 async for event in events:
                     visit.hear(event)
                     yield event
+            finally:
+                await close(events)
 
     @asynccontextmanager
     async def _admitted(self, request: ModelRequest) -> AsyncGenerator[_Visit, None]:

@@ -118,12 +118,13 @@ class _Filling:
             names = {parameter.name for parameter in self._open}
             if isinstance(word.json, dict) and word.json and set(word.json) <= names:
                 for name, given in word.json.items():
-                    self._give(self._named(name), given)
+                    taker = self._named(name)
+                    self._give(taker, taker.fitting(given) if taker else None)
                 self._words.remove(word)
                 continue
             wanted = Kind.OBJECT if isinstance(word.json, dict) else Kind.LIST
             taker = next((p for p in self._open if p.kind is wanted), None)
-            if self._give(taker, word.json):
+            if taker is not None and self._give(taker, taker.fitting(word.json)):
                 self._words.remove(word)
 
     def take_named(self) -> None:
@@ -184,13 +185,12 @@ class _Filling:
         taker = next((p for p in needed if p.is_prose), None) or next(iter(needed), None)
         taker = taker or self._first_text()
         if taker is not None and rest:
-            self._give(taker, _as_list(rest) if taker.kind is Kind.LIST else taker.accepts(_text(rest)))
+            is_list = taker.kind is Kind.LIST
+            self._give(taker, taker.entries(_each(rest)) if is_list else taker.accepts(_text(rest)))
 
     def _give(self, taker: Parameter | None, given: JsonValue) -> bool:
         if taker is None or given is None:
             return False
-        if taker.kind is Kind.LIST and isinstance(given, str):
-            given = [given]
         self.arguments[taker.name] = given
         self._open.remove(taker)
         return True
@@ -240,5 +240,6 @@ def _text(words: Sequence[Word]) -> str:
     return " ".join(word.text for word in words[start:]).replace(" ,", ",")
 
 
-def _as_list(words: Sequence[Word]) -> list[JsonValue]:
+def _each(words: Sequence[Word]) -> list[str]:
+    """The texts of a list: "Ada, Grace and Tim" has three."""
     return [_text(list(group)) for is_joint, group in groupby(words, _is_joint) if not is_joint]

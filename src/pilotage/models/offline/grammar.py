@@ -144,10 +144,14 @@ def _word(found: re.Match[str]) -> Word:
 
 def _json_at(text: str, start: int) -> tuple[int, JsonValue] | None:
     try:
-        parsed, end = json.JSONDecoder().raw_decode(text, start)
-    except ValueError:
+        parsed, end = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode(text, start)
+    except (ValueError, RecursionError):
         return None
     return end, cast(JsonValue, parsed)
+
+
+def _refuse_constant(name: str) -> JsonValue:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _without_punctuation(word: Word) -> Iterator[Word]:

@@ -12,14 +12,14 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.models.offline.words import stem, vocabulary, words_of
 from pilotage.values import value
 
-_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"[-+]?[0-9]{1,30}(?:\.[0-9]{1,30})?")
 _CURRENCY = "€$£%"
 _TRUE = vocabulary("true yes on")
 _FALSE = vocabulary("false no off")
 _FORMATS = {
-    "decimal": re.compile(r"[-+]?\d+(?:\.\d+)?"),
-    "date": re.compile(r"\d{4}-\d\d-\d\d"),
-    "date-time": re.compile(r"\d{4}-\d\d-\d\d[T ].+"),
+    "decimal": _NUMBER,
+    "date": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
+    "date-time": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ].+"),
     "uuid": re.compile(r"[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}"),
 }
 _PATHISH = vocabulary("path file filename directory dir folder root")
@@ -40,6 +40,16 @@ class Kind(StrEnum):
     BOOLEAN = "boolean"
     LIST = "list"
     OBJECT = "object"
+
+
+_TYPES: Mapping[Kind, tuple[type, ...]] = {
+    Kind.TEXT: (str,),
+    Kind.INTEGER: (int,),
+    Kind.NUMBER: (int, float),
+    Kind.BOOLEAN: (bool,),
+    Kind.LIST: (list, tuple),
+    Kind.OBJECT: (dict,),
+}
 
 
 @value(slots=False)
@@ -89,8 +99,34 @@ class Parameter:
                 return True if text.lower() in _TRUE else False if text.lower() in _FALSE else None
             case Kind.OBJECT:
                 return None
-            case Kind.TEXT | Kind.LIST:
+            case Kind.LIST:
+                return self.entries([text])
+            case Kind.TEXT:
                 return self._text(text)
+
+    def entries(self, texts: Sequence[str]) -> list[JsonValue] | None:
+        """The texts as the entries of a list; None where one of them cannot be one."""
+        entries = [self._entry.accepts(text) for text in texts]
+        return None if None in entries else entries
+
+    @property
+    def _entry(self) -> Parameter:
+        schema = self.item or {}
+        return Parameter(self.name, schema, _kind(schema))
+
+    def fitting(self, given: JsonValue) -> JsonValue:
+        """A JSON value as it can stand here; None where it cannot. A number may come as text, and a text as number."""
+        if self.choices:
+            return given if given in self.choices else None
+        if self.kind is Kind.TEXT and isinstance(given, int | float) and "format" in self.schema:
+            given = str(given)
+        if isinstance(given, str):
+            return None if self.kind is Kind.LIST else self.accepts(given)
+        if not isinstance(given, _TYPES[self.kind]) or isinstance(given, bool) != (self.kind is Kind.BOOLEAN):
+            return None
+        if isinstance(given, Sequence):
+            return given if all(self._entry.fitting(each) is not None for each in given) else None
+        return given
 
     def _text(self, text: str) -> str | None:
         form = _FORMATS.get(str(self.schema.get("format")))

@@ -29,14 +29,6 @@ _PLAIN_FORMATS: Mapping[str, str] = {
     "email": "unknown@example.com",
     "uri": "https://example.com",
 }
-_TYPES: Mapping[Kind, tuple[type, ...]] = {
-    Kind.TEXT: (str,),
-    Kind.INTEGER: (int,),
-    Kind.NUMBER: (int, float),
-    Kind.BOOLEAN: (bool,),
-    Kind.LIST: (list, tuple),
-    Kind.OBJECT: (dict,),
-}
 
 
 @value
@@ -108,12 +100,12 @@ class _Shaping:
     def _from_results(self, parameter: Parameter) -> JsonValue:
         for result in self._known.results:
             found = result.get(parameter.name) if isinstance(result, Mapping) else None
-            if found is not None and (fitting := _fitting(found, parameter)) is not None:
+            if found is not None and (fitting := parameter.fitting(found)) is not None:
                 return fitting
         return self._whole_result(parameter) if parameter.kind is Kind.LIST else None
 
     def _whole_result(self, parameter: Parameter) -> JsonValue:
-        fitting = (_fitting(each, parameter) for each in self._known.results)
+        fitting = (parameter.fitting(each) for each in self._known.results)
         return next((each for each in fitting if each is not None), None)
 
     def _unknown(self, schema: JsonObject, path: str, depth: int) -> JsonValue:
@@ -166,17 +158,6 @@ def _kind_of(schema: JsonObject) -> Kind:
 def _may_be_null(schema: JsonObject) -> bool:
     choices = cast("Sequence[JsonObject]", schema.get("anyOf") or schema.get("oneOf") or ())
     return schema.get("type") == "null" or any(choice.get("type") == "null" for choice in choices)
-
-
-def _fitting(found: JsonValue, parameter: Parameter) -> JsonValue:
-    """A result as the value of a field; None where it cannot be one. Numbers may come as text."""
-    if parameter.choices:
-        return found if found in parameter.choices else None
-    if isinstance(found, str):
-        return parameter.accepts(found) if parameter.kind is not Kind.LIST else None
-    types = _TYPES[parameter.kind]
-    is_right = isinstance(found, types) and isinstance(found, bool) == (parameter.kind is Kind.BOOLEAN)
-    return found if is_right else None
 
 
 def _least(schema: JsonObject, kind: Kind) -> JsonValue:

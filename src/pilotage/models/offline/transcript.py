@@ -84,5 +84,5 @@ def _as_json(text: str) -> JsonValue:
         return text
     try:
         return cast(JsonValue, json.loads(text))
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

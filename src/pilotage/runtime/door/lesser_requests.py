@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import cast
 
 from pilotage.agent.messages import ModelMessage, ModelMessageRole
@@ -22,6 +23,8 @@ from pilotage.jsonvalue import JsonValue, canonical_json
 
 _FENCED = re.compile(r"```(?:json)?\s*\n(?P<body>.*?)```", re.DOTALL)
 _BEGINNING = re.compile(r"[{\[]")
+_MOST_BEGINNINGS = 20
+"""A text that is full of brackets is no answer, and trying each of them would take for ever."""
 
 
 def is_lesser(capability: ModelCapability) -> bool:
@@ -57,17 +60,15 @@ def found_in(text: str) -> JsonValue:
     Raises:
         AgentStructuredOutputError: there is none.
     """
-    fences = [fence["body"] for fence in _FENCED.finditer(text)]
-    brackets = [text[begin.start() :] for begin in _BEGINNING.finditer(text)]
-    for candidate in (text.strip(), *fences):
+    for candidate in (text.strip(), *(fence["body"] for fence in _FENCED.finditer(text))):
         try:
             return cast(JsonValue, json.loads(candidate))
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-    for candidate in brackets:
+    for beginning in islice(_BEGINNING.finditer(text), _MOST_BEGINNINGS):
         try:
-            return cast(JsonValue, json.JSONDecoder().raw_decode(candidate)[0])
-        except ValueError:
+            return cast(JsonValue, json.JSONDecoder().raw_decode(text, beginning.start())[0])
+        except (ValueError, RecursionError):
             continue
     problem = "there is no JSON in the answer."
     raise AgentStructuredOutputError(f"the answer has no structured output: {problem}", problems=[problem])

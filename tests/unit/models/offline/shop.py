@@ -82,6 +82,12 @@ def tag(names: list[str], label: str, urgent: bool = False) -> str:
     return f"{names}{label}{urgent}"
 
 
+@agent_tool
+def total(numbers: list[int]) -> int:
+    """Sum numbers up."""
+    return sum(numbers)
+
+
 CALLING = ToolCallingSpec.from_tools(
     [
         nickname,
@@ -96,6 +102,7 @@ CALLING = ToolCallingSpec.from_tools(
         add,
         remember,
         tag,
+        total,
     ]
 )
 TOOLS: tuple[OfferedTool, ...] = tuple(map(offered, CALLING.tools))

@@ -60,6 +60,9 @@ def understood(typed: str) -> list[tuple[str, tuple[Filled, ...]]]:
             "tag",
             {"names": ["Ada", "Grace", "Tim"], "label": "friends"},
         ),
+        ("total 1, 2 and 3", "total", {"numbers": [1, 2, 3]}),
+        ("total numbers=4", "total", {"numbers": [4]}),
+        ("total [1, 2]", "total", {"numbers": [1, 2]}),
         ('tag ["Ada"] label=x urgent=yes', "tag", {"names": ["Ada"], "label": "x", "urgent": True}),
     ],
 )
@@ -94,6 +97,9 @@ def test_a_command_about_several_things_is_several_calls(
         ("add 2", {"a": 2}, ("b",)),
         ("add 2 and three", {"a": 2}, ("b",)),
         ("status", {}, ("order_id",)),
+        ("total 1 and two", {}, ("numbers",)),
+        ('total ["one"]', {}, ("numbers",)),
+        ('nickname {"name": 1}', {}, ("name",)),
     ],
 )
 def test_what_a_command_does_not_say_is_missing(

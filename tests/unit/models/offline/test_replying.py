@@ -161,7 +161,7 @@ def test_it_signs_the_first_answer_of_a_conversation() -> None:
 def test_the_reasoning_says_what_it_is_and_why_it_chose() -> None:
     reasoning = reply_to(asked(ModelMessage.user("greet Ada"))).reasoning
     assert reasoning == (
-        f'{WHAT_IT_IS} "greet Ada": nickname, one of 12 tools, '
+        f'{WHAT_IT_IS} "greet Ada": nickname, one of 13 tools, '
         "because it may help to greet and its parameters fit."
     )
 
