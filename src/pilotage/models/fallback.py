@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import TypeAlias
@@ -37,7 +37,7 @@ class FallbackCondition(StrEnum):
 Condition: TypeAlias = FallbackCondition | type[ModelCallError]
 
 DEFAULT_CONDITIONS = (FallbackCondition.RETRYABLE, FallbackCondition.UNSUPPORTED)
-_DECLINED = {
+_DECLINED: Mapping[ModelFinishReason | None, FallbackCondition] = {
     ModelFinishReason.REFUSAL: FallbackCondition.REFUSED,
     ModelFinishReason.CONTENT_FILTER: FallbackCondition.FILTERED,
 }
@@ -88,7 +88,7 @@ class FallbackModel(IAgentModel):
             try:
                 response = await model.complete(request)
             except ModelCallError as error:
-                passed.append(self._passed_by(error, model, passed))
+                passed.append(self._passed_by(error, model))
                 continue
             if not self._declines(response, model, passed):
                 return _signed(response, model, passed)
@@ -99,31 +99,34 @@ class FallbackModel(IAgentModel):
         for model in self._models:
             if self._skips(model, request, passed):
                 continue
-            events, has_spoken, is_over = model.stream(request), False, False
+            events = model.stream(request)
             try:
+                first = await self._first(events, model, passed)
+                if first is None:
+                    continue
+                yield _signed_event(first, model, passed)
                 async for event in events:
-                    response = event.response
-                    if response is not None:
-                        if not has_spoken and self._declines(response, model, passed):
-                            break
-                        event, is_over = replace(event, response=_signed(response, model, passed)), True  # noqa: PLW2901
-                    has_spoken = True
-                    yield event
-                else:
-                    if not is_over:
-                        _refuse_broken_stream()
-            except ModelCallError as error:
-                if has_spoken:
-                    raise
-                passed.append(self._passed_by(error, model, passed))
+                    yield _signed_event(event, model, passed)
             finally:
                 await close(events)
-            if has_spoken:
-                return
+            return
         raise _nobody_answered(passed)
 
-    def _is_last(self, passed: Sequence[PassedOver]) -> bool:
-        return len(passed) == len(self._models) - 1
+    async def _first(
+        self, events: AsyncIterator[ModelStreamEvent], model: IAgentModel, passed: list[PassedOver]
+    ) -> ModelStreamEvent | None:
+        """The first event of a stream, with which its model has the word; None where the next one is asked."""
+        try:
+            event = await anext(events)
+        except StopAsyncIteration:
+            broken = ModelCallError("the model's stream ended without a reply", retryable=True)
+            passed.append(self._passed_by(broken, model))
+            return None
+        except ModelCallError as error:
+            passed.append(self._passed_by(error, model))
+            return None
+        response = event.response
+        return None if response is not None and self._declines(response, model, passed) else event
 
     def _skips(self, model: IAgentModel, request: ModelRequest, passed: list[PassedOver]) -> bool:
         """Whether the model need not be asked, because it could not do it."""
@@ -134,9 +137,7 @@ class FallbackModel(IAgentModel):
             passed.append(PassedOver(model.capability.model, FallbackCondition.UNSUPPORTED.value, why))
         return why is not None
 
-    def _passed_by(
-        self, error: ModelCallError, model: IAgentModel, passed: Sequence[PassedOver]
-    ) -> PassedOver:
+    def _passed_by(self, error: ModelCallError, model: IAgentModel) -> PassedOver:
         """The model as one that is passed over for its error.
 
         Raises:
@@ -153,9 +154,9 @@ class FallbackModel(IAgentModel):
 
     def _declines(self, response: ModelResponse, model: IAgentModel, passed: list[PassedOver]) -> bool:
         """Whether a reply is none, so that the next model is asked; what the last one says stands."""
-        reason = response.finish_reason
-        condition = _DECLINED.get(reason) if reason is not None else None
-        if condition not in self._conditions or condition is None or self._is_last(passed):
+        condition = _DECLINED.get(response.finish_reason)
+        is_last = len(passed) == len(self._models) - 1
+        if condition is None or condition not in self._conditions or is_last:
             return False
         passed.append(PassedOver(model.capability.model, condition.value, "it declined to answer"))
         return True
@@ -198,8 +199,12 @@ def _signed(response: ModelResponse, model: IAgentModel, passed: Sequence[Passed
     return replace(response, metadata=facts)
 
 
-def _refuse_broken_stream() -> None:
-    raise ModelCallError("the model's stream ended without a reply", retryable=True)
+def _signed_event(
+    event: ModelStreamEvent, model: IAgentModel, passed: Sequence[PassedOver]
+) -> ModelStreamEvent:
+    if event.response is None:
+        return event
+    return replace(event, response=_signed(event.response, model, passed))
 
 
 def _nobody_answered(passed: Sequence[PassedOver]) -> ModelCallError:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
 
 import pytest
 
 from pilotage.agent.messages import ModelMessage
-from pilotage.agent.model_reply import ModelFinishReason
+from pilotage.agent.model_reply import ModelFinishReason, ModelStreamEvent
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import ModelCapability
 from pilotage.agent.tool_calling import ToolCallingSpec
@@ -94,6 +94,16 @@ async def test_any_other_failure_is_the_callers(
 async def test_an_adapters_own_kind_of_failure_can_be_a_condition(streams: bool) -> None:
     model = FallbackModel([BusyModel([]), named("two", says("two"))], on=[OverloadedError])
     assert await answer_of(model, streams=streams) == "two"
+
+
+async def test_a_stream_that_ends_before_it_began_is_passed_over() -> None:
+    class Silent(ScriptedModel):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+            for event in ():
+                yield event
+
+    model = FallbackModel([Silent([]), named("two", says("two"))])
+    assert await answer_of(model, streams=True) == "two"
 
 
 async def test_once_something_was_said_the_failure_is_the_callers() -> None:
