@@ -21,10 +21,14 @@ _GLUE = frozenset({"is", "=", "of"})
 
 @value
 class Filled:
-    """The arguments that a command gives, and the names of those that are missing."""
+    """The arguments that a command gives, the names of those that are missing, and what was named for nothing.
+
+    `refused` holds each name=value that no parameter is called or whose value does not fit.
+    """
 
     arguments: JsonObject
     missing: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
 
 def calls_of(command: Command, tool_name: str, parameters: Sequence[Parameter]) -> tuple[Filled, ...]:
@@ -100,7 +104,7 @@ def _filled(words: Sequence[Word], parameters: Sequence[Parameter], naming: froz
         fill()
     missing = tuple(p.name for p in parameters if p.is_required and p.name not in filling.arguments)
     in_order = {p.name: filling.arguments[p.name] for p in parameters if p.name in filling.arguments}
-    return Filled(in_order, missing)
+    return Filled(in_order, missing, filling.refused)
 
 
 class _Filling:
@@ -111,6 +115,11 @@ class _Filling:
         self._open = parameters
         self._naming = naming
         self.arguments: dict[str, JsonValue] = {}
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """What was named and nobody took."""
+        return tuple(f"{word.key}={word.text}" for word in self._words if word.key is not None)
 
     def take_json(self) -> None:
         """`{"name": "Ada"}` gives arguments by name, or is itself the value of an object or a list."""
@@ -138,16 +147,11 @@ class _Filling:
         """`amount 12.50`, `card: Good day`, and `3 days`."""
         position = 0
         while position < len(self._words) - 1:
-            number, unit = self._words[position], self._named(self._words[position + 1].plain)
-            if (
-                unit
-                and unit.kind in (Kind.INTEGER, Kind.NUMBER)
-                and self._give(unit, unit.accepts(number.text))
-            ):
-                del self._words[position : position + 2]
+            name, behind = self._words[position], position + 1
+            if self._is_counted(name, self._words[behind]):
+                del self._words[position : behind + 1]
                 continue
-            taker = self._named(number.plain)
-            behind = position + 1
+            taker = self._named(name.plain)
             if self._words[behind].plain in _GLUE and behind + 1 < len(self._words):
                 behind += 1
             given = self._words[behind]
@@ -156,6 +160,13 @@ class _Filling:
                 del self._words[position : behind + 1]
             else:
                 position += 1
+
+    def _is_counted(self, number: Word, unit: Word) -> bool:
+        """Whether the words were `3 days` where there is a number called days."""
+        taker = self._named(unit.plain)
+        if taker is None or taker.kind not in (Kind.INTEGER, Kind.NUMBER):
+            return False
+        return self._give(taker, taker.accepts(number.text))
 
     def take_phrases(self) -> None:
         """`in src`, `to notes.txt`: the words up to the next small word."""

@@ -28,6 +28,7 @@ from pilotage.models.offline.wording import (
     missing,
     not_gone_on,
     reasoned,
+    refused,
     told,
 )
 from pilotage.models.offline.words import PRONOUNS, Verb
@@ -160,6 +161,8 @@ def _step(command: Command, tools: Sequence[OfferedTool], situation: Situation) 
     tool = choice.tool
     filled = calls_of(command, tool.name, tool.parameters)
     for each in filled:
+        if each.refused:
+            return _Ask(refused(tool, each.refused))
         if each.missing:
             return _Ask(missing(tool, each.arguments, each.missing))
     calls = tuple(ModelToolCall(tool.name, each.arguments) for each in filled)

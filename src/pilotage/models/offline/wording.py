@@ -57,6 +57,13 @@ def missing(tool: OfferedTool, given: Mapping[str, JsonValue], names: Sequence[s
     return f"For {tool.name} I still need {_enumerated(wanted)}. I have called nothing yet. Type: {line}"
 
 
+def refused(tool: OfferedTool, named: Sequence[str]) -> str:
+    """That something was named which the tool does not take."""
+    return (
+        f"I cannot use {_enumerated(named)}: {tool.signature} takes no such value. I have called nothing yet."
+    )
+
+
 def greeting(name: str) -> str:
     """A greeting."""
     return f"Good day, {name.strip().rstrip('.')}."
@@ -80,7 +87,7 @@ def not_gone_on(commands: Sequence[Command]) -> str:
 
 def spelled(call: ModelToolCall) -> str:
     """A call as one would write it: `read_file(a.txt)`."""
-    return f"{call.name}({', '.join(_shortened(_as_text(each)) for each in call.arguments.values())})"
+    return f"{call.name}({', '.join(_shortened(as_text(each)) for each in call.arguments.values())})"
 
 
 def reasoned(command: Command, choice: Choice, among: int) -> str:
@@ -96,7 +103,7 @@ def example(tool: OfferedTool) -> str:
 
 
 def as_text(result: JsonValue) -> str:
-    """A result as the value of the next command."""
+    """A value as words: text as it is, anything else as JSON."""
     return result if isinstance(result, str) else canonical_json(result)
 
 
@@ -112,14 +119,14 @@ def _gave(result: JsonValue) -> str:
             return "gave nothing."
         case list() | tuple():
             entries = cast("Sequence[JsonValue]", result)
-            return f"gave {_counted(len(entries))}{_lines([_as_text(each) for each in entries])}"
+            return f"gave {_counted(len(entries))}{_lines([as_text(each) for each in entries])}"
         case Mapping():
             fields = cast("Mapping[str, JsonValue]", result)
-            return f"gave:{_lines([f'{name}: {_as_text(each)}' for name, each in fields.items()])}"
+            return f"gave:{_lines([f'{name}: {as_text(each)}' for name, each in fields.items()])}"
         case str() if "\n" in result or len(result) > _SHORT:
             return f"gave:\n\n{_cut(result)}"
         case _:
-            return f"gave {_as_text(result)}"
+            return f"gave {as_text(result)}"
 
 
 def _lines(entries: Sequence[str]) -> str:
@@ -137,12 +144,8 @@ def _cut(text: str) -> str:
     return f"{text[:_MOST_CHARACTERS]}\n... and {more} more characters" if more > 0 else text
 
 
-def _as_text(each: JsonValue) -> str:
-    return as_text(each)
-
-
 def _as_typed(each: JsonValue) -> str:
-    text = _as_text(each)
+    text = as_text(each)
     return f'"{text}"' if " " in text else text
 
 

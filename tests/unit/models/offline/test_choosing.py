@@ -93,7 +93,6 @@ def test_a_command_about_several_things_is_several_calls(
     [
         ("write notes.txt", {"path": "notes.txt"}, ("content",)),
         ("pay DE-1", {"to": "DE-1"}, ("amount",)),
-        ("pay to DE-1 amount=much", {"to": "DE-1"}, ("amount",)),
         ("add 2", {"a": 2}, ("b",)),
         ("add 2 and three", {"a": 2}, ("b",)),
         ("status", {}, ("order_id",)),
@@ -107,6 +106,19 @@ def test_what_a_command_does_not_say_is_missing(
 ) -> None:
     ((_, filled),) = understood(typed)
     assert filled == (Filled(arguments, missing),)
+
+
+@pytest.mark.parametrize(
+    ("typed", "refused"),
+    [
+        ("read a.txt limit=many", ("limit=many",)),
+        ("read a.txt colour=red", ("colour=red",)),
+        ("pay to DE-1 amount=much", ("amount=much",)),
+    ],
+)
+def test_what_is_named_and_does_not_fit_is_refused(typed: str, refused: tuple[str, ...]) -> None:
+    ((_, (filled,)),) = understood(typed)
+    assert filled.refused == refused
 
 
 @pytest.mark.parametrize(

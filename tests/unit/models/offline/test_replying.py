@@ -105,6 +105,14 @@ def test_where_something_is_missing_nothing_of_the_stage_is_called() -> None:
     )
 
 
+def test_what_is_named_for_nothing_is_not_passed_over() -> None:
+    messages = (ModelMessage.user("read a.txt limit=many"),)
+    assert calls_for(*messages) == []
+    assert said_to(*messages) == (
+        "I cannot use limit=many: read_file(path, limit?) takes no such value. I have called nothing yet."
+    )
+
+
 def test_calls_that_another_model_made_are_told_too() -> None:
     other = ModelToolCall("weather", {"city": "Oslo"}, "chatcmpl-7")
     assert said_to(*turn("Should I take an umbrella?", (other, "rain"))).endswith("weather(Oslo) gave rain")
