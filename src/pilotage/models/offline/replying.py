@@ -154,7 +154,7 @@ class _Conversation:
 
 
 def _step(command: Command, tools: Sequence[OfferedTool], situation: Situation) -> _Step:
-    is_small_talk = command.verb is Verb.GREET and not command.words
+    is_small_talk = command.verb in (Verb.GREET, Verb.THANKS) and not command.words
     choice = None if command.is_negated or is_small_talk else choose(command, tools)
     if choice is None:
         return _Say(talk(command, tools, situation))

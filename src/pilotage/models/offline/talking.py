@@ -23,6 +23,8 @@ def talk(command: Command, tools: Sequence[OfferedTool], situation: Situation) -
             return introduced(tools, situation.instructions)
         case Verb.EXPLAIN if not (about and situation.shown):
             return introduced(tools, situation.instructions)
+        case Verb.THANKS:
+            return "You are welcome."
         case Verb.REMEMBER:
             return "No tool here can remember. I see it as long as this conversation goes on, and no longer."
         case Verb.RECALL:

@@ -28,11 +28,12 @@ class Verb(StrEnum):
     SEND = "send"
     GREET = "greet"
     HELP = "help"
+    THANKS = "thanks"
 
 
 SYNONYMS: Mapping[Verb, frozenset[str]] = {
     Verb.LIST: vocabulary("list ls dir enumerate"),
-    Verb.READ: vocabulary("read cat open show view display get fetch load print"),
+    Verb.READ: vocabulary("read cat open show see view display get fetch load print"),
     Verb.SEARCH: vocabulary("search find grep lookup look query seek retrieve"),
     Verb.WRITE: vocabulary("write save create put store edit update append add"),
     Verb.RUN: vocabulary("run execute exec start launch"),
@@ -44,6 +45,7 @@ SYNONYMS: Mapping[Verb, frozenset[str]] = {
     Verb.SEND: vocabulary("send mail email post notify tell"),
     Verb.GREET: vocabulary("greet hello hi hey welcome salute"),
     Verb.HELP: vocabulary("help"),
+    Verb.THANKS: vocabulary("thanks thank ok okay great bye goodbye"),
 }
 
 HELPFUL: Mapping[Verb, frozenset[str]] = {
@@ -56,7 +58,7 @@ HELPFUL: Mapping[Verb, frozenset[str]] = {
 SPREADING = frozenset({Verb.LIST, Verb.READ, Verb.STATUS, Verb.DELETE, Verb.GREET})
 """The verbs for which "a and b" means two of the same; with others it may be one thing of two words."""
 
-QUESTION_WORDS = vocabulary("what who where which when whose how why")
+QUESTION_WORDS = vocabulary("what who where which when whose how why what's who's where's how's")
 NEGATIONS = vocabulary("not don't dont never no cannot can't won't without")
 FILLERS = vocabulary(
     "please kindly now just also can could would will you i we want need to let lets let's me us like"

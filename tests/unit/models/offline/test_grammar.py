@@ -64,6 +64,8 @@ def _word(word: Word) -> str:
         ("What are ports?", [["search ports"]]),
         ("what is the weather in Oslo", [["search weather in Oslo"]]),
         ("tell me about ports", [["search ports"]]),
+        ("What's a port?", [["search port"]]),
+        ("I want to see a.txt", [["read a.txt"]]),
         ("What can you do?", [["help"]]),
         ("who are you", [["help"]]),
         ("refund 12.50 for A-17", [["- refund 12.50 for A-17"]]),

@@ -127,6 +127,8 @@ def test_calls_that_another_model_made_are_told_too() -> None:
         ("what can you do", "Try: nickname name=..."),
         ("refund 3", 'I do not know what to do about "refund 3".'),
         ("don't pay DE-1 3", 'I do nothing about "don\'t pay DE-1 3"'),
+        ("thanks!", "You are welcome."),
+        ("ok", "You are welcome."),
         ("recall tea", "Nothing in this conversation is about that"),
     ],
 )
