@@ -64,6 +64,8 @@ def _word(word: Word) -> str:
         ("What are ports?", [["search ports"]]),
         ("what is the weather in Oslo", [["search weather in Oslo"]]),
         ("tell me about ports", [["search ports"]]),
+        ("ok, read a.txt", [["read a.txt"]]),
+        ("ok", [["thanks"]]),
         ("What's a port?", [["search port"]]),
         ("I want to see a.txt", [["read a.txt"]]),
         ("What can you do?", [["help"]]),
