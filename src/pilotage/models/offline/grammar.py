@@ -86,7 +86,7 @@ def parse(text: str, names: Collection[str] = ()) -> tuple[tuple[Command, ...], 
         command = _command(piece, known)
         if command is not None:
             stages[-1].append(command)
-    return tuple(tuple(stage) for stage in stages if stage)
+    return tuple(tuple(stage) for stage in _without_assent(stages) if stage)
 
 
 def substituted(command: Command, result: str, pronouns: Collection[str]) -> Command:
@@ -95,6 +95,12 @@ def substituted(command: Command, result: str, pronouns: Collection[str]) -> Com
         command,
         words=tuple(Word(result, is_quoted=True) if w.plain in pronouns else w for w in command.words),
     )
+
+
+def _without_assent(stages: Sequence[Sequence[Command]]) -> list[list[Command]]:
+    """An "ok" or a "thanks" beside commands asks for nothing; alone it is all that was said."""
+    asking = [[each for each in stage if each.verb is not Verb.THANKS] for stage in stages]
+    return asking if any(asking) else [list(stage) for stage in stages]
 
 
 def _without_call_form(text: str, names: Collection[str]) -> str:

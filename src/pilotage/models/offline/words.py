@@ -61,7 +61,8 @@ SPREADING = frozenset({Verb.LIST, Verb.READ, Verb.STATUS, Verb.DELETE, Verb.GREE
 QUESTION_WORDS = vocabulary("what who where which when whose how why what's who's where's how's")
 NEGATIONS = vocabulary("not don't dont never no cannot can't won't without")
 FILLERS = vocabulary(
-    "please kindly ok okay great so well now just also can could would will you i we want need to let lets let's me us like"
+    "please kindly ok okay great so well now just also can could would will you i we want need to let lets let's"
+    " me us like"
 )
 ARTICLES = vocabulary("a an the all some any this these those that my our your every each")
 AUXILIARIES = vocabulary("is are was were be do does did has have it's there about tell")
