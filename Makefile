@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check docs reference bench bench-peers format lock clean
+.PHONY: help install demo talk test check docs reference bench bench-peers format lock clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -22,6 +22,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP) ## run the smallest agent end to end
 	@$(BIN)/python examples/smallest_agent/main.py
+
+talk: $(STAMP) ## talk to an agent that keeps notes: no key, no server
+	@$(BIN)/python examples/note_keeper/main.py
 
 test: $(STAMP) ## run all tests
 	@$(BIN)/python -m pytest -q -n auto

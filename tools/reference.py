@@ -18,6 +18,10 @@ PACKAGES = {
         "architectures.md",
         "Loop strategies for agents without an `execute()` of their own.",
     ),
+    "pilotage.models": (
+        "models.md",
+        "Models that need no adapter: the offline model, and wrappers that change one thing.",
+    ),
     "pilotage.context": ("context.md", "What the model gets to see: assembling, budgets, compaction."),
     "pilotage.testing": ("testing.md", "Doubles and kits for tests; never part of a running application."),
     "pilotage.container": ("container.md", "Dependency injection for class stereotypes."),

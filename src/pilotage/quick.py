@@ -20,13 +20,16 @@ async def run(
 ) -> RunResult:
     """Run an agent once and give its result; `add` holds what it needs besides the pods it asks for by their class.
 
+    Without a `model`, or one in `add`, an adapter that is installed and configured provides it, else the offline model.
+
     Raises:
         ApplicationStartError: the agent cannot run like this; the message says what is missing.
     """
     # The runtime is imported when something runs, so that defining agents stays cheap.
+    from pilotage.models.default import default_model  # noqa: PLC0415
     from pilotage.runtime.throwaway import run_once  # noqa: PLC0415
 
-    return await run_once(agent, given, model, add, principal)
+    return await run_once(agent, given, model, add, principal, default_model)
 
 
 def run_sync(

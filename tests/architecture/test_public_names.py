@@ -16,6 +16,7 @@ PACKAGES = {
     "pilotage.container": "container.md",
     "pilotage.runtime": "runtime.md",
     "pilotage.architectures": "architectures.md",
+    "pilotage.models": "models.md",
     "pilotage.context": "context.md",
     "pilotage.testing": "testing.md",
     "pilotage.safety": "safety.md",

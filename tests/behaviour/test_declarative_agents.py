@@ -28,6 +28,7 @@ from pilotage import (
     RunResult,
     ToolEffects,
     agent_tool,
+    run,
 )
 from pilotage.agent import (
     AgentRecoveryRequest,
@@ -276,6 +277,22 @@ async def test_without_parallel_tools_all_calls_are_made_one_by_one() -> None:
         [turn(calls("count", word="a"), calls("count", word="ab")), says("Done.")], OneByOne
     )
     assert (outcomes(events), result.output) == ([("count", 1), ("count", 2)], "Done.")
+
+
+async def test_a_class_with_tools_may_hold_anything_else() -> None:
+    @Agent
+    class Shelf:
+        """Find books."""
+
+        books = {"Emma": 3}
+
+        @agent_tool(effects=ToolEffects.read_only())
+        async def find(self, title: str) -> int:
+            """Find a book."""
+            return self.books[title]
+
+    model = ScriptedModel([calls("find", title="Emma"), says("Shelf 3.")])
+    assert (await run(Shelf, "find Emma", model=model)).output == "Shelf 3."
 
 
 async def test_sync_tools_work_in_threads() -> None:

@@ -498,8 +498,6 @@ async def test_run_adds_the_pods_that_an_agent_asks_for_by_their_class() -> None
 async def test_run_says_what_is_missing() -> None:
     with pytest.raises(ApplicationStartError, match="Greeter -> Desk -> World: nothing provides World"):
         await run(Greeter, "look", model=ScriptedModel([]))
-    with pytest.raises(ApplicationStartError, match="nothing provides IAgentModel"):
-        await run(Greeter, "look", add=[World()])
     with pytest.raises(ApplicationStartError, match="Keeper is durable .* nothing provides"):
         await run(Keeper, "look", add=[World()], model=ScriptedModel([]))
 

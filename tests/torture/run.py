@@ -82,7 +82,7 @@ def _database(kind: str, folder: Path) -> Iterator[str]:
     if kind == "sqlite":
         yield f"sqlite:///{folder / 'shop.db'}"
         return
-    import psycopg  # noqa: PLC0415 - only where it is asked for
+    import psycopg
 
     schema = f"torture_{uuid4().hex[:8]}"
     with psycopg.connect(POSTGRESQL, autocommit=True) as connection:
@@ -105,7 +105,10 @@ def main(kinds: list[str]) -> int:
             with TemporaryDirectory() as name, _database(kind, Path(name)) as database:
                 started = time.monotonic()
                 findings = asyncio.run(_found(scenario(Path(name), database)))
-                print(f"{kind}, {scenario.__name__}: {findings} ({time.monotonic() - started:.0f} s)", flush=True)
+                print(
+                    f"{kind}, {scenario.__name__}: {findings} ({time.monotonic() - started:.0f} s)",
+                    flush=True,
+                )
                 is_clean = is_clean and findings.is_clean
     return 0 if is_clean else 1
 

@@ -186,7 +186,8 @@ def _missing_runner(definition: AgentDefinition, graph: Graph) -> Iterator[Probl
         yield Problem(
             code="agent_model_missing",
             summary=f"{name} has no execute(), so a model drives it, and nothing provides IAgentModel.",
-            remedy='Install an adapter: pip install "pilotage[openai]", or bind one: app.bind(IAgentModel, ...).',
+            remedy='Install an adapter: pip install "pilotage[openai]", or bind one: app.bind(IAgentModel, ...). '
+            "Without a server: app.add(pilotage.models.OfflineModel).",
             family=AgentModelConfigurationError,
         )
     if not graph.contains(IAgentRunnerFactory):

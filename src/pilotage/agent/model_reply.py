@@ -88,6 +88,12 @@ class ModelResponse:
         """The reply as an entry of the transcript."""
         return ModelMessage.assistant(self.content, self.tool_calls)
 
+    @property
+    def answered_by(self) -> str | None:
+        """The name of the model that answered, where the one that was asked stands for several."""
+        name = self.metadata.get("answered_by")
+        return name if isinstance(name, str) else None
+
     def guarded(
         self, descriptors: Sequence[SensitiveFieldDescriptor], policy: ContextExposurePolicy | None = None
     ) -> ModelResponse:

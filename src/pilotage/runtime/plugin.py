@@ -15,7 +15,10 @@ from pilotage.runtime.relaying import AgentEventRelay, EventSubscriptions
 from pilotage.runtime.runner import AgentRunner, RunnerFactory, attach_agent_runner
 from pilotage.runtime.runs import AgentRuns
 from pilotage.runtime.scoped.delegate import LocalDelegate
+from pilotage.runtime.service.model_check import ModelCheck
 from pilotage.runtime.working import AgentWorker, WorkerPorts
+
+_BEHIND_ALL_OTHERS = 1_000_000
 
 
 class RunAwareModels(IPostProcessor):
@@ -55,5 +58,9 @@ def initialize(app: Application) -> None:
         yield runs
         await runs.stop()
 
-    app.add(RunAwareModels, RunningAgents(runs), agent_runs, RunnerFactory, LocalDelegate)
+    @Pod(order=_BEHIND_ALL_OTHERS)
+    def model_check() -> ModelCheck:
+        return ModelCheck(runs.services)
+
+    app.add(RunAwareModels, RunningAgents(runs), agent_runs, RunnerFactory, LocalDelegate, model_check)
     app.add(EventSubscriptions, AgentEventRelay, WorkerPorts, AgentWorker)

@@ -57,13 +57,15 @@ class AgentRunner(IAgentRunner):
         """The same runner with another model for the agent's loop.
 
         Raises:
-            AgentModelConfigurationError: the agent has its own `execute()`, which uses the models it was given.
+            AgentModelConfigurationError: the agent has its own `execute()`, which uses the models it was given, or
+                the model cannot do what the agent asks of it.
         """
         if not self.definition.is_declarative:
             raise AgentModelConfigurationError(
                 f"{self.definition.target.__name__} has an execute() of its own, which uses the models it injects. "
                 "Bind another one for it: app.bind(IAgentModel, ...)."
             )
+        self.runs.refuse_misfit(model, self.definition, self.instance)
         return replace(self, overrides=replace(self.overrides, model=model))
 
     def with_pricing(self, pricing: IAgentPricing) -> AgentRunner:

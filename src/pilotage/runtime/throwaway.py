@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from pilotage.agent import plugin as agent_plugin
 from pilotage.agent.definition import AgentDefinition
@@ -23,15 +23,18 @@ async def run_once(
     model: IAgentModel | None,
     add: Iterable[object],
     principal: Principal,
+    default_model: Callable[[], Iterable[object]],
 ) -> RunResult:
-    """Run an agent in an application of its own."""
+    """Run an agent in an application of its own; the default is asked for where one is needed and nobody gave one."""
     definition = AgentDefinition.get(agent)
     app = Application(definition.agent_id).add(agent, *add)
     if model is not None:
         app.bind(IAgentModel, model)
     agent_plugin.initialize(app)
     runtime_plugin.initialize(app)
-    async with with_pods_asked_for(app):
+    if asks_for_model(with_pods_asked_for(app).graph):
+        app.add(*default_model())
+    async with app:
         runner = AgentRunner.for_agent_instance(app.get(agent, definition.name)).for_principal(principal)
         run = await runner.open(given)
         try:
@@ -47,6 +50,19 @@ def with_pods_asked_for(app: Application) -> Application:
     while missing := list(_pods_missing_in(app.graph)):
         app.add(*missing)
     return app
+
+
+def asks_for_model(graph: Graph) -> bool:
+    """Whether something needs a model and nothing provides one: an agent without `execute()`, or a parameter."""
+    if graph.contains(IAgentModel):
+        return False
+    edges = (
+        edge for node in graph.nodes for edge in graph.edges(node) if isinstance(edge.resolution, Missing)
+    )
+    pods = (node.pod for node in graph.nodes)
+    return any(edge.dependency.type_ is IAgentModel for edge in edges) or any(
+        isinstance(pod, AgentDefinition) and pod.is_declarative for pod in pods
+    )
 
 
 def _pods_missing_in(graph: Graph) -> Iterator[object]:

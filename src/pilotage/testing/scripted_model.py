@@ -8,22 +8,22 @@ So a run that resumes with a new model of the same script goes on at the right t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.errors import AgentDefinitionError, ModelCallError
+from pilotage.models.streaming import deltas_of, final_events, text_deltas
 from pilotage.testing.script import (
     ScriptedFailure,
-    ScriptedReply,
     ScriptedThread,
     ScriptedTurn,
     ScriptEntry,
     read_script,
 )
 from pilotage.testing.script_words import beyond_script, unused_turns
-from pilotage.testing.scripted_reply import deltas_of, final_events, response_of, text_deltas
+from pilotage.testing.scripted_reply import response_of
 
 
 class ScriptedModel(IAgentModel):
@@ -64,7 +64,7 @@ class ScriptedModel(IAgentModel):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
         said = self._take(request)
-        for event in deltas_of(said, request) if isinstance(said, ScriptedReply) else text_deltas(said.after):
+        for event in _deltas(said, request):
             await asyncio.sleep(0)  # a model never holds the event loop from the first word to the last
             yield event
         if isinstance(said, ScriptedFailure):
@@ -115,6 +115,12 @@ class ScriptedModel(IAgentModel):
             raise AssertionError(beyond_script(self._threads, thread, request))
         self._positions[number] = max(self._positions[number], position + 1)
         return thread.turns[position]
+
+
+def _deltas(said: ScriptedTurn, request: ModelRequest) -> Iterator[ModelStreamEvent]:
+    if isinstance(said, ScriptedFailure):
+        return text_deltas(said.after)
+    return deltas_of(said.text, said.calls, said.reasoning, request)
 
 
 def _essence(request: ModelRequest) -> object:

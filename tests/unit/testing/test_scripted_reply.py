@@ -1,4 +1,4 @@
-"""A scripted reply as a response and as events."""
+"""A scripted reply as a response."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pilotage.agent.model_reply import ModelFinishReason, ModelStreamEventKind, 
 from pilotage.agent.model_request import ModelRequest, StreamingOptions
 from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.errors import AgentStructuredOutputError
-from pilotage.testing.script import ScriptedReply, calls, says, turn
-from pilotage.testing.scripted_reply import deltas_of, final_events, response_of
+from pilotage.models.streaming import final_events
+from pilotage.testing.script import ScriptedReply, calls, says
+from pilotage.testing.scripted_reply import response_of
 
 Kind = ModelStreamEventKind
 
@@ -25,24 +26,6 @@ class Journey:
 
 PLAIN = ModelRequest([ModelMessage.user("12345678")])
 TYPED = ModelRequest([ModelMessage.user("x")], output=StructuredOutputSpec.from_type(Journey))
-
-
-@pytest.mark.parametrize(
-    "text", ["", "word", "two words", "  lead and trail  ", "lines\n\n  indented\n", " "]
-)
-def test_the_pieces_of_a_text_add_up_to_it(text: str) -> None:
-    events = list(deltas_of(says(text, reasoning=text), PLAIN))
-    assert "".join(event.token_delta or "" for event in events) == text
-    assert "".join(event.reasoning_delta or "" for event in events) == text
-
-
-def test_a_reply_is_streamed_as_reasoning_text_calls_and_the_end() -> None:
-    reply = turn(says("Two words", reasoning="Hm."), calls("a", long="argument"), calls("b"))
-    kinds = [event.kind for event in deltas_of(reply, PLAIN)]
-    call = [Kind.TOOL_CALL_START, Kind.TOOL_CALL_ARGS_DELTA, Kind.TOOL_CALL_END, Kind.TOOL_CALL_CANDIDATE]
-    assert kinds[:3] == [Kind.REASONING_DELTA, Kind.TOKEN_DELTA, Kind.TOKEN_DELTA]
-    assert list(dict.fromkeys(kinds[3:])) == call
-    assert kinds.count(Kind.TOOL_CALL_CANDIDATE) == 2
 
 
 @pytest.mark.parametrize(

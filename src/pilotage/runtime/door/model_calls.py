@@ -233,6 +233,8 @@ class ModelCall:
 
     async def _replied(self, response: ModelResponse) -> None:
         effects = self._effects
+        if response.metadata:
+            self._name = response.answered_by or self._name
         if effects.ledger.is_kept:
             record: dict[str, JsonValue] = {"result": encode_response(response)}
             if self._reasoning:

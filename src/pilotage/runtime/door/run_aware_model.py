@@ -12,6 +12,7 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
 from pilotage.errors import ModelCallError
 from pilotage.runtime.door.effects import active_effects
+from pilotage.runtime.door.lesser_model import made_up_for
 from pilotage.runtime.door.model_calls import ModelCall
 
 
@@ -21,16 +22,26 @@ class RunAwareModel(IAgentModel):
     def __init__(self, model: IAgentModel) -> None:
         self._model = model
 
+    @property
+    def behind(self) -> IAgentModel:
+        """The model itself."""
+        return self._model
+
     @cached_property
     def name(self) -> str:
         """What the model is called, for prices and records."""
         return self._model.capability.model
 
+    @cached_property
+    def _asked(self) -> IAgentModel:
+        """The model as a run asks it; what it can do is known when it is asked first."""
+        return made_up_for(self._model)
+
     async def complete(self, request: ModelRequest) -> ModelResponse:
         effects = active_effects.get()
         if effects is None:
             return await self._model.complete(request)
-        async with aclosing(ModelCall(effects, self._model, self.name, request).stream()) as events:
+        async with aclosing(ModelCall(effects, self._asked, self.name, request).stream()) as events:
             async for event in events:
                 if event.response is not None:
                     return event.response
@@ -40,7 +51,7 @@ class RunAwareModel(IAgentModel):
         effects = active_effects.get()
         if effects is None:
             return self._model.stream(request)
-        return ModelCall(effects, self._model, self.name, request).stream()
+        return ModelCall(effects, self._asked, self.name, request).stream()
 
     @property
     def capability(self) -> ModelCapability:
@@ -54,3 +65,11 @@ class RunAwareModel(IAgentModel):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
+
+
+def plain_model(model: IAgentModel) -> IAgentModel:
+    """The model behind a run-aware one, any other as it is.
+
+    For wrappers: a call of the wrapper is the action, and what it asks the models inside is part of it.
+    """
+    return model.behind if isinstance(model, RunAwareModel) else model

@@ -16,7 +16,8 @@ from pilotage.runtime.scoped.architecture_registry import find_architecture
 from pilotage.runtime.scoped.teammates import teammates_of
 from pilotage.runtime.scoped.tools import BoundTool, Offer
 from pilotage.runtime.service.catalogs import provided_tools
-from pilotage.runtime.service.services import Services, model_held_by
+from pilotage.runtime.service.fitness import models_held_by
+from pilotage.runtime.service.services import Services
 from pilotage.values import value
 
 _BLUEPRINT = "__pilotage_blueprint__"
@@ -48,7 +49,7 @@ def blueprint_of(definition: AgentDefinition, instance: object, services: Servic
         services,
         definition.instructions or "",
         find_architecture(spec.architecture),
-        model_held_by(instance),
+        next(iter(models_held_by(instance)), None),
         Offer.of(_tools_held_by(instance), teammates_of(spec, services.definition_of)),
         _output_of(spec.output_type),
     )
@@ -71,8 +72,9 @@ def _tool_names(owner: type) -> tuple[str, ...]:
     """The attributes of a class that are tools; nothing of the standard library has any."""
     if owner.__module__ == "builtins":
         return ()
-    tools = {descriptor.callable for descriptor in discover_agent_tools(owner).descriptors}
-    return tuple(name for name in dir(owner) if tools and _function(owner, name) in tools)
+    # By identity: what else a class holds may be anything, and need not be hashable.
+    tools = {id(descriptor.callable) for descriptor in discover_agent_tools(owner).descriptors}
+    return tuple(name for name in dir(owner) if tools and id(_function(owner, name)) in tools)
 
 
 def _function(owner: type, name: str) -> object:

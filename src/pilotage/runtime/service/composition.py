@@ -50,6 +50,7 @@ from pilotage.runtime.scoped.dependencies import DEFAULT_MAX_TURNS, RunDependenc
 from pilotage.runtime.scoped.model import ScopedModel
 from pilotage.runtime.scoped.tools import ScopedTools
 from pilotage.runtime.service.blueprint import Blueprint, blueprint_of
+from pilotage.runtime.service.fitness import models_held_by, within_length
 from pilotage.runtime.service.model_choice import selected_model
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.stream.exposure import Exposure
@@ -192,7 +193,7 @@ class Composer:
         for turn in material.history:
             # What an earlier run of the conversation read, this one is told of in its words.
             effects.trust = effects.trust.join(turn.trust)
-        effects.context = self._context(definition, effects, decode_context(start.given))
+        effects.context = self._context(material, effects, decode_context(start.given))
         effects.observer = Observer(self._services.provided.telemetry)
         effects.switches = self._switches(definition, effects)
         self._listen_for_loss(material.ledger, effects)
@@ -240,11 +241,20 @@ class Composer:
             late = effects.outcomes.late = LateOutcomes(port, ledger.run, ledger.epoch)
             ledger.on_lost = late.tell_rows
 
-    def _context(
-        self, definition: AgentDefinition, effects: Effects, given: AgentContext | None
-    ) -> ContextStage:
-        spec, handler = definition.spec, self._services.context_handler
-        return ContextStage(effects, spec.context_budget, spec.compaction, handler, given)
+    def _context(self, material: Material, effects: Effects, given: AgentContext | None) -> ContextStage:
+        spec, handler = material.definition.spec, self._services.context_handler
+        budget = spec.context_budget
+        if budget is not None:
+            budget = within_length(budget, self._models(material))
+        return ContextStage(effects, budget, spec.compaction, handler, given)
+
+    def _models(self, material: Material) -> Sequence[IAgentModel]:
+        """The models that a run may speak through: those it injects or, where a model drives it, that one."""
+        definition = material.definition
+        instance = material.instance or self._services.instance_of(definition)
+        if not definition.is_declarative:
+            return models_held_by(instance)
+        return [self._model(material, blueprint_of(definition, instance, self._services))]
 
     def _handling(
         self, material: Material, effects: Effects, tools: ToolCalls, by: AgentEventAttribution

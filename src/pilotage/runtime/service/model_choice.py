@@ -7,6 +7,7 @@ from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.run_input import RunAgentInput
 from pilotage.container.application import Application
 from pilotage.errors import CallerError, ModelNotFoundError, PodNotFoundError
+from pilotage.runtime.service.model_check import problems_with
 from pilotage.runtime.service.services import Services
 
 
@@ -51,12 +52,12 @@ def check_driven(services: Services, definition: AgentDefinition) -> None:
     services.driven.add(definition.agent_id)
 
 
-def selection_of(app: Application, definition: AgentDefinition, given: object) -> str | None:
+def selection_of(services: Services, definition: AgentDefinition, given: object) -> str | None:
     """The model that an input selects for a run of the agent; None where it selects none.
 
     Raises:
         ModelNotFoundError: the application has no such model.
-        CallerError: the agent uses the models it injects.
+        CallerError: the agent uses the models it injects, or the model cannot do what the agent asks of it.
     """
     if not isinstance(given, RunAgentInput) or given.model_selection is None:
         return None
@@ -66,5 +67,7 @@ def selection_of(app: Application, definition: AgentDefinition, given: object) -
             f"{definition.target.__name__} has an execute() of its own, which uses the models it injects. "
             f"Leave model_selection={wanted!r} out."
         )
-    selected_model(app, wanted)
+    model = selected_model(services.app, wanted)
+    if problems := problems_with(model, definition, services.instance_of(definition), services):
+        raise CallerError("\n".join(map(str, problems)))
     return wanted

@@ -13,16 +13,24 @@ from typing import Protocol, cast
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_input import RunAgentInput
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError, CallerError, RunConflictError
+from pilotage.errors import (
+    AgentDefinitionError,
+    AgentStructuredOutputError,
+    CallerError,
+    RunConflictError,
+    start_error,
+)
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.attempts.live import LiveRun
 from pilotage.runtime.service.composition import NO_OVERRIDES, Overrides
 from pilotage.runtime.service.launch import Launcher, RunHandle
+from pilotage.runtime.service.model_check import problems_with
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.service.starting import Starts, run_id_of
 from pilotage.runtime.stream.feed import Pipe
@@ -115,6 +123,15 @@ class OpenedRuns:
         self._launcher = launcher
         self._starts = starts
         self._watch = watch
+
+    def refuse_misfit(self, model: IAgentModel, definition: AgentDefinition, instance: object) -> None:
+        """See that a model can do what an agent asks of it.
+
+        Raises:
+            AgentModelConfigurationError: it cannot; the message says what, and the way out.
+        """
+        if problems := problems_with(model, definition, instance, self._services):
+            raise start_error(self._services.app.name, problems)
 
     async def open(
         self,

@@ -42,6 +42,7 @@ from pilotage.runtime.journal.writer import JournalWriter
 from pilotage.runtime.outbox.bell import Bell, RingingJournal
 from pilotage.runtime.scoped.dependencies import Provided
 from pilotage.runtime.service.catalogs import Catalogs
+from pilotage.runtime.service.fitness import models_held_by
 
 T = TypeVar("T")
 
@@ -215,7 +216,7 @@ class Services:
         Raises:
             PodNotFoundError: it injects none, and the application has none or several.
         """
-        return model_held_by(instance) or self.model
+        return next(iter(models_held_by(instance)), None) or self.model
 
     def instance_of(self, definition: AgentDefinition) -> object:
         """The agent itself."""
@@ -259,11 +260,6 @@ class Services:
         """The agents of the application; they do not change once it is started."""
         pods = [node.pod for node in self.app.graph.nodes]
         return {pod.agent_id: pod for pod in pods if isinstance(pod, AgentDefinition)}
-
-
-def model_held_by(instance: object) -> IAgentModel | None:
-    """The model that an agent injects."""
-    return next((each for each in vars(instance).values() if isinstance(each, IAgentModel)), None)
 
 
 def _required(port: T | None) -> T:

@@ -90,7 +90,7 @@ class Starts:
         overrides: Overrides = NO_OVERRIDES,
     ) -> RunStart:
         """What a run would start with now."""
-        selected = selection_of(self._services.app, definition, given)
+        selected = selection_of(self._services, definition, given)
         if selected is None and overrides.model is None:
             check_driven(self._services, definition)
         if isinstance(given, RunAgentInput):

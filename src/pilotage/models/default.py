@@ -1,0 +1,29 @@
+"""The model of an application that was given none: what installed plugins configure, else the offline model.
+
+Only `run` and `run_sync` use it. An application that somebody puts together says itself which model it wants: a service
+that lost its configuration must not start with rules in the place of its model.
+"""
+
+from __future__ import annotations
+
+from pilotage.agent.ports.model import IAgentModel
+from pilotage.container.application import Application
+from pilotage.container.node import One
+from pilotage.models.offline_model import OfflineModel
+
+
+def default_model() -> tuple[object, ...]:
+    """The pods that provide a model: an adapter's with all they need, or the offline model.
+
+    Several adapters that are configured are all there; which one is meant, the application then asks.
+
+    Raises:
+        PluginError: an installed plugin failed, for example on a wrong setting.
+    """
+    graph = Application("the default model").load_plugins().graph
+    chosen = graph.choose(IAgentModel)
+    nodes = (chosen.node,) if isinstance(chosen, One) else graph.providers(IAgentModel)
+    if not nodes:
+        return (OfflineModel(),)
+    needed = (node for node in graph.reachable(*nodes) if not isinstance(node.target, Application))
+    return tuple(node.target for node in (*needed, *nodes))

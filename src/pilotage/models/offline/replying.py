@@ -1,0 +1,225 @@
+"""The reply of the offline model to a request: calls, an answer, or a question. Pure: the transcript decides.
+
+The stages of a question are carried out one after the other. Where a command lacks something nothing of its stage is
+called, and where a call failed what follows is left out. What tools give back is shown; it is never followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.tool_calling import ModelToolChoice, ToolCallingSpec
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.models.offline.arguments import calls_of
+from pilotage.models.offline.choosing import Choice, OfferedTool, choose, offered
+from pilotage.models.offline.grammar import Command, parse, substituted
+from pilotage.models.offline.shaping import Known, shape
+from pilotage.models.offline.talking import talk
+from pilotage.models.offline.transcript import Outcome, Situation, situation_of
+from pilotage.models.offline.wording import (
+    SIGNATURE,
+    WHAT_IT_IS,
+    as_text,
+    introduced,
+    missing,
+    not_gone_on,
+    reasoned,
+    refused,
+    told,
+)
+from pilotage.models.offline.words import PRONOUNS, Verb
+from pilotage.values import value
+
+
+@value
+class OfflineReply:
+    """What the offline model answers. `answer` is of the shape asked for; `made_up` are its fields nobody knew."""
+
+    text: str = ""
+    reasoning: str = WHAT_IT_IS
+    calls: tuple[ModelToolCall, ...] = ()
+    answer: JsonValue = None
+    made_up: tuple[str, ...] = ()
+
+
+@value
+class _CallTools:
+    calls: tuple[ModelToolCall, ...]
+    why: str
+
+
+@value
+class _Say:
+    text: str
+
+
+@value
+class _Ask:
+    text: str
+
+
+_Step: TypeAlias = _CallTools | _Say | _Ask
+
+
+def reply_to(request: ModelRequest) -> OfflineReply:
+    """The reply that the rules give."""
+    situation, calling = situation_of(request), request.tool_calling
+    tools = _tools_of(calling)
+    stages = parse(situation.question, [tool.name for tool in tools])
+    if calling is not None and tools and (calling.tool_name or calling.choice is ModelToolChoice.REQUIRED):
+        return _forced(calling, tools, stages, situation)
+    reply = _Conversation(situation, tools, stages).reply()
+    if reply.calls or request.structured_output is None:
+        return reply
+    schema = request.structured_output.constraint.schema
+    return _shaped(reply, Known(reply.text, _all(stages), [o.result for o in situation.outcomes]), schema)
+
+
+class _Conversation:
+    """Goes through the stages of a question up to the first one that is not done yet."""
+
+    def __init__(
+        self, situation: Situation, tools: Sequence[OfferedTool], stages: Sequence[Sequence[Command]]
+    ) -> None:
+        self._situation = situation
+        self._tools = tools
+        self._stages = stages
+        self._untold = list(situation.outcomes)
+        self._said: list[str] = []
+        self._last = ""
+
+    def reply(self) -> OfflineReply:
+        """The calls of the first stage that is not done, or the answer."""
+        if not self._stages and not self._untold:
+            return self._answer([introduced(self._tools, self._situation.instructions)])
+        for position, stage in enumerate(self._stages):
+            commands = [substituted(each, self._last, PRONOUNS) if position else each for each in stage]
+            steps = [_step(each, self._tools, self._situation) for each in commands]
+            questions = [step.text for step in steps if isinstance(step, _Ask)]
+            if questions:
+                return self._answer([*self._said, *questions])
+            open_calls, has_failed = self._tell(commands, steps)
+            if has_failed:
+                self._leave_out(_all(self._stages[position + 1 :]))
+                break
+            if open_calls:
+                return self._asking(open_calls, steps)
+        # Calls that another model has made are not in our stages; what came of them is told all the same.
+        self._said += map(told, self._untold)
+        return self._answer(self._said)
+
+    def _tell(self, commands: Sequence[Command], steps: Sequence[_Step]) -> tuple[list[ModelToolCall], bool]:
+        """Tell what came of a stage; the calls that are still to be made, and whether any has failed."""
+        open_calls: list[ModelToolCall] = []
+        results: list[Outcome] = []
+        for command, step in zip(commands, steps, strict=True):
+            if not isinstance(step, _CallTools):
+                self._said.append(step.text)
+                continue
+            for call in step.calls:
+                outcome = self._taken(call)
+                if outcome is None:
+                    open_calls.append(call)
+                else:
+                    results.append(outcome)
+                    self._said.append(told(outcome, command.verb))
+        self._last = "\n".join(as_text(outcome.result) for outcome in results)
+        return open_calls, any(outcome.error is not None for outcome in results)
+
+    def _taken(self, call: ModelToolCall) -> Outcome | None:
+        """What came of a call; known by the name, for the arguments in a transcript may be masked."""
+        found = next((each for each in self._untold if each.call.name == call.name), None)
+        if found is not None:
+            self._untold.remove(found)
+        return found
+
+    def _asking(self, calls: Sequence[ModelToolCall], steps: Sequence[_Step]) -> OfflineReply:
+        reasons = dict.fromkeys(step.why for step in steps if isinstance(step, _CallTools))
+        return OfflineReply(
+            reasoning=" ".join([WHAT_IT_IS, *reasons]), calls=_numbered(calls, self._situation)
+        )
+
+    def _leave_out(self, commands: Sequence[Command]) -> None:
+        if commands:
+            self._said.append(not_gone_on(commands))
+
+    def _answer(self, said: Sequence[str]) -> OfflineReply:
+        text = "\n\n".join(said) if any("\n" in each for each in said) else "\n".join(said)
+        is_clear = self._situation.has_spoken or WHAT_IT_IS in text
+        return OfflineReply(text if is_clear else f"{text}\n{SIGNATURE}")
+
+
+def _step(command: Command, tools: Sequence[OfferedTool], situation: Situation) -> _Step:
+    is_small_talk = command.verb in (Verb.GREET, Verb.THANKS) and not command.words
+    choice = None if command.is_negated or is_small_talk else choose(command, tools)
+    if choice is None:
+        return _Say(talk(command, tools, situation))
+    tool = choice.tool
+    filled = calls_of(command, tool.name, tool.parameters)
+    for each in filled:
+        if each.refused:
+            return _Ask(refused(tool, each.refused))
+        if each.missing:
+            return _Ask(missing(tool, each.arguments, each.missing))
+    calls = tuple(ModelToolCall(tool.name, each.arguments) for each in filled)
+    return _CallTools(calls, reasoned(command, choice, len(tools)))
+
+
+def _forced(
+    calling: ToolCallingSpec,
+    tools: Sequence[OfferedTool],
+    stages: Sequence[Sequence[Command]],
+    situation: Situation,
+) -> OfflineReply:
+    """A call that the request insists on; what the words do not give is made up, and said to be."""
+    commands = _all(stages)
+    allowed = [tool for tool in tools if calling.tool_name in (None, tool.name)]
+    best = next(filter(None, (choose(command, allowed) for command in commands)), None) or Choice(allowed[0])
+    tool = best.tool
+    command = next(iter(commands), Command(()))
+    (filled, *_) = calls_of(command, tool.name, tool.parameters)
+    spec = next(each for each in calling.tools if each.name == tool.name)
+    known = Known(situation.question, commands, [outcome.result for outcome in situation.outcomes])
+    shaped = shape(spec.parameters.schema, known)
+    answer = shaped.answer if isinstance(shaped.answer, dict) else {}
+    arguments = {**answer, **filled.arguments}
+    made_up = tuple(path for path in shaped.made_up if path.partition(".")[0] not in filled.arguments)
+    calls = _numbered([ModelToolCall(tool.name, arguments)], situation)
+    why = f"{WHAT_IT_IS} The request insists on a call, so I call {tool.name}.{_confessed(made_up)}"
+    return OfflineReply(reasoning=why, calls=calls, made_up=made_up)
+
+
+def _shaped(reply: OfflineReply, known: Known, schema: JsonObject) -> OfflineReply:
+    spoken = known.text.removesuffix(SIGNATURE).strip()
+    shaped = shape(schema, replace(known, text=spoken))
+    why = f"{reply.reasoning} I fill in the form that is asked for.{_confessed(shaped.made_up)}"
+    return replace(reply, reasoning=why, answer=shaped.answer, made_up=shaped.made_up)
+
+
+def _confessed(made_up: Sequence[str]) -> str:
+    return f" Nobody told me {', '.join(made_up)}: what stands there is made up." if made_up else ""
+
+
+def _tools_of(calling: ToolCallingSpec | None) -> tuple[OfferedTool, ...]:
+    if calling is None or calling.choice is ModelToolChoice.NONE:
+        return ()
+    return tuple(map(offered, calling.tools))
+
+
+def _numbered(calls: Sequence[ModelToolCall], situation: Situation) -> tuple[ModelToolCall, ...]:
+    """Calls with ids that no other call of the transcript has."""
+    first = situation.calls_so_far + 1
+    return tuple(replace(call, call_id=f"call-{number}") for number, call in enumerate(calls, start=first))
+
+
+def _all(stages: Sequence[Sequence[Command]]) -> list[Command]:
+    return list(_flat(stages))
+
+
+def _flat(stages: Sequence[Sequence[Command]]) -> Iterator[Command]:
+    for stage in stages:
+        yield from stage

@@ -1,0 +1,88 @@
+"""What a request says about how far things have come: the question, what was called for it, what came back. Pure.
+
+The offline model has no memory: the transcript is all it knows, so a run that resumes goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import cast
+
+from pilotage.agent.messages import ModelMessage, ModelMessageRole, ModelToolCall
+from pilotage.agent.model_request import ModelRequest
+from pilotage.jsonvalue import JsonValue
+from pilotage.values import value
+
+
+@value
+class Outcome:
+    """A call, and what came of it as the model was told."""
+
+    call: ModelToolCall
+    result: JsonValue
+    error: str | None = None
+
+
+@value
+class Situation:
+    """How far a conversation has come. `turns` holds what was called for the last question, turn by turn."""
+
+    question: str
+    turns: tuple[tuple[Outcome, ...], ...] = ()
+    earlier: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    instructions: str = ""
+    has_spoken: bool = False
+    calls_so_far: int = 0
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """Everything that was called for the question."""
+        return tuple(outcome for turn in self.turns for outcome in turn)
+
+
+def situation_of(request: ModelRequest) -> Situation:
+    """What a request tells."""
+    messages = request.assemble_messages()
+    last = max((i for i, m in enumerate(messages) if m.role is ModelMessageRole.USER), default=-1)
+    before, since = messages[: max(last, 0)], messages[last + 1 :]
+    results = {m.tool_call_id: m.text for m in since if m.role is ModelMessageRole.TOOL}
+    asking = [m for m in since if m.role is ModelMessageRole.ASSISTANT and m.tool_calls]
+    return Situation(
+        messages[last].text if last >= 0 else "",
+        tuple(tuple(_outcome(call, results) for call in m.tool_calls) for m in asking),
+        _texts(before, ModelMessageRole.USER),
+        tuple(
+            m.text
+            for m in messages
+            if m.role is ModelMessageRole.EVIDENCE and m.metadata.get("source") != "react"
+        ),
+        "\n".join(_texts(messages, ModelMessageRole.SYSTEM)),
+        any(m.role is ModelMessageRole.ASSISTANT and not m.tool_calls for m in before),
+        sum(len(m.tool_calls) for m in messages),
+    )
+
+
+def _texts(messages: Sequence[ModelMessage], role: ModelMessageRole) -> tuple[str, ...]:
+    return tuple(message.text for message in messages if message.role is role)
+
+
+def _outcome(call: ModelToolCall, results: dict[str | None, str]) -> Outcome:
+    text = results.get(call.call_id or call.name)
+    if text is None:
+        return Outcome(call, None, "it has not answered")
+    result = _as_json(text)
+    if isinstance(result, dict) and set(result) == {"error"}:
+        return Outcome(call, None, str(result["error"]))
+    return Outcome(call, result)
+
+
+def _as_json(text: str) -> JsonValue:
+    """Results that are no text travel as JSON; a text that only looks like a number stays a text."""
+    if not text.startswith(("{", "[")) and text not in ("true", "false", "null"):
+        return text
+    try:
+        return cast(JsonValue, json.loads(text))
+    except (ValueError, RecursionError):
+        return text

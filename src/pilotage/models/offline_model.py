@@ -1,0 +1,146 @@
+"""A model that needs no server: rules over the tools on offer, honest about being nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+
+from pilotage.agent.compaction.estimate import fixed_tokens, message_tokens
+from pilotage.agent.model_reply import ModelFinishReason, ModelResponse, ModelStreamEvent
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.model import IAgentModel, ModelCapability
+from pilotage.checks import reject_not_positive
+from pilotage.errors import AgentDefinitionError, ModelCallError
+from pilotage.ids import IClock, SystemClock
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
+from pilotage.models.offline.replying import OfflineReply, reply_to
+from pilotage.models.offline.transcript import situation_of
+from pilotage.models.streaming import deltas_of, estimated_usage, final_events
+
+OFFLINE = ModelCapability("offline", reasoning=True)
+
+
+class OfflineModel(IAgentModel):
+    """Follows commands over whatever tools an agent offers: `run_sync(Agent, "read a.txt and read b.txt")`.
+
+    It is no language model and says so. The same request always gets the same reply; all it knows is in the request.
+    """
+
+    def __init__(
+        self,
+        answers: Mapping[str, object] | None = None,
+        *,
+        tokens_per_second: float | None = None,
+        clock: IClock | None = None,
+        capability: ModelCapability = OFFLINE,
+    ) -> None:
+        """An offline model.
+
+        Args:
+            answers: what to say to these very questions instead of following the rules: a text, or what has the form
+                of the answer that is asked for.
+            tokens_per_second: how fast it streams, for those who watch; None is as fast as it can.
+            clock: the clock that it paces itself by.
+            capability: what it says it can do. It keeps to it: with less, it shows how an agent gets along.
+        """
+        reject_not_positive(self, tokens_per_second=tokens_per_second)
+        self._answers = {_spoken(question): to_json_value(said) for question, said in (answers or {}).items()}
+        self._pause = 1 / tokens_per_second if tokens_per_second else None
+        self._clock = clock or SystemClock()
+        self._capability = capability
+
+    @property
+    def capability(self) -> ModelCapability:
+        return self._capability
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        return _response(self._reply(request), request)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+        reply = self._reply(request)
+        response = _response(reply, request)
+        for event in deltas_of(response.content, reply.calls, reply.reasoning, request):
+            await self._breathe()
+            yield event
+        await self._breathe()
+        for event in final_events(response, request):
+            yield event
+
+    def _reply(self, request: ModelRequest) -> OfflineReply:
+        """What to answer.
+
+        Raises:
+            ModelCallError: the request is more than the model takes.
+        """
+        self._check(request)
+        situation = situation_of(request)
+        taught = None if situation.turns else self._answers.get(_spoken(situation.question))
+        reply = reply_to(request) if taught is None else _taught(taught, request)
+        calls = reply.calls if self._capability.parallel_tool_calls else reply.calls[:1]
+        return OfflineReply(
+            reply.text,
+            reply.reasoning if self._capability.reasoning else "",
+            calls,
+            reply.answer,
+            reply.made_up,
+        )
+
+    def _check(self, request: ModelRequest) -> None:
+        try:
+            self.validate_request(request)
+        except AgentDefinitionError as error:
+            raise ModelCallError(str(error)) from error
+        most = self._capability.context_tokens
+        asked = sum(map(message_tokens, request.assemble_messages())) + fixed_tokens(request)
+        if most is not None and asked > most:
+            raise ModelCallError(
+                f"the request takes about {asked} tokens, and {self._capability.model!r} takes {most}. "
+                "Give the agent a context budget: AgentExecutionSpec(context_budget=ContextTokenBudget())."
+            )
+
+    async def _breathe(self) -> None:
+        """Let others have their turn; slowly, where somebody watches.
+
+        Raises:
+            ModelCallError: the clock failed.
+        """
+        if self._pause is None:
+            await asyncio.sleep(0)
+            return
+        try:
+            await self._clock.sleep(self._pause)
+        except OSError as error:
+            raise ModelCallError(f"the clock of the offline model failed: {error}", retryable=True) from error
+
+
+def _spoken(text: str) -> str:
+    """A question as it is compared: case, space and the last mark do not matter."""
+    return " ".join(text.lower().split()).rstrip(".?! ")
+
+
+def _taught(said: JsonValue, request: ModelRequest) -> OfflineReply:
+    why = "This question has an answer that was given to me in advance."
+    if request.structured_output is not None:
+        return OfflineReply(reasoning=why, answer=said)
+    return OfflineReply(said if isinstance(said, str) else canonical_json(said), why)
+
+
+def _response(reply: OfflineReply, request: ModelRequest) -> ModelResponse:
+    """The whole response.
+
+    Raises:
+        AgentStructuredOutputError: the rules found nothing that has the form asked for.
+    """
+    spec = request.structured_output
+    is_answer = spec is not None and not reply.calls
+    text = canonical_json(reply.answer) if is_answer else reply.text
+    facts: JsonObject = {"made_up": list(reply.made_up)} if reply.made_up else {}
+    return ModelResponse(
+        text,
+        reply.answer if is_answer else None,
+        reply.calls,
+        estimated_usage(request.assemble_messages(), text, reply.calls, reply.reasoning),
+        facts,
+        ModelFinishReason.TOOL_CALLS if reply.calls else ModelFinishReason.STOP,
+        spec.decode(reply.answer) if spec is not None and is_answer else None,
+    )

@@ -1,0 +1,146 @@
+"""A model that is not asked too much at once: so many calls side by side, so many tokens per minute."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+
+from pilotage.agent.compaction.estimate import fixed_tokens, message_tokens
+from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
+from pilotage.checks import reject_not_positive
+from pilotage.errors import AgentDefinitionError
+from pilotage.ids import IClock, SystemClock
+from pilotage.models.queueing import FairQueue
+from pilotage.models.token_bucket import TokenBucket
+from pilotage.runtime.actions.closing import close
+from pilotage.runtime.door.run_aware_model import plain_model
+
+
+class RateLimitedModel(IAgentModel):
+    """Lets calls through in the order in which they came, as far as the limits allow; the rest waits.
+
+    Tokens are expected before a call, by its length and `max_tokens`, and set right by what the reply says it took.
+    Share one instance between all that share a server's limits.
+    """
+
+    def __init__(
+        self,
+        model: IAgentModel,
+        *,
+        max_concurrent: int | None = None,
+        tokens_per_minute: int | None = None,
+        clock: IClock | None = None,
+    ) -> None:
+        """A model behind limits; give one of them, or both.
+
+        Raises:
+            AgentDefinitionError: there is no limit, or one that is not positive.
+        """
+        reject_not_positive(self, max_concurrent=max_concurrent, tokens_per_minute=tokens_per_minute)
+        if max_concurrent is None and tokens_per_minute is None:
+            raise AgentDefinitionError(
+                "RateLimitedModel limits nothing. Give it max_concurrent, tokens_per_minute, or both."
+            )
+        self._model = plain_model(model)
+        self._clock = clock or SystemClock()
+        self._door = FairQueue(1)
+        self._places = FairQueue(max_concurrent) if max_concurrent is not None else None
+        self._bucket: TokenBucket | None = None
+        if tokens_per_minute is not None:
+            self._bucket = TokenBucket.full(tokens_per_minute, self._clock.monotonic())
+
+    @property
+    def capability(self) -> ModelCapability:
+        return self._model.capability
+
+    def capability_for(self, selection: ModelSelection | None) -> ModelCapability:
+        return self._model.capability_for(selection)
+
+    def validate_request(self, request: ModelRequest) -> None:
+        self._model.validate_request(request)
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        async with self._admitted(request) as visit:
+            response = await self._model.complete(request)
+            visit.usage = response.usage
+            return response
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+        async with self._admitted(request) as visit:
+            events = self._model.stream(request)
+            try:
+                async for event in events:
+                    visit.hear(event)
+                    yield event
+            finally:
+                await close(events)
+
+    @asynccontextmanager
+    async def _admitted(self, request: ModelRequest) -> AsyncGenerator[_Visit, None]:
+        visit = _Visit(_expected(request))
+        await self._enter(visit)
+        try:
+            yield visit
+        finally:
+            self._settle(visit)
+            if self._places is not None:
+                self._places.give_back()
+
+    async def _enter(self, visit: _Visit) -> None:
+        """Wait for a place and for tokens. Only the first of the queue waits for them, so that nobody overtakes."""
+        await self._door.take()
+        try:
+            if self._places is not None:
+                await self._places.take()
+            try:
+                await self._take_tokens(visit)
+            except BaseException:
+                if self._places is not None:
+                    self._places.give_back()
+                raise
+        finally:
+            self._door.give_back()
+
+    async def _take_tokens(self, visit: _Visit) -> None:
+        while self._bucket is not None:
+            now = self._clock.monotonic()
+            wait = self._bucket.wait_for(visit.expected, now)
+            if wait <= 0:
+                self._bucket = self._bucket.without(visit.expected, now)
+                return
+            await self._clock.sleep(wait)
+
+    def _settle(self, visit: _Visit) -> None:
+        """Set right what was expected; a call that did not say what it took is thought to have taken that."""
+        if self._bucket is not None and visit.took is not None:
+            self._bucket = self._bucket.without(visit.took - visit.expected, self._clock.monotonic())
+
+
+class _Visit:
+    """One call, what it was expected to take and what it says it took."""
+
+    def __init__(self, expected: int) -> None:
+        self.expected = expected
+        self.usage = ModelUsage()
+
+    def hear(self, event: ModelStreamEvent) -> None:
+        if event.response is not None:
+            self.usage = event.response.usage
+        elif event.usage is not None:
+            self.usage = event.usage
+
+    @property
+    def took(self) -> int | None:
+        usage = self.usage
+        if usage.total_tokens is not None:
+            return usage.total_tokens
+        if usage.input_tokens is None and usage.output_tokens is None:
+            return None
+        return (usage.input_tokens or 0) + (usage.output_tokens or 0)
+
+
+def _expected(request: ModelRequest) -> int:
+    asked = sum(map(message_tokens, request.assemble_messages())) + fixed_tokens(request)
+    return asked + (request.sampling.max_tokens or 0)
