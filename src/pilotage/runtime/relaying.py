@@ -64,11 +64,13 @@ class AgentEventRelay(ILifecycle):
 
     async def start(self) -> None:
         services = self._services
-        receivers = receivers_of(services.app) if services.outbox is not None else ()
-        if not receivers or services.outbox is None:
+        # Whoever asks for the outbox of an application may open its database: only for those who listen.
+        receivers = receivers_of(services.app) if services.app.contains(IAgentOutbox) else ()
+        outbox = services.outbox if receivers else None
+        if outbox is None:
             return
         self._relay = OutboxRelay(
-            services.outbox, receivers, services.owner, services.clock, services.bell, self._settings
+            outbox, receivers, services.owner, services.clock, services.bell, self._settings
         )
         self._relay.start()
 
