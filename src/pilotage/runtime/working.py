@@ -49,8 +49,10 @@ class AgentWorker(ILifecycle):
         self._sweeper: Sweeper | None = None
 
     async def start(self) -> None:
+        if self._settings is None:
+            return
         backlog, leases = self._runs.services.backlog, self._runs.services.leases
-        if self._settings is None or backlog is None or leases is None:
+        if backlog is None or leases is None:
             return
         self._sweeper = Sweeper(self._runs, backlog, leases, self._settings)
         self._sweeper.start()
