@@ -139,7 +139,7 @@ async def test_what_is_no_cursor_is_an_error_in_words() -> None:
     with pytest.raises(CallerError) as caught:
         await MemoryStore().states.list_runs("default", after="yesterday")
     assert str(caught.value) == (
-        "there is no page behind 'yesterday'. Give the cursor of a RunPage as `after`."
+        "there is no page behind 'yesterday'. Give the cursor of a page as `after`."
     )
 
 
