@@ -312,12 +312,10 @@ def a_replay_tells_everything_again(planting: Planting) -> None:
 
 
 def a_veto_is_not_recorded(planting: Planting) -> None:
-    failed: Any = Outcomes.failed
+    def forgetful(self: Any, call: Any, reason: str) -> object:
+        return ToolError(f"{call.action.name!r} is not allowed: {reason}")
 
-    def forgetful(self: Any, call: Any, attempt: int, error: Exception) -> object:
-        return error if "is not allowed" in str(error) else failed(self, call, attempt, error)
-
-    planting.put(Outcomes, "failed", forgetful)
+    planting.put(Outcomes, "refused", forgetful)
 
 
 def a_rejection_is_not_recorded(planting: Planting) -> None:

@@ -164,7 +164,8 @@ def can_move(current: AgentStatus, target: AgentStatus) -> bool:
 class AgentState:
     """One run: its identity, its situation and the references a reader needs.
 
-    `wake_at` is when a run that waits has something to do even if nobody answers.
+    `wake_at` is when a run that waits has something to do even if nobody answers, `awaits` the kind of message that
+    its program waits for.
     """
 
     id: str
@@ -183,6 +184,7 @@ class AgentState:
     updated_at: datetime | None = None
     tenant_id: str = "default"
     wake_at: datetime | None = None
+    awaits: str | None = None
 
     def __post_init__(self) -> None:
         reject_negative(self, pending_signal_count=self.pending_signal_count)
@@ -203,7 +205,7 @@ class AgentState:
     ) -> AgentState:
         """This state in another situation, with `metadata` added to what it has.
 
-        `wake_at` belongs to the new situation: what an earlier one waited for is over.
+        `wake_at` belongs to the new situation: what an earlier one waited for is over, and so is what it awaited.
 
         Raises:
             AgentDefinitionError: the table of transitions does not allow the step.

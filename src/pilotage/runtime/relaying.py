@@ -64,13 +64,12 @@ class AgentEventRelay(ILifecycle):
 
     async def start(self) -> None:
         services = self._services
-        # Whoever asks for the outbox of an application may open its database: only for those who listen.
+        # Whether there is an outbox is known without opening it: a store may be made on demand.
         receivers = receivers_of(services.app) if services.app.contains(IAgentOutbox) else ()
-        outbox = services.outbox if receivers else None
-        if outbox is None:
+        if not receivers or services.outbox is None:
             return
         self._relay = OutboxRelay(
-            outbox, receivers, services.owner, services.clock, services.bell, self._settings
+            services.outbox, receivers, services.owner, services.clock, services.bell, self._settings
         )
         self._relay.start()
 

@@ -22,7 +22,7 @@ _HAS_ANSWER = exists().where(
     signals.c.tenant_id == runs.c.tenant_id,
     signals.c.run_id == runs.c.run_id,
     signals.c.consumed_at.is_(None),
-    signals.c.kind.in_(sorted(kind.value for kind in LETS_GO_ON)),
+    or_(signals.c.kind.in_(sorted(kind.value for kind in LETS_GO_ON)), signals.c.kind == runs.c.awaits),
 )
 
 _IS_DRIVEN = exists().where(

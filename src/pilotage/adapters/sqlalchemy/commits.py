@@ -106,7 +106,7 @@ def _moved(given: Given) -> Mapping[str, ColumnElement[Any]]:
         ),
         "updated_at": case((has_state, now()), else_=runs.c.updated_at),
         # A step that says nothing of the state leaves it; one that does may end a wait.
-        "wake_at": case((has_state, given["wake_at"]), else_=runs.c.wake_at),
+        **{name: case((has_state, given[name]), else_=runs.c[name]) for name in ("wake_at", "awaits")},
     }
 
 
@@ -119,6 +119,7 @@ _NEW_RUN = (
     *_STATE,
     "ended",
     "wake_at",
+    "awaits",
     "facts",
     "parent_id",
     "conversation_id",

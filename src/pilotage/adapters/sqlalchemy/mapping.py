@@ -175,7 +175,14 @@ def _payloads(
 def state_values(state: AgentState | None) -> Values:
     """What a run's columns say of its state; nothing where there is none."""
     if state is None:
-        return {"status": None, "agent_type": None, "state": None, "given_at": None, "wake_at": None}
+        return {
+            "status": None,
+            "agent_type": None,
+            "state": None,
+            "given_at": None,
+            "wake_at": None,
+            "awaits": None,
+        }
     document: JsonObject = {
         "transition": state.transition,
         "reason": state.reason,
@@ -192,6 +199,7 @@ def state_values(state: AgentState | None) -> Values:
         "state": text_of(f"the metadata of state {state.id!r}", document),
         "given_at": state.created_at,
         "wake_at": state.wake_at,
+        "awaits": state.awaits,
     }
 
 
@@ -210,6 +218,7 @@ def state_of(values: Stored) -> AgentState:
         created_at=values["created_at"],
         updated_at=values["updated_at"],
         wake_at=values["wake_at"],
+        awaits=values["awaits"],
         **document,
     )
 

@@ -43,6 +43,7 @@ _STATES: Select[*tuple[Any, ...]] = select(
     runs.c.created_at,
     runs.c.updated_at,
     runs.c.wake_at,
+    runs.c.awaits,
     _PENDING.label("pending"),
 ).where(runs.c.status.is_not(None))
 
@@ -156,7 +157,7 @@ def _save(connection: Connection, values: dict[str, Any]) -> None:
     statement = maker(runs).values(**values, created_at=first_kept, updated_at=now())
     changed = {
         name: statement.excluded[name]
-        for name in ("status", "agent_type", "state", "ended", "updated_at", "wake_at")
+        for name in ("status", "agent_type", "state", "ended", "updated_at", "wake_at", "awaits")
     }
     connection.execute(
         statement.on_conflict_do_update(

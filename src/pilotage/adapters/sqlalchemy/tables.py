@@ -63,6 +63,7 @@ runs = Table(
     Column("created_at", Moment),
     Column("updated_at", Moment),
     Column("wake_at", Moment),
+    Column("awaits", String(32)),
     # How many facts of it are in the outbox.
     Column("facts", BigInteger, nullable=False, server_default="0"),
     # What its first commit said.

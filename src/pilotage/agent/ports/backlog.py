@@ -27,14 +27,15 @@ def has_something_to_do(state: AgentState, pending: Collection[AgentSignalKind],
     """Whether a run could go on if somebody drove it; `pending` are the kinds of its unconsumed signals.
 
     A run that is under way can, unless it belongs to another run: then that one brings it along. A run that waits
-    can once there is an answer, also if it belongs to another run, or once the time is up until which it waits.
+    can once there is an answer or the message that it awaits, also if it belongs to another run, or once the time is up
+    until which it waits.
     """
     if state.status in _UNDER_WAY:
         return state.metadata.get("parent") is None
     if state.status is not AgentStatus.INTERRUPTED:
         return False
     is_due = state.wake_at is not None and state.wake_at <= now
-    return is_due or not LETS_GO_ON.isdisjoint(pending)
+    return is_due or not LETS_GO_ON.isdisjoint(pending) or state.awaits in pending
 
 
 @persistence_port

@@ -10,6 +10,9 @@ from pilotage.agent.limits import LimitCode
 from pilotage.agent.state import AgentSituation
 from pilotage.jsonvalue import JsonObject
 
+AWAITS = "awaits"
+"""The key in the facts of a pause that names the kind of message which the program waits for."""
+
 
 class RunInterruption(BaseException):
     """The base of everything that ends an attempt."""

@@ -17,7 +17,14 @@ from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import AgentOutputGuardError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
-from pilotage.runtime.actions.interruptions import HandedOver, LimitReached, Paused, RunDiverged, RunEnded
+from pilotage.runtime.actions.interruptions import (
+    AWAITS,
+    HandedOver,
+    LimitReached,
+    Paused,
+    RunDiverged,
+    RunEnded,
+)
 from pilotage.runtime.attempts.cancellation import (
     Cleanup,
     cancellation_error,
@@ -262,12 +269,18 @@ class Ending:
         return self._waking()
 
     def _waking(self) -> AgentState:
-        """The state of a run that waits, with the time when it has something to do even if nobody answers."""
+        """The state of a run that waits, with the time when it has something to do even if nobody answers.
+
+        And with the message that a branch of it awaits.
+        """
         ends = [wait.get("expires_at") for wait in self._effects.waits.open.values()]
         deadline = self._effects.deadline if self._closing.human_time_counts else None
         wake_at = earliest(deadline, *(datetime.fromisoformat(end) for end in ends if isinstance(end, str)))
-        if self._ledger.state.wake_at != wake_at:
-            self._ledger.move(replace(self._ledger.state, wake_at=wake_at))
+        stopped_by = self._effects.liveness.stopped_by
+        awaits = stopped_by.facts.get(AWAITS) if stopped_by is not None else None
+        state = self._ledger.state
+        if (state.wake_at, state.awaits) != (wake_at, awaits):
+            self._ledger.move(replace(state, wake_at=wake_at, awaits=str(awaits) if awaits else None))
         return self._ledger.state
 
     def _prepare_pause(self, state: AgentState, wait_id: str | None, wait: Mapping[str, JsonValue]) -> None:

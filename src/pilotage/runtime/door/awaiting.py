@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.errors import AgentDefinitionError
-from pilotage.runtime.actions.interruptions import Paused
+from pilotage.runtime.actions.interruptions import AWAITS, Paused
 from pilotage.runtime.actions.scope import scope_for
 from pilotage.runtime.door.effects import Effects, active_effects
 from pilotage.runtime.door.handling import is_inside_a_call
@@ -33,7 +33,7 @@ async def next_signal(kind: AgentSignalKind) -> AgentSignal:
         is_new = effects.recording.is_used_up
         signal = effects.inbox.take_one(scope.next_id(label), kind)
         if signal is None:
-            raise Paused(reason=f"waiting for a signal: {kind.value}", facts={"awaits": kind.value})
+            raise Paused(reason=f"waiting for a signal: {kind.value}", facts={AWAITS: kind.value})
         effects.learn_from_signals()
         if is_new:
             effects.begin_anew()

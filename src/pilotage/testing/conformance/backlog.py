@@ -201,6 +201,26 @@ class BacklogConformance:
         await signals.append(AgentSignal("signal-1", RUN.run_id, AgentSignalKind.RESUME))
         assert await claimed(backlog) == []
 
+    async def test_a_run_goes_on_when_the_message_has_come_that_it_awaits(
+        self,
+        journal: IAgentJournal,
+        states: IAgentStateRepository,
+        signals: IAgentSignalRepository,
+        backlog: IAgentBacklog,
+    ) -> None:
+        await stand(journal, AgentStatus.INTERRUPTED, awaits=AgentSignalKind.EXTERNAL_EVENT)
+        await stand(journal, AgentStatus.INTERRUPTED, run=OTHER_RUN)
+        assert (await states.get(RUN.run_id)).awaits == AgentSignalKind.EXTERNAL_EVENT.value
+        for run in (RUN, OTHER_RUN):
+            await signals.append(
+                AgentSignal(f"message-{run.run_id}", run.run_id, AgentSignalKind.USER_MESSAGE)
+            )
+        assert await claimed(backlog) == []
+        for run in (RUN, OTHER_RUN):
+            event = AgentSignal(f"event-{run.run_id}", run.run_id, AgentSignalKind.EXTERNAL_EVENT)
+            await signals.append(event)
+        assert await claimed(backlog) == [RUN]
+
     async def test_a_run_waits_until_its_time_is_up(
         self,
         journal: IAgentJournal,
@@ -268,11 +288,20 @@ async def stand(
     agent: str = AGENT,
     parent: str | None = None,
     wake_at: datetime | None = None,
+    awaits: str | None = None,
     head: int = 0,
 ) -> None:
     """Commit a run, or its next row, in a status."""
     facts = {"parent": parent} if parent else {}
-    state = AgentState(run.run_id, agent, status, tenant_id=run.tenant_id, metadata=facts, wake_at=wake_at)
+    state = AgentState(
+        run.run_id,
+        agent,
+        status,
+        tenant_id=run.tenant_id,
+        metadata=facts,
+        wake_at=wake_at,
+        awaits=str(awaits) if awaits else None,
+    )
     rows = (row(head + 1) if head else claim(1, epoch=1),)
     above = RunKey(run.tenant_id, parent) if parent else None
     await journal.commit([JournalCommit(run, f"token-{head}", head, rows, state, parent=above)])

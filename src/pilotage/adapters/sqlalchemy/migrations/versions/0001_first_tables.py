@@ -171,6 +171,7 @@ def upgrade() -> None:
         sa.Column("created_at", Moment(), nullable=True),
         sa.Column("updated_at", Moment(), nullable=True),
         sa.Column("wake_at", Moment(), nullable=True),
+        sa.Column("awaits", sa.String(length=32), nullable=True),
         sa.Column("facts", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("parent_id", ExactText(), nullable=True),
         sa.Column("conversation_id", ExactText(), nullable=True),

@@ -1,0 +1,1 @@
+"""Real processes over real databases, killed at any moment; `make torture` runs it and prints the numbers."""
