@@ -11,6 +11,7 @@ from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from tempfile import TemporaryDirectory
 from time import perf_counter
+from uuid import uuid4
 
 from benchmarks.agents import Asking, Blocking, Kept
 from benchmarks.plain_database import Plain, PlainPostgresql, PlainSqlite
@@ -69,11 +70,11 @@ async def _measure(effort: Effort) -> dict[str, float]:
 
 
 async def _on_postgresql(effort: Effort) -> dict[str, float]:
-    try:
-        plain = PlainPostgresql(POSTGRESQL)
-    except OSError:
+    """The same on a server, in a schema of its own; nothing where there is none."""
+    plain = PlainPostgresql.connected(POSTGRESQL, f"pilotage_benchmark_{uuid4().hex[:8]}")
+    if plain is None:
         return {}
-    kit = Kit(DatabaseSettings(POSTGRESQL), plain, Asking())
+    kit = Kit(DatabaseSettings(plain.url), plain, Asking())
     try:
         async with kit.app:
             return {

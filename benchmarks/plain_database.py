@@ -9,7 +9,7 @@ import sqlite3
 from abc import ABC, abstractmethod
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from benchmarks import floor
 
@@ -75,11 +75,27 @@ class PlainSqlite(Plain):
 class PlainPostgresql(Plain):
     """A server."""
 
-    def __init__(self, url: str) -> None:
+    @classmethod
+    def connected(cls, server: str, schema: str) -> Self | None:
+        """A connection to a new schema; None where there is no driver, or no server."""
+        try:
+            import psycopg
+        except ImportError:
+            return None
+        try:
+            psycopg.connect(server, autocommit=True).close()
+        except psycopg.OperationalError:
+            return None
+        return cls(server, schema)
+
+    def __init__(self, server: str, schema: str) -> None:
         import psycopg
 
-        self._connection = psycopg.connect(url, autocommit=True)
-        self._connection.execute("DROP TABLE IF EXISTS pilotage_floor")
+        self._schema = schema
+        self.url = f"{server}?options=-csearch_path%3D{schema}"
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {schema}")
+        self._connection = psycopg.connect(self.url, autocommit=True)
         self._connection.execute(_TABLE.replace("floor", "pilotage_floor", 1))
 
     def write(self, run: str, seq: int, row: str) -> None:
@@ -90,5 +106,5 @@ class PlainPostgresql(Plain):
         return self._connection.execute(statement, (run,)).fetchall()
 
     def close(self) -> None:
-        self._connection.execute("DROP TABLE pilotage_floor")
+        self._connection.execute(f"DROP SCHEMA {self._schema} CASCADE")
         self._connection.close()

@@ -1,5 +1,6 @@
 """Planted bugs: each breaks one rule of durability, and a probe through the public surface must notice it.
 
+
 This is the one place where our own code is patched, because a test of the tests needs a broken runtime. A probe
 passes on the runtime as it is, and fails by an assertion as soon as its bug is planted.
 """
@@ -58,7 +59,6 @@ from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.door.steps import step
-from pilotage.runtime.journal.leasing import LEASE_SECONDS
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import (
     ProcessStopped,
@@ -552,12 +552,12 @@ async def an_owner_that_was_frozen_for_long_does_not_act() -> None:
 
     async def meanwhile() -> None:
         """Another process takes the run over and does what the frozen one was about to do."""
-        office.clock.advance(2 * LEASE_SECONDS)
+        office.clock.advance(2 * LeaseSettings().seconds)
         async with process_with(office, pay) as taker:
             (state,) = await office.store.states.list_resume_candidates()
             await resume(taker, state.id)
             await answer(taker, state.id, RecoveryDecision.RETRY)
-        own_clock.advance(2 * LEASE_SECONDS)
+        own_clock.advance(2 * LeaseSettings().seconds)
 
     journal = Freezing(office.store.journal, meanwhile)
     async with process_with(office, pay, journal=journal, clock=own_clock) as owner:

@@ -21,10 +21,12 @@ from pilotage import (
 from pilotage.agent import ToolApprovalRequirement
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.actions.action import RESULT
-from pilotage.runtime.journal.leasing import LEASE_SECONDS
+from pilotage.runtime.journal.leasing import LeaseSettings
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import MemoryStore, ProcessStopped, StopBefore, VirtualClock
 from tests.crash.machine import Strict, Town
+
+LEASE_SECONDS = LeaseSettings().seconds
 
 
 async def asked(town: Town) -> str:

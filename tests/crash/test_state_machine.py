@@ -20,10 +20,12 @@ from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject, canonical_json
 from pilotage.runtime.actions.action import RESULT
 from pilotage.runtime.actions.interruptions import RunInterruption, RunOwnershipLost
-from pilotage.runtime.journal.leasing import LEASE_SECONDS
+from pilotage.runtime.journal.leasing import LeaseSettings
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import Fault, LoseReply, ProcessStopped, StopAfter, StopBefore
 from tests.crash.machine import ASKED, Cashier, Patient, Strict, Town, Trouble, receipt
+
+LEASE_SECONDS = LeaseSettings().seconds
 
 LATE = (CallerError, RunOwnershipLost, ProcessStopped)
 FAULTS: st.SearchStrategy[Fault | None] = st.none() | st.sampled_from(

@@ -11,7 +11,7 @@ from pilotage import AgentStatus, Application
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.run_result import RunResult
 from pilotage.runtime import WorkerSettings
-from pilotage.runtime.journal.leasing import LEASE_SECONDS
+from pilotage.runtime.journal.leasing import LeaseSettings
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import (
@@ -29,6 +29,8 @@ from pilotage.testing import (
 from tests.behaviour.newsdesk import Newsdesk, let_run, pass_time
 from tests.crash.process import Processes, assert_done_right
 from tests.crash.shop import Clerk, Shop
+
+LEASE_SECONDS = LeaseSettings().seconds
 
 COMMITS = range(1, 10)
 
