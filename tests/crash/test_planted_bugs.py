@@ -1,6 +1,5 @@
 """Planted bugs: each breaks one rule of durability, and a probe through the public surface must notice it.
 
-
 This is the one place where our own code is patched, because a test of the tests needs a broken runtime. A probe
 passes on the runtime as it is, and fails by an assertion as soon as its bug is planted.
 """
