@@ -58,6 +58,7 @@ from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.door.steps import step
+from pilotage.runtime.journal.leasing import LeaseSettings
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import (
     ProcessStopped,
