@@ -18,13 +18,8 @@ from uuid import uuid4
 
 from tests.torture.rig import Findings, Rig, served
 
-POSTGRESQL = os.environ.get("PILOTAGE_TEST_POSTGRESQL", "postgresql://127.0.0.1:5432/test")
-_LONG = 60.0
-
-
-def orders(count: int) -> list[str]:
-    """So many orders; each fourth one needs a person's word."""
-    return [f"order-{number}" for number in range(count)]
+POSTGRESQL = os.environ.get("PILOTAGE_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
+_LONG = 900.0
 
 
 async def every_moment(folder: Path, database: str, most: int = 200, step: int = 1) -> Findings:
@@ -56,7 +51,7 @@ async def rolling(folder: Path, database: str, count: int = 200, every: float = 
 
 
 async def _disturbed(folder: Path, database: str, count: int, every: float, *, orderly: bool) -> Findings:
-    rig = Rig(folder, database, [f"{each}" for each in _fresh(count)], seed=int(time.time()))
+    rig = Rig(folder, database, _fresh(count), seed=int(time.time()))
     try:
         for _ in range(3):
             rig.start_worker()
@@ -66,7 +61,7 @@ async def _disturbed(folder: Path, database: str, count: int, every: float, *, o
 
 
 def _fresh(count: int) -> list[str]:
-    """Orders that no earlier scenario has had."""
+    """Orders that no earlier scenario has had; each fourth one needs a person's word."""
     mark = uuid4().hex[:6]
     return [f"{mark}-{number}" for number in range(count)]
 
@@ -77,7 +72,7 @@ def _add(total: Findings, more: Findings) -> None:
 
 
 @contextmanager
-def _database(kind: str, folder: Path) -> Iterator[str]:
+def database_of(kind: str, folder: Path) -> Iterator[str]:
     """A database of its own."""
     if kind == "sqlite":
         yield f"sqlite:///{folder / 'shop.db'}"
@@ -102,7 +97,7 @@ def main(kinds: list[str]) -> int:
     is_clean = True
     for kind in kinds or ["sqlite", "postgresql"]:
         for scenario in SCENARIOS:
-            with TemporaryDirectory() as name, _database(kind, Path(name)) as database:
+            with TemporaryDirectory() as name, database_of(kind, Path(name)) as database:
                 started = time.monotonic()
                 findings = asyncio.run(_found(scenario(Path(name), database)))
                 print(
