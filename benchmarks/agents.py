@@ -139,6 +139,24 @@ class Kept:
         return PAGE
 
 
+LARGE_PAGE = PAGE * 8
+"""2 kB."""
+
+
+@Agent(spec=AgentExecutionSpec(architecture=_ENDLESS, recovery=RecoveryStrategy.ACTION_BOUNDARY))
+class Large:
+    """Look large things up, then answer."""
+
+    @agent_tool(
+        effects=ToolEffects.write_state(),
+        idempotency=Idempotency.IDEMPOTENT,
+        approval=ToolApprovalRequirement.NOT_REQUIRED,
+    )
+    async def look_up(self, page: int) -> str:
+        """Look a large page up, and remember that somebody did."""
+        return f"{page}{LARGE_PAGE}"
+
+
 @Agent(spec=AgentExecutionSpec(architecture=_ENDLESS, recovery=RecoveryStrategy.ACTION_BOUNDARY))
 class Gated:
     """Look things up when a person allows it, then answer."""

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from uuid import uuid4
 
-from benchmarks.agents import Asking, Blocking, Kept
+from benchmarks.agents import LARGE_PAGE, Asking, Blocking, Kept, Large
 from benchmarks.plain_database import Plain, PlainPostgresql, PlainSqlite
 from benchmarks.timing import FULL, Act, Effort, Measure, medians, repeated
 
@@ -34,7 +34,7 @@ class Kit:
         self.plain = plain
         self.store = SqlAlchemyStore.open(settings)
         self.journal = FaultyJournal(self.store.journal)
-        self.app = Application("benchmark").add(Kept, model, self.journal, *self.store.ports[1:])
+        self.app = Application("benchmark").add(Kept, Large, model, self.journal, *self.store.ports[1:])
         initialize(self.app)
 
     @property
@@ -42,9 +42,9 @@ class Kit:
         """The run service of the application."""
         return self.app.get(AgentRuns)
 
-    async def run(self, turns: int) -> str:
+    async def run(self, turns: int, agent: type[object] = Kept) -> str:
         """Start a run and wait for its answer; the id of the run."""
-        handle = await self.runs.start(Kept, str(turns))
+        handle = await self.runs.start(agent, str(turns))
         await handle.result()
         return handle.id
 
@@ -165,7 +165,13 @@ async def _stored(folder: Path, effort: Effort) -> dict[str, float]:
                     await kit.run(turns)
                 grown = _size(kit) - before
             figures[f"bytes stored per turn of {turns}"] = grown / turns / max(1, 200 // turns)
-    return figures
+    calls = effort.times(1_000)
+    with _sqlite(folder.with_name("large"), "NORMAL", Asking()) as kit:
+        async with kit.app:
+            before = _size(kit)
+            await kit.run(calls, Large)
+            share = (_size(kit) - before) / calls / len(LARGE_PAGE)
+    return {**figures, f"stored / payload, {calls:,} calls of 2 kB": share}
 
 
 def _size(kit: Kit) -> int:
