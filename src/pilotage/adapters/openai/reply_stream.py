@@ -1,0 +1,85 @@
+"""One reply while it comes: bytes become events, batch by batch, as the network delivers them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pilotage.adapters.openai.errors import ModelFailure, ModelServerError
+from pilotage.adapters.openai.reply_mapping import ReplyReader
+from pilotage.adapters.openai.server import ServerStream
+from pilotage.adapters.openai.settings import ModelTimeouts
+from pilotage.adapters.openai.sse import SseEvent, SseParser
+from pilotage.agent.model_reply import ModelStreamEvent
+
+_DONE = b"[DONE]"
+# A connection can be used again if its body is read to the end, which is a few bytes behind the last event.
+_DRAIN_SECONDS = 0.25
+
+
+class ReplyStream:
+    """Reads a reply to its end. Success is a reason to finish, no error, and the server's own last word."""
+
+    def __init__(self, stream: ServerStream, reader: ReplyReader, timeouts: ModelTimeouts) -> None:
+        self._stream = stream
+        self._reader = reader
+        self._timeouts = timeouts
+        self._parser = SseParser()
+        self._has_begun = False
+        self._is_over = False
+
+    async def next(self) -> Sequence[ModelStreamEvent]:
+        """The next events, at least one; none when the reply is over.
+
+        Raises:
+            ModelServerError: the reply broke off, stalled, or is none.
+            AgentStructuredOutputError: the answer is not of the type that was asked for.
+        """
+        while not self._is_over:
+            events = await self._read() if self._stream.is_event_stream else await self._read_whole()
+            if events:
+                self._has_begun = True
+                return events
+        return ()
+
+    async def close(self) -> None:
+        """Let go of the reply; one that is not over stops being generated."""
+        self._is_over = True
+        await self._stream.close()
+
+    async def _read(self) -> Sequence[ModelStreamEvent]:
+        piece = await self._stream.read(
+            self._timeouts.idle if self._has_begun else self._timeouts.first_token
+        )
+        sent = self._parser.feed(piece) if piece else self._parser.close()
+        if len(sent) == 1 and sent[0].data != _DONE:
+            events = self._reader.read(sent[0].data)
+        else:
+            events = await self._read_several(sent)
+        if not piece and not self._is_over:
+            raise ModelServerError(ModelFailure.BROKEN_STREAM, "it ended without [DONE]")
+        return events
+
+    async def _read_several(self, sent: Sequence[SseEvent]) -> Sequence[ModelStreamEvent]:
+        events: list[ModelStreamEvent] = []
+        for event in sent:
+            if event.data == _DONE:
+                await self._drain()
+                self._is_over = True
+                return events + self._reader.finish()[1]
+            events += self._reader.read(event.data)
+        return events
+
+    async def _drain(self) -> None:
+        try:
+            while await self._stream.read(_DRAIN_SECONDS):
+                pass
+        except ModelServerError:
+            return
+
+    async def _read_whole(self) -> Sequence[ModelStreamEvent]:
+        """A server that does not stream sends the reply in one piece."""
+        body = bytearray()
+        while piece := await self._stream.read(self._timeouts.request):
+            body += piece
+        self._is_over = True
+        return [*self._reader.read_whole(bytes(body)), *self._reader.finish()[1]]
