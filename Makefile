@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check docs reference bench bench-peers format lock clean
+.PHONY: help install demo test test-vllm check docs reference bench bench-peers format lock clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -25,6 +25,10 @@ demo: $(STAMP) ## run the smallest agent end to end
 
 test: $(STAMP) ## run all tests
 	@$(BIN)/python -m pytest -q -n auto
+
+test-vllm: $(STAMP) ## install a real vLLM server (2.5 GB, Python 3.11) and test against it
+	@$(BIN)/python tools/vllm/install.py
+	@$(BIN)/python -m pytest -q tests/live/vllm
 
 check: $(STAMP) ## lint, format, types, layers, declared dependencies
 	@$(BIN)/ruff check .

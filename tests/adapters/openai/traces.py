@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,10 @@ class Trace:
 
     name: str
     path: str
-    request: Any
+    request: Any = field(repr=False)
     status: int
     headers: dict[str, str]
-    body: bytes
+    body: bytes = field(repr=False)
     is_stream: bool
     broke_off: bool
 

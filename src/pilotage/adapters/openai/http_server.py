@@ -43,12 +43,21 @@ _IN_THE_ANSWER: _Table = (
 
 
 class HttpServer(ModelServer):
-    """The server of the settings. The client is made with the first request, for the loop it runs in."""
+    """The server of the settings. The client is made with the first request, for the loop it runs in.
 
-    def __init__(self, settings: OpenAICompatibleSettings, clock: IClock) -> None:
+    `transport` is what httpx sends with, for those who need one of their own.
+    """
+
+    def __init__(
+        self,
+        settings: OpenAICompatibleSettings,
+        clock: IClock,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
         self._settings = settings
         self._timeouts = settings.timeouts
         self._clock = clock
+        self._transport = transport
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -95,7 +104,7 @@ class HttpServer(ModelServer):
     def _connected(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
-            self._client, self._loop = _client(self._settings), loop
+            self._client, self._loop = _client(self._settings, self._transport), loop
         return self._client
 
     async def _refusal(self, response: httpx.Response) -> ModelServerError:
@@ -136,9 +145,12 @@ class HttpStream(ServerStream):
         await self._response.aclose()
 
 
-def _client(settings: OpenAICompatibleSettings) -> httpx.AsyncClient:
+def _client(
+    settings: OpenAICompatibleSettings, transport: httpx.AsyncBaseTransport | None
+) -> httpx.AsyncClient:
     waiting = settings.timeouts
     return httpx.AsyncClient(
+        transport=transport,
         headers=_headers(settings),
         # Reading has limits of its own, which know what a reply is.
         timeout=httpx.Timeout(None, connect=waiting.connect, write=waiting.idle, pool=waiting.first_token),

@@ -104,8 +104,7 @@ def _format(
         return {}
     if not tools and spec.constraint.strict:
         if dialect.answer_format is AnswerFormat.STRUCTURED_OUTPUTS:
-            # Without this a weak model may write blanks until it has no tokens left.
-            return {"structured_outputs": {"json": schema, "disable_any_whitespace": True}}
+            return {"structured_outputs": {"json": schema}}
         if dialect.answer_format is AnswerFormat.GUIDED_JSON:
             return {"guided_json": schema}
     shape: JsonObject = {
