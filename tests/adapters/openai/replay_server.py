@@ -73,6 +73,7 @@ class ReplayServer(ThreadingHTTPServer):
         self.handler = handler
         self.seen: list[Seen] = []
         self.connections = 0
+        self.asked = Event()
         self.left = Event()
         self.sockets: list[socket.socket] = []
         self.base_url = f"http://127.0.0.1:{self.server_port}/v1"
@@ -106,10 +107,15 @@ class _Connection(BaseHTTPRequestHandler):
         headers = {name.lower(): text for name, text in self.headers.items()}
         seen = Seen(self.command, self.path, headers, body)
         self.server.seen.append(seen)
+        self.server.asked.set()
         answer = self.server.handler(seen)
         self.close_connection = answer.breaks_off or answer.closes_silently
         if not answer.closes_silently:
-            self._send(answer)
+            try:
+                self._send(answer)
+            except OSError:
+                self.server.left.set()
+                self.close_connection = True
 
     def _send(self, answer: Answer) -> None:
         self.send_response_only(answer.status)

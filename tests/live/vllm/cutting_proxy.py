@@ -14,11 +14,13 @@ async def cutting(port: int, before: bytes) -> AsyncIterator[str]:
     async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         upstream, asking = await asyncio.open_connection("127.0.0.1", port)
         asking_on = asyncio.ensure_future(_copied(reader, asking))
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            # An event ends with an empty line; the chunk of HTTP around it ends one line later.
-            while before not in (event := await upstream.readuntil(b"\n\n\r\n")):
-                writer.write(event)
+        with suppress(ConnectionError):
+            while (piece := await upstream.read(65_536)) and before not in piece:
+                writer.write(piece)
                 await writer.drain()
+            # Whatever came in the same piece is passed on, up to the end of the event in front.
+            events, _, _ = piece.partition(before)
+            writer.write(events[: events.rfind(b"\n\n") + 2] if b"\n\n" in events else b"")
         asking_on.cancel()
         for each in (writer, asking):
             each.close()

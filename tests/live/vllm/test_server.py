@@ -46,16 +46,22 @@ class Parcel:
     stamps: list[Literal["red", "blue"]]
 
 
-@agent_tool(schema_name="post.send", effects=ToolEffects.read_only())
-async def send(parcel: Parcel, insured: bool = False) -> str:
-    """Send a parcel."""
-    return f"sent a {parcel.kind} of {parcel.grams} g"
+class Post:
+    """Tools with names that the wire does not allow, and with one parameter that may be left out."""
 
+    @agent_tool(schema_name="post.send", effects=ToolEffects.read_only())
+    async def send(self, parcel: Parcel, insured: bool = False) -> str:
+        """Send a parcel."""
+        return f"sent a {parcel.kind} of {parcel.grams} g"
 
-@agent_tool(schema_name="post.track", effects=ToolEffects.read_only())
-async def track(number: int) -> str:
-    """Find a parcel."""
-    return f"parcel {number} is on its way"
+    @agent_tool(schema_name="post.track", effects=ToolEffects.read_only())
+    async def track(self, number: int) -> str:
+        """Find a parcel."""
+        return f"parcel {number} is on its way"
+
+    def offered(self, tool_name: str | None = None) -> ToolCallingSpec:
+        tools = [self.send, self.track]
+        return ToolCallingSpec.from_tools(tools, choice=ModelToolChoice.REQUIRED, tool_name=tool_name)
 
 
 async def test_the_server_says_what_it_is(make_model: ModelMaker) -> None:
@@ -77,8 +83,7 @@ async def test_a_random_model_calls_tools_with_arguments_that_fit(
     make_model: ModelMaker, choice: str, is_streamed: bool
 ) -> None:
     model = make_model(parallel_tool_calls=False)
-    named = "post.send" if choice == "named" else None
-    tools = ToolCallingSpec.from_tools([send, track], choice=ModelToolChoice.REQUIRED, tool_name=named)
+    tools = Post().offered("post.send" if choice == "named" else None)
     request = ModelRequest(HELLO, tools=tools)
     response = await (whole(model, request) if is_streamed else model.complete(request))
     assert response.finish_reason is ModelFinishReason.TOOL_CALLS
@@ -147,11 +152,11 @@ async def test_a_prompt_that_is_too_long_is_said_to_be(make_model: ModelMaker) -
 class Clerk:
     """Call a tool three times, then answer in a shape."""
 
-    def __init__(self, model: IAgentModel) -> None:
-        self.model = model
+    def __init__(self, model: IAgentModel, post: Post) -> None:
+        self.model, self.post = model, post
 
     async def execute(self, wish: str) -> AsyncGenerator[AgentYield[Parcel], None]:
-        tools = ToolCallingSpec.from_tools([send, track], choice=ModelToolChoice.REQUIRED)
+        tools = self.post.offered()
         messages = [ModelMessage.system("You are a clerk."), ModelMessage.user(wish)]
         for _ in range(3):
             reply = await self.model.complete(ModelRequest(messages, tools=tools))
@@ -180,7 +185,7 @@ class Talker:
 
 
 def application(model: VllmAgentModel) -> Application:
-    return Application("post").add(Clerk, Talker, model, *MemoryStore().ports).load_plugins()
+    return Application("post").add(Clerk, Talker, Post(), model, *MemoryStore().ports).load_plugins()
 
 
 async def test_an_agent_goes_through_a_loop_of_tool_calls(make_model: ModelMaker) -> None:
