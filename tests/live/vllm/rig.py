@@ -52,12 +52,12 @@ class VllmServer:
         if process is None:
             return
         process.terminate()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             process.wait(GONE_WITHIN)
-        finally:
-            # Its workers are in its session; those that outlive it would live for good.
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+        # Its workers are in its session; those that outlive it would live for good.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
     def requests(self) -> float:
         """How many requests run or wait in it."""

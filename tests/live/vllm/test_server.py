@@ -192,7 +192,7 @@ async def test_an_agent_goes_through_a_loop_of_tool_calls(make_model: ModelMaker
     async with application(make_model(parallel_tool_calls=False)) as app:
         result = await (await app.get(AgentRuns).start(Clerk, "a parcel for Ada")).result()
         assert result.status is AgentStatus.COMPLETED
-        evidence = await app.get(AgentRuns).evidence(result.run_id)
+        evidence = await app.get(AgentRuns).evidence(result.state.id)
         assert sum("tool" in str(each.payload) for each in evidence) >= 3
 
 

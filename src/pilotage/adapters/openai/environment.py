@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Any, TypeVar, cast
 
 from pilotage.adapters.openai.settings import (
@@ -20,8 +21,16 @@ from pilotage.errors import AgentDefinitionError
 BASE_URL = "PILOTAGE_MODEL_BASE_URL"
 NAME = "PILOTAGE_MODEL_NAME"
 API_KEY = "PILOTAGE_MODEL_API_KEY"
+SERVER = "PILOTAGE_MODEL_SERVER"
 VLLM = "PILOTAGE_VLLM_"
 T = TypeVar("T")
+
+
+class ServerKind(StrEnum):
+    """Which kind of server an address is of."""
+
+    OPENAI = "openai"
+    VLLM = "vllm"
 
 
 def settings_from_environment(
@@ -36,9 +45,9 @@ def settings_from_environment(
     if not read.text(BASE_URL):
         return None
     settings = _compatible(read)
-    if read.text("PILOTAGE_MODEL_SERVER") in (None, "openai") and not any(map(read.is_vllm, environ)):
-        return settings
-    return VllmSettings(settings, _vllm_options(read))
+    if read.as_(ServerKind, SERVER) is ServerKind.VLLM or any(map(read.is_vllm, environ)):
+        return VllmSettings(settings, _vllm_options(read))
+    return settings
 
 
 def _compatible(read: _Reader) -> OpenAICompatibleSettings:

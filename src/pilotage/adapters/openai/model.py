@@ -14,17 +14,13 @@ from pilotage.adapters.openai.reply_stream import ReplyStream
 from pilotage.adapters.openai.request_mapping import chat_body, names_of
 from pilotage.adapters.openai.retries import pause_before_retry
 from pilotage.adapters.openai.server import ModelServer
-from pilotage.adapters.openai.server_facts import (
-    ServedModels,
-    capability_with,
-    read_models,
-    unserved_model,
-)
+from pilotage.adapters.openai.server_facts import ServedModels, capability_with, read_models
 from pilotage.adapters.openai.settings import OpenAICompatibleSettings
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.container.lifecycle import ILifecycle
+from pilotage.errors import AgentDefinitionError
 from pilotage.ids import IClock, IIds, SystemClock, SystemIds
 
 _log = logging.getLogger(__name__)
@@ -70,9 +66,15 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
         try:
             await self._learn()
         except ModelServerError as error:
-            if unserved := unserved_model(error, self.settings.model):
-                raise unserved from error
+            if error.failure is ModelFailure.UNAUTHORIZED:
+                await self.aclose()
+                raise AgentDefinitionError(
+                    f"model {self.settings.model!r} cannot be used: {error}"
+                ) from error
             _log.warning("model %r: nothing learned from its server (%s)", self.settings.model, error.failure)
+        except AgentDefinitionError:
+            await self.aclose()  # what did not start is not stopped either
+            raise
 
     async def stop(self) -> None:
         """Let go of all connections."""

@@ -54,13 +54,6 @@ def capability_with(capability: ModelCapability, models: ServedModels) -> ModelC
     return capability if capability.context_tokens or not told else replace(capability, context_tokens=told)
 
 
-def unserved_model(error: ModelServerError, model: str) -> AgentDefinitionError | None:
-    """The start-up error behind an answer that will not change by waiting."""
-    if error.failure is ModelFailure.UNAUTHORIZED:
-        return AgentDefinitionError(f"model {model!r} cannot be used: {error}")
-    return None
-
-
 def _length(model: Mapping[str, object]) -> int | None:
     found = (model.get(name) for name in _LENGTHS)
     return next((each for each in found if isinstance(each, int) and each > 0), None)
