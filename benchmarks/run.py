@@ -16,7 +16,17 @@ from typing import Any
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
-SUITES = ("imports", "container", "tools", "redaction", "runtime", "durable", "memory", "comparison")
+SUITES = (
+    "imports",
+    "container",
+    "tools",
+    "redaction",
+    "models",
+    "runtime",
+    "durable",
+    "memory",
+    "comparison",
+)
 
 
 def main(wanted: Sequence[str]) -> None:

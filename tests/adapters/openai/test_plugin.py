@@ -10,6 +10,7 @@ from tests.adapters.openai.byte_server import PLAIN
 from tests.adapters.openai.replay_server import Answer, Seen, replaying
 
 from pilotage.adapters.openai import (
+    ModelRetries,
     ModelServerError,
     OpenAICompatibleModel,
     OpenAICompatibleSettings,
@@ -137,13 +138,13 @@ async def test_vllm_is_asked_for_its_version_once(told: str, parameter: str) -> 
 
 async def test_a_server_that_came_back_is_asked_again() -> None:
     with replaying(version("0.10.2")) as server:
-        model = VllmAgentModel(VllmSettings(OpenAICompatibleSettings(server.base_url, "tiny")))
+        settings = OpenAICompatibleSettings(server.base_url, "tiny", retries=ModelRetries(most=0))
+        model = VllmAgentModel(VllmSettings(settings))
         await model.complete(ANSWER)
+        assert "guided_json" in server.chats[-1]
         server.handler = lambda _: Answer([], closes_silently=True)
-        quick = VllmAgentModel(VllmSettings(OpenAICompatibleSettings(server.base_url, "tiny")))
-        assert not await quick.is_healthy()
-        await quick.aclose()
-        model._lose_server()
+        with pytest.raises(ModelServerError):
+            await model.complete(ANSWER)
         server.handler = version("0.32.0")
         await model.complete(ANSWER)
         assert "structured_outputs" in server.chats[-1]

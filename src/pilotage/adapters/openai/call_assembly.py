@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from pydantic_core import from_json
-
+from pilotage.adapters.openai.decoding import json_decoder
 from pilotage.adapters.openai.errors import ModelFailure, ModelServerError
 from pilotage.adapters.openai.wire_names import WireNames
 from pilotage.agent.messages import ModelToolCall
@@ -159,7 +158,7 @@ def _object(text: str, *, may_be_empty: bool) -> JsonObject | None:
     if not text.strip():
         return {} if may_be_empty else None
     try:
-        parsed: object = from_json(text, allow_inf_nan=False)
+        parsed: object = json_decoder()(text, allow_inf_nan=False)
     except ValueError:
         return None
     return cast(JsonObject, parsed) if isinstance(parsed, dict) else None

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar, cast
 
-from pydantic_core import from_json
-
+from pilotage.adapters.openai.decoding import json_decoder
 from pilotage.errors import ModelCallError
 from pilotage.values import value
 
@@ -151,7 +150,7 @@ def error_in_stream(error: object) -> ModelServerError:
 def read_words(body: bytes) -> ServerWords:
     """The message of an error body: nested, flat, a bare string, another framework's, or no JSON at all."""
     try:
-        parsed: object = from_json(body)
+        parsed: object = json_decoder()(body)
     except ValueError:
         return ServerWords(body.decode(errors="replace"))
     if not isinstance(parsed, dict):

@@ -11,6 +11,7 @@ from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, serv
 from pilotage.adapters.openai.retries import retry_after_of
 from pilotage.adapters.openai.server import ModelServer, ServerStream
 from pilotage.adapters.openai.settings import OpenAICompatibleSettings
+from pilotage.adapters.openai.wait_limit import WaitLimit
 from pilotage.ids import IClock
 
 try:
@@ -124,23 +125,30 @@ class HttpStream(ServerStream):
         self._deadline = deadline
         self._pieces = cast("AsyncGenerator[bytes, None]", response.aiter_bytes())
         self._time = asyncio.get_running_loop().time
+        self._limit = WaitLimit()
+        kind = cast(str, response.headers.get("content-type", "")).partition(";")[0]
+        self._is_event_stream = kind.strip().lower() == "text/event-stream"
 
     @property
     def is_event_stream(self) -> bool:
-        kind = cast(str, self._response.headers.get("content-type", "")).partition(";")[0]
-        return kind.strip().lower() == "text/event-stream"
+        return self._is_event_stream
 
     async def read(self, within: float) -> bytes:
         until = min(self._time() + within, self._deadline)
+        self._limit.begin(until)
         try:
-            async with asyncio.timeout_at(until):
-                return await anext(self._pieces, b"")
-        except TimeoutError as error:
-            raise _too_long(within if until < self._deadline else None) from error
+            return await anext(self._pieces, b"")
+        except asyncio.CancelledError as error:
+            if self._limit.is_reason():
+                raise _too_long(within if until < self._deadline else None) from error
+            raise
         except (httpx.HTTPError, httpx.StreamError) as error:
             raise _mapped_error(error, _IN_THE_ANSWER) from error
+        finally:
+            self._limit.end()
 
     async def close(self) -> None:
+        self._limit.close()
         await self._pieces.aclose()
         await self._response.aclose()
 

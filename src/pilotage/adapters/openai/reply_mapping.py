@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from pydantic_core import from_json
-
 from pilotage.adapters.openai.call_assembly import AssembledCalls, CallAssembly
+from pilotage.adapters.openai.decoding import json_decoder
 from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, error_in_stream
 from pilotage.adapters.openai.usage import usage_details, usage_of
 from pilotage.adapters.openai.wire_names import WireNames
@@ -233,7 +232,7 @@ def parsed_object(data: bytes) -> dict[str, object]:
         ModelServerError: they are none.
     """
     try:
-        parsed: object = from_json(data)
+        parsed: object = json_decoder()(data)
     except ValueError as error:
         raise ModelServerError(ModelFailure.UNREADABLE, f"{data[:200]!r} is no JSON ({error})") from error
     if not isinstance(parsed, dict):
@@ -262,7 +261,7 @@ def _text(part: object) -> str:
 
 def _answer(text: str) -> JsonObject:
     try:
-        return cast(JsonObject, from_json(text, allow_inf_nan=False))
+        return cast(JsonObject, json_decoder()(text, allow_inf_nan=False))
     except ValueError as error:
         problem = f"the answer is no JSON: {text!r}."
         raise AgentStructuredOutputError(problem, problems=[problem]) from error
