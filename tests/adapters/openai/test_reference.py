@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pilotage.adapters.openai import ModelFailure, ModelRetries, ModelServerError, ModelTimeouts, environment
-from pilotage.adapters.openai.errors import _BY_STATUS
-from pilotage.adapters.openai.reply_mapping import _GIVEN_UP, _REASONS
+from pilotage.adapters.openai import ModelFailure, ModelRetries, ModelTimeouts, environment
+from pilotage.adapters.openai.error_mapping import _BY_STATUS
+from pilotage.adapters.openai.errors import failed
+from pilotage.adapters.openai.finish_reasons import GIVEN_UP, REASONS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "model-server.md").read_text()
 ROWS = {row.split("|")[1].strip(): row for row in PAGE.splitlines() if row.startswith("| `")}
@@ -25,7 +26,9 @@ def test_every_variable_is_on_the_page_and_no_other() -> None:
 @pytest.mark.parametrize("failure", ModelFailure)
 def test_every_failure_is_on_the_page_with_whether_it_is_tried_again(failure: ModelFailure) -> None:
     row = ROWS[f"`{failure.value}`"]
-    assert row.split("|")[3].strip().startswith("yes" if ModelServerError(failure).retryable else "no")
+    error = failed(failure)
+    assert row.split("|")[3].strip().startswith("yes" if error.retryable else "no")
+    assert row.split("|")[4].strip() == f"`{type(error).__name__}`"
 
 
 @pytest.mark.parametrize(("status", "failure"), _BY_STATUS.items())
@@ -33,7 +36,7 @@ def test_every_status_is_on_the_page(status: int, failure: ModelFailure) -> None
     assert str(status) in ROWS[f"`{failure.value}`"]
 
 
-@pytest.mark.parametrize("reason", [*_REASONS, *sorted(_GIVEN_UP)])
+@pytest.mark.parametrize("reason", [*REASONS, *sorted(GIVEN_UP)])
 def test_every_reason_to_finish_is_on_the_page(reason: str) -> None:
     assert f"`{reason}`" in PAGE.partition("## How a reply ends")[2]
 

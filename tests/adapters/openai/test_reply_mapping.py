@@ -85,6 +85,10 @@ def test_a_refusal_is_told_and_named() -> None:
     assert "".join(event.text for event in events if event.is_text_delta) == "I will not."
 
 
+def test_a_refusal_that_broke_off_is_no_reply() -> None:
+    assert failure_of(chunk({"refusal": "I will "})) is ModelFailure.BROKEN_STREAM
+
+
 @pytest.mark.parametrize("word", ["content_filter", "refusal"])
 def test_nothing_is_called_in_a_reply_that_was_stopped(word: str) -> None:
     _, response = read(calls(entry(0, "1", "look", "{}")), chunk({}, word))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import cast
 
 from pilotage.adapters.openai.decoding import json_decoder
-from pilotage.adapters.openai.errors import ModelFailure, ModelServerError
+from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, failed
 from pilotage.adapters.openai.wire_names import WireNames
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelStreamEvent, ModelStreamEventKind
@@ -165,4 +165,4 @@ def _object(text: str, *, may_be_empty: bool) -> JsonObject | None:
 
 
 def _broken(what: str) -> ModelServerError:
-    return ModelServerError(ModelFailure.BROKEN_CALL, what)
+    return failed(ModelFailure.BROKEN_CALL, what)

@@ -1,21 +1,25 @@
 """What can go wrong with a server, as one table: each failure, whether trying again may help, and the words.
 
-Pure. Whatever a server or the network does ends here as a `ModelServerError`; nothing of httpx leaves the adapter.
+Pure. Whatever a server or the network does ends here; nothing of httpx leaves the adapter.
+
+ModelCallError
+└── ModelServerError                    `failure` says what happened
+    ├── ModelUnavailableError           the operator, or nobody: later, or another server
+    ├── ModelRequestError               the developer: the same request again is refused again
+    │   └── ModelContextExceededError   ... because it is too long
+    └── ModelReplyError                 the server began, and what came is no reply
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import ClassVar, cast
+from typing import ClassVar
 
-from pilotage.adapters.openai.decoding import json_decoder
 from pilotage.errors import ModelCallError
 from pilotage.values import value
 
 _LONGEST_WORDS = 2_000
-_TOO_LONG = re.compile(r"context.(length|window|size)|max_model_len|input_tokens", re.IGNORECASE)
 
 
 class ModelFailure(StrEnum):
@@ -34,66 +38,6 @@ class ModelFailure(StrEnum):
     ABORTED = "aborted"
     UNREADABLE = "unreadable"
     BROKEN_CALL = "broken_call"
-
-
-@value
-class _Row:
-    retryable: bool
-    words: str
-    way_out: str
-
-
-_TABLE: Mapping[ModelFailure, _Row] = {
-    ModelFailure.UNREACHABLE: _Row(
-        True, "cannot be reached", "Check that it runs and that PILOTAGE_MODEL_BASE_URL is its address."
-    ),
-    ModelFailure.TIMEOUT: _Row(
-        True, "took too long", "Look at its load, or allow more time in the settings of the model."
-    ),
-    ModelFailure.RATE_LIMITED: _Row(True, "has had too many requests", "Send fewer, or wait."),
-    ModelFailure.OVERLOADED: _Row(True, "is busy or not ready", "Wait, or use another server."),
-    ModelFailure.SERVER_ERROR: _Row(True, "failed", "Its log says why."),
-    ModelFailure.UNAUTHORIZED: _Row(
-        False, "does not accept the key", "Put the right one into PILOTAGE_MODEL_API_KEY."
-    ),
-    ModelFailure.NOT_FOUND: _Row(
-        False,
-        "does not know the model or the path",
-        "Check PILOTAGE_MODEL_NAME, and that the base URL ends where /chat/completions begins.",
-    ),
-    ModelFailure.CONTEXT_EXCEEDED: _Row(
-        False,
-        "got more tokens than its context has",
-        "Shorten the conversation, for example with a compaction strategy, or ask for fewer tokens.",
-    ),
-    ModelFailure.REFUSED_REQUEST: _Row(
-        False, "refused the request", "The request, the tools' schemas or the settings do not suit it."
-    ),
-    ModelFailure.BROKEN_STREAM: _Row(True, "broke off before the reply was complete", "Try again."),
-    ModelFailure.ABORTED: _Row(True, "gave up before the reply was complete", "Try again."),
-    ModelFailure.UNREADABLE: _Row(
-        True, "sent what is no reply", "Check that the address is one of an OpenAI-compatible server."
-    ),
-    ModelFailure.BROKEN_CALL: _Row(
-        True, "sent a tool call that cannot be read", "Try again, or use a server that enforces schemas."
-    ),
-}
-
-_BY_STATUS: Mapping[int, ModelFailure] = {
-    401: ModelFailure.UNAUTHORIZED,
-    403: ModelFailure.UNAUTHORIZED,
-    404: ModelFailure.NOT_FOUND,
-    405: ModelFailure.NOT_FOUND,
-    408: ModelFailure.TIMEOUT,
-    409: ModelFailure.OVERLOADED,
-    413: ModelFailure.CONTEXT_EXCEEDED,
-    425: ModelFailure.OVERLOADED,
-    429: ModelFailure.RATE_LIMITED,
-    502: ModelFailure.OVERLOADED,
-    503: ModelFailure.OVERLOADED,
-    504: ModelFailure.TIMEOUT,
-    529: ModelFailure.OVERLOADED,
-}
 
 
 class ModelServerError(ModelCallError):
@@ -124,59 +68,111 @@ class ModelServerError(ModelCallError):
         self.retry_after = retry_after
 
 
+class ModelUnavailableError(ModelServerError):
+    """The server cannot answer now: it is gone, slow, busy or out of order."""
+
+    message: ClassVar[str] = "The model's server is not available."
+    code: ClassVar[str] = "model_unavailable"
+
+
+class ModelRequestError(ModelServerError):
+    """The server refuses the request, and would refuse it again."""
+
+    message: ClassVar[str] = "The model's server refused the request."
+    code: ClassVar[str] = "model_request_refused"
+
+
+class ModelContextExceededError(ModelRequestError):
+    """The request has more tokens than the model's context; a model with a longer one may take it."""
+
+    message: ClassVar[str] = "The request is longer than the model's context."
+    code: ClassVar[str] = "model_context_exceeded"
+
+
+class ModelReplyError(ModelServerError):
+    """The reply broke off, or cannot be read."""
+
+    message: ClassVar[str] = "The model's reply cannot be used."
+    code: ClassVar[str] = "model_reply_unusable"
+
+
 @value
-class ServerWords:
-    """What an error body says, whatever its shape."""
-
-    text: str
-    hints: frozenset[str] = frozenset()
-    status: int | None = None
-
-
-def server_error(status: int, body: bytes, retry_after: float | None = None) -> ModelServerError:
-    """The error of an HTTP answer that is none of success."""
-    words = read_words(body)
-    failure = _failure_of(status, words)
-    return ModelServerError(failure, words.text, status=status, retry_after=retry_after)
+class _Row:
+    kind: type[ModelServerError]
+    retryable: bool
+    words: str
+    way_out: str
 
 
-def error_in_stream(error: object) -> ModelServerError:
-    """The error that a server reports in the middle of an answer it had begun with success."""
-    words = _words_of(error)
-    status = words.status or 500
-    return ModelServerError(_failure_of(status, words), words.text, status=words.status)
+_TABLE: Mapping[ModelFailure, _Row] = {
+    ModelFailure.UNREACHABLE: _Row(
+        ModelUnavailableError,
+        True,
+        "cannot be reached",
+        "Check that it runs and that PILOTAGE_MODEL_BASE_URL is its address.",
+    ),
+    ModelFailure.TIMEOUT: _Row(
+        ModelUnavailableError,
+        True,
+        "took too long",
+        "Look at its load, or allow more time in the settings of the model.",
+    ),
+    ModelFailure.RATE_LIMITED: _Row(
+        ModelUnavailableError, True, "has had too many requests", "Send fewer, or wait."
+    ),
+    ModelFailure.OVERLOADED: _Row(
+        ModelUnavailableError, True, "is busy or not ready", "Wait, or use another server."
+    ),
+    ModelFailure.SERVER_ERROR: _Row(ModelUnavailableError, True, "failed", "Its log says why."),
+    ModelFailure.UNAUTHORIZED: _Row(
+        ModelRequestError, False, "does not accept the key", "Put the right one into PILOTAGE_MODEL_API_KEY."
+    ),
+    ModelFailure.NOT_FOUND: _Row(
+        ModelRequestError,
+        False,
+        "does not know the model or the path",
+        "Check PILOTAGE_MODEL_NAME, and that the base URL ends where /chat/completions begins.",
+    ),
+    ModelFailure.CONTEXT_EXCEEDED: _Row(
+        ModelContextExceededError,
+        False,
+        "got more tokens than its context has",
+        "Shorten the conversation, for example with a compaction strategy, or ask for fewer tokens.",
+    ),
+    ModelFailure.REFUSED_REQUEST: _Row(
+        ModelRequestError,
+        False,
+        "refused the request",
+        "The request, the tools' schemas or the settings do not suit it.",
+    ),
+    ModelFailure.BROKEN_STREAM: _Row(
+        ModelReplyError, True, "broke off before the reply was complete", "Try again."
+    ),
+    ModelFailure.ABORTED: _Row(ModelReplyError, True, "gave up before the reply was complete", "Try again."),
+    ModelFailure.UNREADABLE: _Row(
+        ModelReplyError,
+        True,
+        "sent what is no reply",
+        "Check that the address is one of an OpenAI-compatible server.",
+    ),
+    ModelFailure.BROKEN_CALL: _Row(
+        ModelReplyError,
+        True,
+        "sent a tool call that cannot be read",
+        "Try again, or use a server that enforces schemas.",
+    ),
+}
 
 
-def read_words(body: bytes) -> ServerWords:
-    """The message of an error body: nested, flat, a bare string, another framework's, or no JSON at all."""
-    try:
-        parsed: object = json_decoder()(body)
-    except ValueError:
-        return ServerWords(body.decode(errors="replace"))
-    if not isinstance(parsed, dict):
-        return ServerWords(str(parsed))
-    fields = cast("dict[str, object]", parsed)
-    return _words_of(fields.get("error") or fields.get("detail") or fields.get("message") or fields)
-
-
-def _words_of(error: object) -> ServerWords:
-    if not isinstance(error, dict):
-        return ServerWords(str(error))
-    fields = cast("dict[str, object]", error)
-    code = fields.get("code")
-    hints = {part for name in ("code", "param", "type") if isinstance(part := fields.get(name), str)}
-    status = code if isinstance(code, int) and 400 <= code <= 599 else None
-    return ServerWords(str(fields.get("message") or fields), frozenset(hints), status)
-
-
-def _failure_of(status: int, words: ServerWords) -> ModelFailure:
-    if status in (400, 422):
-        # Servers agree on no code for this, only on the words.
-        is_too_long = any(map(_TOO_LONG.search, (words.text, *words.hints)))
-        return ModelFailure.CONTEXT_EXCEEDED if is_too_long else ModelFailure.REFUSED_REQUEST
-    if status in _BY_STATUS:
-        return _BY_STATUS[status]
-    return ModelFailure.SERVER_ERROR if status >= 500 else ModelFailure.REFUSED_REQUEST
+def failed(
+    failure: ModelFailure,
+    detail: str = "",
+    *,
+    status: int | None = None,
+    retry_after: float | None = None,
+) -> ModelServerError:
+    """The error of a failure, of the kind that says who must act."""
+    return _TABLE[failure].kind(failure, detail, status=status, retry_after=retry_after)
 
 
 def _brief(detail: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import TypeAlias, cast
 
-from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, server_error
+from pilotage.adapters.openai.error_mapping import server_error
+from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, failed
 from pilotage.adapters.openai.retries import retry_after_of
 from pilotage.adapters.openai.server import ModelServer, ServerStream
 from pilotage.adapters.openai.settings import OpenAICompatibleSettings
@@ -197,7 +198,7 @@ async def _within(seconds: float, what: str) -> AsyncGenerator[None]:
         async with asyncio.timeout(seconds):
             yield
     except TimeoutError as error:
-        raise ModelServerError(ModelFailure.TIMEOUT, f"{what} within {seconds:g} s") from error
+        raise failed(ModelFailure.TIMEOUT, f"{what} within {seconds:g} s") from error
 
 
 @asynccontextmanager
@@ -210,9 +211,9 @@ async def _mapped(table: _Table) -> AsyncGenerator[None]:
 
 def _mapped_error(error: Exception, table: _Table) -> ModelServerError:
     failure, words = next((row[1], row[2]) for row in table if isinstance(error, row[0]))
-    return ModelServerError(failure, words or f"{type(error).__name__} {error}".strip())
+    return failed(failure, words or f"{type(error).__name__} {error}".strip())
 
 
 def _too_long(idle: float | None) -> ModelServerError:
     silent = f"nothing came for {idle:g} s" if idle is not None else "the reply is not complete in time"
-    return ModelServerError(ModelFailure.TIMEOUT, silent)
+    return failed(ModelFailure.TIMEOUT, silent)

@@ -10,7 +10,9 @@ from typing import cast
 
 from pilotage.adapters.openai.call_assembly import AssembledCalls, CallAssembly
 from pilotage.adapters.openai.decoding import json_decoder
-from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, error_in_stream
+from pilotage.adapters.openai.error_mapping import error_in_stream
+from pilotage.adapters.openai.errors import ModelFailure, failed
+from pilotage.adapters.openai.finish_reasons import read_reason
 from pilotage.adapters.openai.usage import usage_details, usage_of
 from pilotage.adapters.openai.wire_names import WireNames
 from pilotage.agent.model_reply import (
@@ -27,22 +29,6 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 _TOKEN = ModelStreamEventKind.TOKEN_DELTA
 _REASONING = ModelStreamEventKind.REASONING_DELTA
 _NOTHING: Sequence[ModelStreamEvent] = ()
-
-_REASONS: Mapping[str, ModelFinishReason] = {
-    "stop": ModelFinishReason.STOP,
-    "eos": ModelFinishReason.STOP,
-    "eos_token": ModelFinishReason.STOP,
-    "end_turn": ModelFinishReason.STOP,
-    "stop_sequence": ModelFinishReason.STOP,
-    "tool_calls": ModelFinishReason.STOP,
-    "function_call": ModelFinishReason.STOP,
-    "length": ModelFinishReason.LENGTH,
-    "max_tokens": ModelFinishReason.LENGTH,
-    "model_length": ModelFinishReason.LENGTH,
-    "content_filter": ModelFinishReason.CONTENT_FILTER,
-    "refusal": ModelFinishReason.REFUSAL,
-}
-_GIVEN_UP = frozenset({"abort", "cancelled", "error", "insufficient_system_resource"})
 
 
 class ReplyReader:
@@ -98,10 +84,10 @@ class ReplyReader:
         self._note(body)
         choice = _first_choice(body.get("choices") or ())
         if choice is None:
-            raise ModelServerError(ModelFailure.UNREADABLE, "a body without choices")
+            raise failed(ModelFailure.UNREADABLE, "a body without choices")
         message = choice.get("message")
         if not isinstance(message, dict):
-            raise ModelServerError(ModelFailure.UNREADABLE, "a choice without a message")
+            raise failed(ModelFailure.UNREADABLE, "a choice without a message")
         return self._read_choice({**choice, "delta": cast(object, message)})
 
     def finish(self, *, keeps_reasoning: bool = False) -> tuple[ModelResponse, list[ModelStreamEvent]]:
@@ -111,7 +97,8 @@ class ReplyReader:
             ModelServerError: the reply has no end, or one that is none of success.
             AgentStructuredOutputError: the answer is not of the type that was asked for.
         """
-        reason = self._finish_reason()
+        ended = read_reason(self._reason)
+        reason = ModelFinishReason.REFUSAL if self._refused else ended
         events = self._calls.end()
         calls = self._assembled(reason)
         if self._must_answer_with_reasoning(calls, reason):
@@ -135,7 +122,7 @@ class ReplyReader:
         delta = choice.get("delta")
         events = self._read_delta(cast("dict[str, object]", delta)) if isinstance(delta, dict) else _NOTHING
         if events and self._reason is not None:
-            raise ModelServerError(ModelFailure.UNREADABLE, "the reply goes on behind its end")
+            raise failed(ModelFailure.UNREADABLE, "the reply goes on behind its end")
         reason = choice.get("finish_reason")
         if reason is not None:
             self._end_with(str(reason), choice.get("stop_reason"))
@@ -167,22 +154,12 @@ class ReplyReader:
 
     def _end_with(self, reason: str, stop_reason: object) -> None:
         if self._reason is not None and reason != self._reason:
-            raise ModelServerError(
+            raise failed(
                 ModelFailure.UNREADABLE, f"the reply ends twice, with {self._reason!r} and {reason!r}"
             )
         self._reason = reason
         if isinstance(stop_reason, str):
             self._facts["stop_reason"] = stop_reason
-
-    def _finish_reason(self) -> ModelFinishReason:
-        raw = self._reason
-        if raw is None:
-            raise ModelServerError(ModelFailure.BROKEN_STREAM, "it ended without a reason to finish")
-        if raw in _GIVEN_UP:
-            raise ModelServerError(ModelFailure.ABORTED, f"it finished with {raw!r}")
-        if raw not in _REASONS:
-            raise ModelServerError(ModelFailure.UNREADABLE, f"it finished with {raw!r}, which nobody knows")
-        return ModelFinishReason.REFUSAL if self._refused else _REASONS[raw]
 
     def _assembled(self, reason: ModelFinishReason) -> AssembledCalls:
         """Of a reply that was stopped by a filter, or refused, nothing is called."""
@@ -234,19 +211,19 @@ def parsed_object(data: bytes) -> dict[str, object]:
     try:
         parsed: object = json_decoder()(data)
     except ValueError as error:
-        raise ModelServerError(ModelFailure.UNREADABLE, f"{data[:200]!r} is no JSON ({error})") from error
+        raise failed(ModelFailure.UNREADABLE, f"{data[:200]!r} is no JSON ({error})") from error
     if not isinstance(parsed, dict):
-        raise ModelServerError(ModelFailure.UNREADABLE, f"{data[:200]!r} is no JSON object")
+        raise failed(ModelFailure.UNREADABLE, f"{data[:200]!r} is no JSON object")
     return cast("dict[str, object]", parsed)
 
 
 def _first_choice(choices: object) -> Mapping[str, object] | None:
     """The choice of index 0: several were not asked for, but extra parameters may ask for them."""
     if not isinstance(choices, list | tuple):
-        raise ModelServerError(ModelFailure.UNREADABLE, "its choices are no list")
+        raise failed(ModelFailure.UNREADABLE, "its choices are no list")
     for choice in cast("Sequence[object]", choices):
         if not isinstance(choice, dict):
-            raise ModelServerError(ModelFailure.UNREADABLE, "a choice is no object")
+            raise failed(ModelFailure.UNREADABLE, "a choice is no object")
         fields = cast("dict[str, object]", choice)
         if not fields.get("index"):
             return fields
@@ -256,7 +233,7 @@ def _first_choice(choices: object) -> Mapping[str, object] | None:
 def _text(part: object) -> str:
     if part is None or isinstance(part, str):
         return part or ""
-    raise ModelServerError(ModelFailure.UNREADABLE, f"{type(part).__name__} where text belongs")
+    raise failed(ModelFailure.UNREADABLE, f"{type(part).__name__} where text belongs")
 
 
 def _answer(text: str) -> JsonObject:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pilotage.adapters.openai.errors import ModelFailure, ModelServerError
+from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, failed
 from pilotage.adapters.openai.reply_mapping import ReplyReader
 from pilotage.adapters.openai.server import ServerStream
 from pilotage.adapters.openai.settings import ModelTimeouts
@@ -56,7 +56,7 @@ class ReplyStream:
         else:
             events = await self._read_several(sent)
         if not piece and not self._is_over:
-            raise ModelServerError(ModelFailure.BROKEN_STREAM, "it ended without [DONE]")
+            raise failed(ModelFailure.BROKEN_STREAM, "it ended without [DONE]")
         return events
 
     async def _read_several(self, sent: Sequence[SseEvent]) -> Sequence[ModelStreamEvent]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias, cast
 
-from pilotage.adapters.openai.errors import ModelFailure, ModelServerError
+from pilotage.adapters.openai.errors import ModelFailure, failed
 from pilotage.adapters.openai.reply_mapping import parsed_object
 from pilotage.agent.ports.model import ModelCapability
 from pilotage.errors import AgentDefinitionError
@@ -25,7 +25,7 @@ def read_models(body: bytes) -> ServedModels:
     """
     listed = parsed_object(body).get("data")
     if not isinstance(listed, list):
-        raise ModelServerError(ModelFailure.UNREADABLE, "a list of models without models")
+        raise failed(ModelFailure.UNREADABLE, "a list of models without models")
     models = [
         cast("dict[str, object]", each) for each in cast("list[object]", listed) if isinstance(each, dict)
     ]

@@ -7,7 +7,7 @@ so that memory is bounded.
 
 from __future__ import annotations
 
-from pilotage.adapters.openai.errors import ModelFailure, ModelServerError
+from pilotage.adapters.openai.errors import ModelFailure, failed
 from pilotage.values import value
 
 _BOM = b"\xef\xbb\xbf"
@@ -86,9 +86,7 @@ class SseParser:
     def _hold(self, size: int) -> None:
         self._held += size
         if self._held > self._longest:
-            raise ModelServerError(
-                ModelFailure.UNREADABLE, f"one event is longer than {self._longest:,} bytes"
-            )
+            raise failed(ModelFailure.UNREADABLE, f"one event is longer than {self._longest:,} bytes")
 
     def _take_line(self, line: bytes, events: list[SseEvent]) -> None:
         if self._is_first_line:
