@@ -64,5 +64,5 @@ lock: $(STAMP) ## pin anew what make installs (no addresses end up in the file)
 	@$(BIN)/python tools/lock.py
 
 clean: ## remove everything that was made
-	rm -rf $(VENV) site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .vllm site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

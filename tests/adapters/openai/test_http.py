@@ -219,6 +219,20 @@ async def test_a_long_error_page_is_cut(make: Make) -> None:
     assert len(str(failed.value)) < 3_000
 
 
+@pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed", "whole"])
+async def test_a_body_without_end_is_refused_before_it_fills_the_memory(
+    make: Make, is_streamed: bool
+) -> None:
+    model, _ = make(Answer([b" " * 2**20] * 70), retries=ModelRetries(most=0))
+    with pytest.raises(ModelServerError, match="a body of more than") as refused:
+        await (whole_stream(model) if is_streamed else model.complete(PLAIN))
+    assert refused.value.failure is ModelFailure.UNREADABLE
+
+
+async def whole_stream(model: OpenAICompatibleModel) -> list[ModelStreamEvent]:
+    return [event async for event in model.stream(PLAIN)]
+
+
 async def test_a_page_that_is_no_reply_is_unreadable(make: Make) -> None:
     model, _ = make(Answer([b"<html>welcome</html>"], headers={"content-type": "text/html"}))
     reply = await told(model)

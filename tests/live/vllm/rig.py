@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -93,7 +94,7 @@ class VllmServer:
 
 
 def _on_one_core() -> list[str]:
-    return ["taskset", "-c", "0"] if hasattr(os, "sched_getaffinity") else []
+    return ["taskset", "-c", str(min(os.sched_getaffinity(0)))] if sys.platform == "linux" else []
 
 
 def _free_port() -> int:

@@ -23,6 +23,7 @@ except ImportError as error:
 # Servers close connections that idle; vLLM after five seconds.
 _KEEP_ALIVE_SECONDS = 4.0
 _LONGEST_ERROR = 64 * 1024
+_LONGEST_REPLY = 64 * 1024 * 1024
 _SECRET = b"[SECRET]"
 
 _Table: TypeAlias = tuple[tuple[type[Exception], ModelFailure, str], ...]
@@ -64,7 +65,7 @@ class HttpServer(ModelServer):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def get(self, url: str) -> bytes:
-        return await self._whole("GET", url, b"", self._timeouts.connect)
+        return await self._whole("GET", url, b"", self._timeouts.idle)
 
     async def post(self, url: str, body: bytes) -> bytes:
         return await self._whole("POST", url, body, self._timeouts.request)
@@ -88,11 +89,10 @@ class HttpServer(ModelServer):
                 response = await self._sent(method, url, body)
             if not response.is_success:
                 raise await self._refusal(response)
-            try:
-                async with _mapped(_IN_THE_ANSWER):
-                    return await response.aread()
-            finally:
-                await response.aclose()
+            body = await _body(response, _LONGEST_REPLY)
+        if len(body) > _LONGEST_REPLY:
+            raise failed(ModelFailure.UNREADABLE, f"a body of more than {_LONGEST_REPLY:,} bytes")
+        return body
 
     async def _sent(self, method: str, url: str, body: bytes) -> httpx.Response:
         client = self._connected()
@@ -112,7 +112,7 @@ class HttpServer(ModelServer):
     async def _refusal(self, response: httpx.Response) -> ModelServerError:
         wait = retry_after_of(response.headers, self._clock.now())
         async with _within(self._timeouts.idle, "no words for an error"):
-            body = await _beginning(response)
+            body = await _body(response, _LONGEST_ERROR)
         if self._settings.api_key:
             body = body.replace(self._settings.api_key.encode(), _SECRET)
         return server_error(response.status_code, body, wait)
@@ -178,18 +178,18 @@ def _headers(settings: OpenAICompatibleSettings) -> Mapping[str, str]:
     return headers
 
 
-async def _beginning(response: httpx.Response) -> bytes:
-    """As much of an error's body as anybody reads."""
-    body = b""
+async def _body(response: httpx.Response, longest: int) -> bytes:
+    """The body; of one that is longer than that only the beginning, and a little more."""
+    body = bytearray()
     try:
         async with _mapped(_IN_THE_ANSWER):
             async for piece in response.aiter_bytes():
                 body += piece
-                if len(body) >= _LONGEST_ERROR:
+                if len(body) > longest:
                     break
     finally:
         await response.aclose()
-    return body
+    return bytes(body)
 
 
 @asynccontextmanager

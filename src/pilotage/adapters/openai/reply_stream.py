@@ -8,7 +8,7 @@ from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, fail
 from pilotage.adapters.openai.reply_mapping import ReplyReader
 from pilotage.adapters.openai.server import ServerStream
 from pilotage.adapters.openai.settings import ModelTimeouts
-from pilotage.adapters.openai.sse import SseEvent, SseParser
+from pilotage.adapters.openai.sse import LONGEST_EVENT, SseEvent, SseParser
 from pilotage.agent.model_reply import ModelStreamEvent
 
 _DONE = b"[DONE]"
@@ -81,5 +81,7 @@ class ReplyStream:
         body = bytearray()
         while piece := await self._stream.read(self._timeouts.request):
             body += piece
+            if len(body) > LONGEST_EVENT:
+                raise failed(ModelFailure.UNREADABLE, f"a body of more than {LONGEST_EVENT:,} bytes")
         self._is_over = True
         return [*self._reader.read_whole(bytes(body)), *self._reader.finish()[1]]
