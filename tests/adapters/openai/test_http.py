@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
+import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
@@ -131,6 +133,15 @@ async def test_a_connection_that_died_in_the_pool_is_replaced_without_a_word(mak
     assert server.connections == 2
 
 
+async def test_a_connection_that_dies_under_a_request_is_replaced_once(make: Make) -> None:
+    hang_up = Answer([], closes_silently=True)
+    handler = in_turn(said("hello"), lambda _: hang_up, said("again"))
+    model, server = make(handler, retries=ModelRetries(most=0))
+    assert (await model.complete(PLAIN)).content == "hello"
+    assert (await model.complete(PLAIN)).content == "again"
+    assert (len(server.chats), server.connections) == (3, 2)
+
+
 async def test_one_connection_serves_one_request_after_the_other(make: Make) -> None:
     model, server = make(said("hello"))
     for _ in range(5):
@@ -240,16 +251,22 @@ async def test_a_page_that_is_no_reply_is_unreadable(make: Make) -> None:
     assert reply.error.failure is ModelFailure.UNREADABLE
 
 
-def test_a_model_can_be_used_in_one_loop_after_another() -> None:
-    with replaying(said("hello")) as server:
-        model = OpenAICompatibleModel(OpenAICompatibleSettings(server.base_url, "tiny"))
+def test_a_model_whose_loop_has_ended_without_it_works_in_the_next_one() -> None:
+    def said_in_two_loops() -> list[str]:
+        settings = OpenAICompatibleSettings(server.base_url, "tiny", retries=ModelRetries(most=0))
+        model = OpenAICompatibleModel(settings)
 
         async def once() -> str:
-            response = await model.complete(PLAIN)
-            await model.aclose()
-            return response.content
+            return (await model.complete(PLAIN)).content
 
-        assert [asyncio.run(once()) for _ in range(2)] == ["hello", "hello"]
+        found = [asyncio.run(once()) for _ in range(2)]
+        asyncio.run(model.aclose())
+        return found
+
+    with warnings.catch_warnings(), replaying(said("hello")) as server:
+        warnings.simplefilter("ignore", ResourceWarning)
+        assert said_in_two_loops() == ["hello", "hello"]
+        gc.collect()  # connections that nobody could close any more are expected to complain
 
 
 async def test_as_many_requests_as_allowed_run_at_once_and_the_others_wait(make: Make) -> None:

@@ -57,6 +57,10 @@ def test_an_event_is_given_as_soon_as_it_is_complete() -> None:
     assert parser.feed(b"data: b\r\n\r") == [SseEvent(b"b")]
 
 
+def test_an_empty_piece_between_the_two_halves_of_a_line_end_changes_nothing() -> None:
+    assert parsed(b"data: a\r", b"", b"\ndata: b\r\n\r\n") == [SseEvent(b"a\nb")]
+
+
 LINES = st.lists(
     st.sampled_from([b"data: x", b"data:", b"event: e", b"id: 1", b": c", b"", b"", b"z"]), max_size=20
 )
