@@ -80,7 +80,8 @@ class HttpServer(ModelServer):
 
     async def close(self) -> None:
         client, self._client = self._client, None
-        if client is not None:
+        # Connections of a loop that has ended cannot be closed by anybody any more.
+        if client is not None and self._loop is asyncio.get_running_loop():
             await client.aclose()
 
     async def _whole(self, method: str, url: str, body: bytes, seconds: float) -> bytes:
