@@ -19,11 +19,13 @@ class Drips(httpx.AsyncByteStream):
 
     def __init__(self, drips: Sequence[tuple[float, bytes]]) -> None:
         self._drips = drips
+        self.given = 0
         self.is_closed = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for seconds, piece in self._drips:
             await asyncio.sleep(seconds)
+            self.given += 1
             yield piece
 
     async def aclose(self) -> None:

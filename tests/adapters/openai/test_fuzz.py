@@ -54,6 +54,24 @@ def test_the_events_do_not_depend_on_the_cuts(recorded: Trace, data: st.DataObje
     assert str(in_pieces.error) == str(at_once.error)
 
 
+FAULTS = st.sampled_from(
+    [b'{"error": {"message": "out of order", "code": 500}}', b"{", b"[]", b'{"choices": 7}', b"[DONE]"]
+)
+
+
+@fuzzed
+@given(traces, FAULTS, st.data())
+def test_what_is_told_before_a_failure_does_not_depend_on_the_cuts_either(
+    recorded: Trace, fault: bytes, data: st.DataObject
+) -> None:
+    frames = frames_of(recorded)
+    at = data.draw(st.integers(0, len(frames)))
+    body = b"".join([*frames[:at], b"data: ", fault, b"\n\n", *frames[at:]])
+    at_once, in_pieces = told_of([body]), told_of(cut(data, body))
+    assert in_pieces.events == at_once.events
+    assert str(in_pieces.error) == str(at_once.error)
+
+
 @fuzzed
 @given(traces, st.data())
 def test_duplicated_and_reordered_chunks_make_no_call_that_was_not_sent(

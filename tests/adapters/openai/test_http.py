@@ -306,11 +306,17 @@ def test_a_reply_that_keeps_coming_is_waited_for() -> None:
     assert (reply.text, reply.error) == ("hihi", None)
 
 
-def test_a_server_that_does_not_hang_up_behind_its_last_word_is_not_waited_for() -> None:
-    transport = DrippingTransport([(0, HELLO[0]), (0, END), (50, b"")])
+@pytest.mark.parametrize(
+    "rest", [[(50, b"")], [(0.1, b": still here\n\n")] * 1000], ids=["silent", "talkative"]
+)
+def test_a_server_that_does_not_hang_up_behind_its_last_word_is_not_waited_for(
+    rest: list[tuple[float, bytes]],
+) -> None:
+    transport = DrippingTransport([(0, HELLO[0]), (0, END), *rest])
     reply = told_by_drips(SETTINGS, transport)
     assert (reply.text, reply.error) == ("hi", None)
     assert transport.stream.is_closed
+    assert transport.stream.given < 10
 
 
 async def test_a_client_is_made_when_it_is_needed() -> None:

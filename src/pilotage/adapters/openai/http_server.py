@@ -90,10 +90,10 @@ class HttpServer(ModelServer):
                 response = await self._sent(method, url, body)
             if not response.is_success:
                 raise await self._refusal(response)
-            body = await _body(response, _LONGEST_REPLY)
-        if len(body) > _LONGEST_REPLY:
+            answer = await _body(response, _LONGEST_REPLY)
+        if len(answer) > _LONGEST_REPLY:
             raise failed(ModelFailure.UNREADABLE, f"a body of more than {_LONGEST_REPLY:,} bytes")
-        return body
+        return answer
 
     async def _sent(self, method: str, url: str, body: bytes) -> httpx.Response:
         client = self._connected()

@@ -30,7 +30,7 @@ T = TypeVar("T")
 class OpenAICompatibleModel(IAgentModel, ILifecycle):
     """One model of one server, over one pool of connections.
 
-    Fails are tried again only as long as nothing of the reply was told. Closing a stream, or cancelling the task
+    What fails is tried again only as long as nothing of the reply was told. Closing a stream, or cancelling the task
     that reads it, closes its connection, by which servers know that they may stop.
     """
 

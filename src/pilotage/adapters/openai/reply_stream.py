@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, failed
 from pilotage.adapters.openai.reply_mapping import ReplyReader
@@ -10,10 +11,12 @@ from pilotage.adapters.openai.server import ServerStream
 from pilotage.adapters.openai.settings import ModelTimeouts
 from pilotage.adapters.openai.sse import LONGEST_EVENT, SseEvent, SseParser
 from pilotage.agent.model_reply import ModelStreamEvent
+from pilotage.errors import PilotageError
 
 _DONE = b"[DONE]"
 # A connection can be used again if its body is read to the end, which is a few bytes behind the last event.
 _DRAIN_SECONDS = 0.25
+_DRAIN_READS = 4
 
 
 class ReplyStream:
@@ -26,6 +29,7 @@ class ReplyStream:
         self._parser = SseParser()
         self._has_begun = False
         self._is_over = False
+        self._failure: PilotageError | None = None
 
     async def next(self) -> Sequence[ModelStreamEvent]:
         """The next events, at least one; none when the reply is over.
@@ -34,6 +38,8 @@ class ReplyStream:
             ModelServerError: the reply broke off, stalled, or is none.
             AgentStructuredOutputError: the answer is not of the type that was asked for.
         """
+        if self._failure is not None:
+            raise self._failure
         while not self._is_over:
             events = await self._read() if self._stream.is_event_stream else await self._read_whole()
             if events:
@@ -61,20 +67,25 @@ class ReplyStream:
 
     async def _read_several(self, sent: Sequence[SseEvent]) -> Sequence[ModelStreamEvent]:
         events: list[ModelStreamEvent] = []
-        for event in sent:
-            if event.data == _DONE:
-                await self._drain()
-                self._is_over = True
-                return events + self._reader.finish()[1]
-            events += self._reader.read(event.data)
+        try:
+            for event in sent:
+                if event.data == _DONE:
+                    await self._drain()
+                    self._is_over = True
+                    return events + self._reader.finish()[1]
+                events += self._reader.read(event.data)
+        except PilotageError as error:
+            if not events:
+                raise
+            # What came before the failure is told before it, whatever pieces the network made of them.
+            self._failure = error
         return events
 
     async def _drain(self) -> None:
-        try:
-            while await self._stream.read(_DRAIN_SECONDS):
-                pass
-        except ModelServerError:
-            return
+        with suppress(ModelServerError):
+            for _ in range(_DRAIN_READS):
+                if not await self._stream.read(_DRAIN_SECONDS):
+                    return
 
     async def _read_whole(self) -> Sequence[ModelStreamEvent]:
         """A server that does not stream sends the reply in one piece."""
