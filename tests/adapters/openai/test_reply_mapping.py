@@ -198,6 +198,10 @@ def test_a_name_that_nobody_gave_out_is_left_to_who_calls_tools() -> None:
     assert response.tool_calls[0].name == "invented"
 
 
+def test_an_error_beside_a_choice_is_an_error() -> None:
+    assert failure_of({**chunk({"content": "hi"}, "stop"), "error": "lost"}) is ModelFailure.SERVER_ERROR
+
+
 def test_a_text_behind_the_end_is_an_error() -> None:
     assert failure_of(chunk({}, "stop"), chunk({"content": "and"})) is ModelFailure.UNREADABLE
 

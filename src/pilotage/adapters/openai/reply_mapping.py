@@ -62,9 +62,9 @@ class ReplyReader:
         if usage is not None:
             # Where every chunk has it, it grows from one to the next.
             self._usage = usage
+        if (error := chunk.get("error")) is not None:
+            raise error_in_stream(error)
         if not choices:
-            if chunk.get("error") is not None:
-                raise error_in_stream(chunk["error"])
             return _NOTHING
         if not self._facts:
             self._note(chunk)
