@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo talk test check docs reference bench bench-peers torture format lock clean
+.PHONY: help install demo talk test test-vllm check docs reference bench bench-peers torture format lock clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -28,6 +28,10 @@ talk: $(STAMP) ## talk to an agent that keeps notes: no key, no server
 
 test: $(STAMP) ## run all tests
 	@$(BIN)/python -m pytest -q -n auto
+
+test-vllm: $(STAMP) ## install a real vLLM server (2.5 GB, Python 3.11) and test against it
+	@$(BIN)/python tools/vllm/install.py
+	@$(BIN)/python -m pytest -q tests/live/vllm
 
 check: $(STAMP) ## lint, format, types, layers, declared dependencies
 	@$(BIN)/ruff check .
@@ -66,5 +70,5 @@ lock: $(STAMP) ## pin anew what make installs (no addresses end up in the file)
 	@$(BIN)/python tools/lock.py
 
 clean: ## remove everything that was made
-	rm -rf $(VENV) site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .vllm site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -21,6 +21,8 @@ WORDS = {
     "container": "",
     "tools": "",
     "redaction": "Five patterns.",
+    "models": "A reply of 2,000 tokens through the OpenAI-compatible adapter, each token a piece of its own, from a "
+    "server in memory; beside it httpx's lines with `json.loads`, and the official client.",
     "runtime": "Runs of agents that are not durable. One run is: a model call, a tool call, the answer. A turn is a "
     "model call and a tool call.",
     "durable": "The same runs with a journal in memory: JSON, hash chain and the store of the tests included, no "

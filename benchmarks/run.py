@@ -21,6 +21,7 @@ SUITES = (
     "container",
     "tools",
     "redaction",
+    "models",
     "runtime",
     "durable",
     "persistence",

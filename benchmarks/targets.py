@@ -11,6 +11,8 @@ AT_MOST: dict[str, float] = {
     "chunk without a candidate, us": 10,
     "chunk with a word that may become an address, us": 30,
     "chunk of text full of secrets, us": 30,
+    "the adapter / httpx lines, decoded": 2,
+    "the adapter / the openai client": 1,
     "one run: declarative agent / floor": 8,
     "one run: agent with its own execute() / floor": 8,
     "per turn of 10: declarative agent / floor": 5,

@@ -30,6 +30,10 @@ PACKAGES = {
         "Sensitive fields, exposure policies, guards, streaming redaction, trust.",
     ),
     "pilotage.errors": ("errors.md", "The error families, by who must act."),
+    "pilotage.adapters.openai": (
+        "adapters-openai.md",
+        'Models of vLLM and every OpenAI-compatible server: `pip install "pilotage[openai]"`.',
+    ),
     "pilotage.adapters.sealing": (
         "adapters-sealing.md",
         'Sealing of journal records with a key of the application: `pip install "pilotage[sealing]"`.',

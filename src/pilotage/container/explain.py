@@ -107,7 +107,8 @@ def not_found(type_: object, name: str | None, graph: Graph) -> str:
 def _remedy(type_: object, graph: Graph, name: str | None) -> str:
     wanted, provision = type_name(type_), provision_of(type_)
     if provision is not None and not graph.contains(type_):
-        return f'Install the provider: pip install "{provision.requirement}".'
+        setup = f", and {provision.setup}" if provision.setup else ""
+        return f'Install the provider: pip install "{provision.requirement}"{setup}.'
     if name is not None:
         return f'Give the pod that name: @Pod(name="{name}").'
     if isinstance(type_, type) and not isabstract(type_) and not is_protocol(type_):

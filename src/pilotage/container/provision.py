@@ -19,15 +19,19 @@ class Provision:
 
     requirement: str
     family: type[ApplicationStartError] = ApplicationStartError
+    setup: str = ""
 
 
 def provided_by(
-    requirement: str, *, family: type[ApplicationStartError] = ApplicationStartError
+    requirement: str, *, family: type[ApplicationStartError] = ApplicationStartError, setup: str = ""
 ) -> Callable[[ClassT], ClassT]:
-    """Say what to install when nothing provides the port: `@provided_by("pilotage[sqlalchemy]")`."""
+    """Say what to install when nothing provides the port: `@provided_by("pilotage[sqlalchemy]")`.
+
+    `setup` says what else there is to do, as half a sentence: "name its server in ...".
+    """
 
     def mark(port: ClassT) -> ClassT:
-        setattr(port, _ATTRIBUTE, Provision(requirement, family))
+        setattr(port, _ATTRIBUTE, Provision(requirement, family, setup))
         return port
 
     return mark

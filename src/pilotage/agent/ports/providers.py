@@ -6,4 +6,8 @@ from pilotage.container.provision import provided_by
 from pilotage.errors import AgentModelConfigurationError, AgentPersistenceConfigurationError
 
 persistence_port = provided_by("pilotage[sqlalchemy]", family=AgentPersistenceConfigurationError)
-model_port = provided_by("pilotage[openai]", family=AgentModelConfigurationError)
+model_port = provided_by(
+    "pilotage[openai]",
+    family=AgentModelConfigurationError,
+    setup="name its server in PILOTAGE_MODEL_BASE_URL and PILOTAGE_MODEL_NAME",
+)

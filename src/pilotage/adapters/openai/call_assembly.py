@@ -1,0 +1,168 @@
+"""Tool calls put together from the pieces of a stream. Pure.
+
+Its law: a call that comes out has the name it was announced with, and arguments that are one complete JSON object,
+made of all its pieces in their order. Everything else is an error, or a call that is reported as cut.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from pilotage.adapters.openai.decoding import json_decoder
+from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, failed
+from pilotage.adapters.openai.wire_names import WireNames
+from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.model_reply import ModelStreamEvent, ModelStreamEventKind
+from pilotage.jsonvalue import JsonObject, canonical_json
+from pilotage.values import value
+
+_START = ModelStreamEventKind.TOOL_CALL_START
+_ARGUMENTS = ModelStreamEventKind.TOOL_CALL_ARGS_DELTA
+_END = ModelStreamEventKind.TOOL_CALL_END
+
+
+@value
+class AssembledCalls:
+    """The calls of a reply that are whole, and the names of those that its end cut."""
+
+    whole: tuple[ModelToolCall, ...] = ()
+    cut: tuple[str, ...] = ()
+
+
+class _Call:
+    __slots__ = ("begun", "given_id", "is_ended", "pieces", "wire_name")
+
+    def __init__(self, begun: ModelToolCall, given_id: str | None, wire_name: str) -> None:
+        self.begun = begun
+        self.given_id = given_id
+        self.wire_name = wire_name
+        self.pieces: list[str] = []
+        self.is_ended = False
+
+
+class CallAssembly:
+    """The calls of one reply, as far as they have come."""
+
+    def __init__(self, names: WireNames) -> None:
+        self._names = names
+        self._calls: list[_Call] = []
+        self._at: dict[int, _Call] = {}
+
+    def take(self, entries: object, reply_id: str) -> list[ModelStreamEvent]:
+        """The events of the `tool_calls` of one delta; one call may have several entries in it.
+
+        Raises:
+            ModelServerError: a piece belongs to no call, or to one that has ended.
+        """
+        if not isinstance(entries, list):
+            raise _broken("its tool_calls are no list")
+        events: list[ModelStreamEvent] = []
+        for position, entry in enumerate(cast("list[object]", entries)):
+            if not isinstance(entry, dict):
+                raise _broken("an entry of its tool_calls is no object")
+            self._take_entry(cast("dict[str, object]", entry), position, reply_id, events)
+        return events
+
+    def end(self) -> list[ModelStreamEvent]:
+        """The end of the call that is open, if there is one."""
+        if not self._calls or self._calls[-1].is_ended:
+            return []
+        last = self._calls[-1]
+        last.is_ended = True
+        return [ModelStreamEvent(_END, tool_call=last.begun)]
+
+    def assembled(self, *, is_cut: bool) -> AssembledCalls:
+        """All calls of a reply that is over.
+
+        Raises:
+            ModelServerError: arguments are no JSON object although the reply was not cut.
+        """
+        whole: list[ModelToolCall] = []
+        cut: list[str] = []
+        for call in self._calls:
+            arguments = _object("".join(call.pieces), may_be_empty=not is_cut)
+            if arguments is not None:
+                whole.append(ModelToolCall(call.begun.name, arguments, call.begun.call_id))
+            elif is_cut:
+                cut.append(call.begun.name)
+            else:
+                raise _broken(f"the arguments of {call.begun.name!r} are no JSON object")
+        return AssembledCalls(tuple(whole), tuple(cut))
+
+    def _take_entry(
+        self, entry: dict[str, object], position: int, reply_id: str, events: list[ModelStreamEvent]
+    ) -> None:
+        function = entry.get("function")
+        fields = cast("dict[str, object]", function) if isinstance(function, dict) else {}
+        name, call_id = _text(fields.get("name")), _text(entry.get("id"))
+        index = self._index(entry.get("index"), call_id, position)
+        call = self._at.get(index)
+        if call is None or _is_another(call, name, call_id):
+            call = self._begin(index, name, call_id, reply_id, events)
+        elif name and name != call.wire_name:
+            raise _broken(f"a call of {call.wire_name!r} goes on as one of {name!r}")
+        arguments = fields.get("arguments")
+        # Some servers send arguments that are decoded already.
+        text = (
+            canonical_json(cast(JsonObject, arguments)) if isinstance(arguments, dict) else _text(arguments)
+        )
+        if text:
+            if call.is_ended:
+                raise _broken(f"a piece of the arguments of {call.wire_name!r} came after its end")
+            call.pieces.append(text)
+            events.append(ModelStreamEvent(_ARGUMENTS, tool_call=call.begun, tool_call_args_delta=text))
+
+    def _index(self, index: object, call_id: str | None, position: int) -> int:
+        """Which call is meant; servers that leave the index out send whole calls, or pieces of the last one."""
+        if isinstance(index, int) and not isinstance(index, bool):
+            return index
+        if index is not None:
+            raise _broken(f"the index of a call is {index!r}")
+        known = [at for at, call in self._at.items() if call_id and call.given_id == call_id]
+        if known:
+            return known[0]
+        return max(len(self._calls), position) if call_id else max(len(self._calls) - 1, 0)
+
+    def _begin(
+        self,
+        index: int,
+        name: str | None,
+        call_id: str | None,
+        reply_id: str,
+        events: list[ModelStreamEvent],
+    ) -> _Call:
+        if not name:
+            raise _broken("a piece of a call came before its name")
+        events += self.end()
+        own_id = call_id or f"{reply_id}-call-{len(self._calls) + 1}"
+        begun = ModelToolCall(self._names.own(name), {}, own_id)
+        call = self._at[index] = _Call(begun, call_id, name)
+        self._calls.append(call)
+        events.append(ModelStreamEvent(_START, tool_call=begun))
+        return call
+
+
+def _is_another(call: _Call, name: str | None, call_id: str | None) -> bool:
+    """A new id with a name at an index that is taken: some servers give every call the index 0."""
+    return bool(name and call_id and call.given_id and call_id != call.given_id)
+
+
+def _text(part: object) -> str | None:
+    if part is None or isinstance(part, str):
+        return part or None
+    raise _broken(f"a part of a call is {type(part).__name__} where text belongs")
+
+
+def _object(text: str, *, may_be_empty: bool) -> JsonObject | None:
+    """The arguments, or None where they are no complete object. A tool without parameters is called with nothing."""
+    if not text.strip():
+        return {} if may_be_empty else None
+    try:
+        parsed: object = json_decoder()(text, allow_inf_nan=False)
+    except ValueError:
+        return None
+    return cast(JsonObject, parsed) if isinstance(parsed, dict) else None
+
+
+def _broken(what: str) -> ModelServerError:
+    return failed(ModelFailure.BROKEN_CALL, what)

@@ -1,0 +1,180 @@
+"""What can go wrong with a server, as one table: each failure, whether trying again may help, and the words.
+
+Pure. Whatever a server or the network does ends here; nothing of httpx leaves the adapter.
+
+ModelCallError
+└── ModelServerError                    `failure` says what happened
+    ├── ModelUnavailableError           the operator, or nobody: later, or another server
+    ├── ModelRequestError               the developer: the same request again is refused again
+    │   └── ModelContextExceededError   ... because it is too long
+    └── ModelReplyError                 the server began, and what came is no reply
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import ClassVar
+
+from pilotage.errors import ModelCallError
+from pilotage.values import value
+
+_LONGEST_WORDS = 2_000
+
+
+class ModelFailure(StrEnum):
+    """What went wrong, by what can be done about it."""
+
+    UNREACHABLE = "unreachable"
+    TIMEOUT = "timeout"
+    RATE_LIMITED = "rate_limited"
+    OVERLOADED = "overloaded"
+    SERVER_ERROR = "server_error"
+    UNAUTHORIZED = "unauthorized"
+    NOT_FOUND = "not_found"
+    CONTEXT_EXCEEDED = "context_exceeded"
+    REFUSED_REQUEST = "refused_request"
+    BROKEN_STREAM = "broken_stream"
+    ABORTED = "aborted"
+    UNREADABLE = "unreadable"
+    BROKEN_CALL = "broken_call"
+
+
+class ModelServerError(ModelCallError):
+    """A model's server failed, or cannot be reached; `failure` says how.
+
+    `status` is the HTTP status where there is one, `retry_after` the seconds the server asks to wait.
+    """
+
+    message: ClassVar[str] = "The model's server failed."
+    code: ClassVar[str] = "model_server_error"
+
+    def __init__(
+        self,
+        failure: ModelFailure,
+        detail: str = "",
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        row = _TABLE[failure]
+        where = f" (HTTP {status})" if status else ""
+        said = f": {_brief(detail)}" if detail.strip() else ""
+        super().__init__(
+            f"the model's server {row.words}{where}{said}. {row.way_out}", retryable=row.retryable
+        )
+        self.failure = failure
+        self.status = status
+        self.retry_after = retry_after
+
+
+class ModelUnavailableError(ModelServerError):
+    """The server cannot answer now: it is gone, slow, busy or out of order."""
+
+    message: ClassVar[str] = "The model's server is not available."
+    code: ClassVar[str] = "model_unavailable"
+
+
+class ModelRequestError(ModelServerError):
+    """The server refuses the request, and would refuse it again."""
+
+    message: ClassVar[str] = "The model's server refused the request."
+    code: ClassVar[str] = "model_request_refused"
+
+
+class ModelContextExceededError(ModelRequestError):
+    """The request has more tokens than the model's context; a model with a longer one may take it."""
+
+    message: ClassVar[str] = "The request is longer than the model's context."
+    code: ClassVar[str] = "model_context_exceeded"
+
+
+class ModelReplyError(ModelServerError):
+    """The reply broke off, or cannot be read."""
+
+    message: ClassVar[str] = "The model's reply cannot be used."
+    code: ClassVar[str] = "model_reply_unusable"
+
+
+@value
+class _Row:
+    kind: type[ModelServerError]
+    retryable: bool
+    words: str
+    way_out: str
+
+
+_TABLE: Mapping[ModelFailure, _Row] = {
+    ModelFailure.UNREACHABLE: _Row(
+        ModelUnavailableError,
+        True,
+        "cannot be reached",
+        "Check that it runs and that PILOTAGE_MODEL_BASE_URL is its address.",
+    ),
+    ModelFailure.TIMEOUT: _Row(
+        ModelUnavailableError,
+        True,
+        "took too long",
+        "Look at its load, or allow more time in the settings of the model.",
+    ),
+    ModelFailure.RATE_LIMITED: _Row(
+        ModelUnavailableError, True, "has had too many requests", "Send fewer, or wait."
+    ),
+    ModelFailure.OVERLOADED: _Row(
+        ModelUnavailableError, True, "is busy or not ready", "Wait, or use another server."
+    ),
+    ModelFailure.SERVER_ERROR: _Row(ModelUnavailableError, True, "failed", "Its log says why."),
+    ModelFailure.UNAUTHORIZED: _Row(
+        ModelRequestError, False, "does not accept the key", "Put the right one into PILOTAGE_MODEL_API_KEY."
+    ),
+    ModelFailure.NOT_FOUND: _Row(
+        ModelRequestError,
+        False,
+        "does not know the model or the path",
+        "Check PILOTAGE_MODEL_NAME, and that the base URL ends where /chat/completions begins.",
+    ),
+    ModelFailure.CONTEXT_EXCEEDED: _Row(
+        ModelContextExceededError,
+        False,
+        "got more tokens than its context has",
+        "Shorten the conversation, for example with a compaction strategy, or ask for fewer tokens.",
+    ),
+    ModelFailure.REFUSED_REQUEST: _Row(
+        ModelRequestError,
+        False,
+        "refused the request",
+        "The request, the tools' schemas or the settings do not suit it.",
+    ),
+    ModelFailure.BROKEN_STREAM: _Row(
+        ModelReplyError, True, "broke off before the reply was complete", "Try again."
+    ),
+    ModelFailure.ABORTED: _Row(ModelReplyError, True, "gave up before the reply was complete", "Try again."),
+    ModelFailure.UNREADABLE: _Row(
+        ModelReplyError,
+        True,
+        "sent what is no reply",
+        "Check that the address is one of an OpenAI-compatible server.",
+    ),
+    ModelFailure.BROKEN_CALL: _Row(
+        ModelReplyError,
+        True,
+        "sent a tool call that cannot be read",
+        "Try again, or use a server that enforces schemas.",
+    ),
+}
+
+
+def failed(
+    failure: ModelFailure,
+    detail: str = "",
+    *,
+    status: int | None = None,
+    retry_after: float | None = None,
+) -> ModelServerError:
+    """The error of a failure, of the kind that says who must act."""
+    return _TABLE[failure].kind(failure, detail, status=status, retry_after=retry_after)
+
+
+def _brief(detail: str) -> str:
+    words = detail.strip().rstrip(".")
+    return words if len(words) <= _LONGEST_WORDS else f"{words[:_LONGEST_WORDS]} [...]"

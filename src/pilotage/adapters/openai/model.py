@@ -1,0 +1,187 @@
+"""`OpenAICompatibleModel`: a model behind any server that speaks `/v1/chat/completions`."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from pilotage.adapters.openai.dialect import COMMON, Dialect
+from pilotage.adapters.openai.errors import ModelFailure, ModelServerError
+from pilotage.adapters.openai.reply_mapping import ReplyReader
+from pilotage.adapters.openai.reply_stream import ReplyStream
+from pilotage.adapters.openai.request_mapping import chat_body, names_of
+from pilotage.adapters.openai.retries import pause_before_retry
+from pilotage.adapters.openai.server import ModelServer
+from pilotage.adapters.openai.server_facts import ServedModels, capability_with, read_models
+from pilotage.adapters.openai.settings import OpenAICompatibleSettings
+from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.model import IAgentModel, ModelCapability
+from pilotage.container.lifecycle import ILifecycle
+from pilotage.errors import AgentDefinitionError
+from pilotage.ids import IClock, IIds, SystemClock, SystemIds
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class OpenAICompatibleModel(IAgentModel, ILifecycle):
+    """One model of one server, over one pool of connections.
+
+    What fails is tried again only as long as nothing of the reply was told. Closing a stream, or cancelling the task
+    that reads it, closes its connection, by which servers know that they may stop.
+    """
+
+    def __init__(
+        self,
+        settings: OpenAICompatibleSettings,
+        *,
+        server: ModelServer | None = None,
+        clock: IClock | None = None,
+        ids: IIds | None = None,
+    ) -> None:
+        self.settings = settings
+        self._clock = clock or SystemClock()
+        self._ids = ids or SystemIds()
+        self._own_server = server
+        self._capability = settings.capability or ModelCapability(settings.model)
+
+    @property
+    def capability(self) -> ModelCapability:
+        """What the settings say, with what the server told at start-up."""
+        return self._capability
+
+    async def start(self) -> None:
+        """Ask the server what it serves.
+
+        A server that is not there yet is no reason not to start; one that does not have the model is.
+
+        Raises:
+            AgentDefinitionError: the server is there and does not serve the model, or does not accept the key.
+        """
+        if not self.settings.checks_at_start:
+            return
+        try:
+            await self._learn()
+        except ModelServerError as error:
+            if error.failure is ModelFailure.UNAUTHORIZED:
+                await self.aclose()
+                raise AgentDefinitionError(
+                    f"model {self.settings.model!r} cannot be used: {error}"
+                ) from error
+            _log.warning("model %r: nothing learned from its server (%s)", self.settings.model, error.failure)
+        except AgentDefinitionError:
+            await self.aclose()  # what did not start is not stopped either
+            raise
+
+    async def stop(self) -> None:
+        """Let go of all connections."""
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Let go of all connections; for models that no application owns."""
+        if self._own_server is not None:
+            await self._own_server.close()
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        asked = await self._asked(request, streams=False)
+        return await self._tried(asked.whole)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+        asked = await self._asked(request, streams=True)
+        reply, events = await self._tried(asked.begun)
+        try:
+            while events:
+                for event in events:
+                    yield event
+                events = await reply.next()
+        finally:
+            await reply.close()
+
+    async def dialect(self) -> Dialect:
+        """How this server is asked."""
+        return COMMON
+
+    @property
+    def server(self) -> ModelServer:
+        """The connection, which is made when it is first needed."""
+        if self._own_server is None:
+            # httpx is dear to import, and a plugin must be found without it.
+            from pilotage.adapters.openai.http_server import HttpServer  # noqa: PLC0415
+
+            self._own_server = HttpServer(self.settings, self._clock)
+        return self._own_server
+
+    async def served_models(self) -> ServedModels:
+        """The models of the server, as it names them.
+
+        Raises:
+            ModelServerError: it cannot be asked.
+        """
+        return read_models(await self.server.get(f"{self.settings.base_url}/models"))
+
+    async def _learn(self) -> None:
+        self._capability = capability_with(self._capability, await self.served_models())
+
+    def _lose_server(self) -> None:
+        """The server is gone; what comes back in its place may be another one."""
+
+    async def _asked(self, request: ModelRequest, *, streams: bool) -> _Asked:
+        names, dialect = names_of(request), await self.dialect()
+        body = chat_body(request, self.settings, dialect, self._capability, names, streams=streams)
+
+        def reader() -> ReplyReader:
+            return ReplyReader(request, names, reasoning_is_answer=dialect.reasoning_is_answer)
+
+        return _Asked(self.server, self.settings, json.dumps(body).encode(), reader)
+
+    async def _tried(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask until it works, or trying again is no use."""
+        tried = 1
+        while True:
+            try:
+                return await ask()
+            except ModelServerError as error:
+                pause = pause_before_retry(error, tried, self.settings.retries, self._ids.random())
+                if error.failure is ModelFailure.UNREACHABLE:
+                    self._lose_server()
+                if pause is None:
+                    raise
+                _log.info("model %r: try %d failed (%s)", self.settings.model, tried, error.failure)
+            tried += 1
+            await self._clock.sleep(pause)
+
+
+class _Asked:
+    """One request, ready to be sent as often as it takes."""
+
+    def __init__(
+        self,
+        server: ModelServer,
+        settings: OpenAICompatibleSettings,
+        body: bytes,
+        reader: Callable[[], ReplyReader],
+    ) -> None:
+        self._server = server
+        self._timeouts = settings.timeouts
+        self._url = f"{settings.base_url}/chat/completions"
+        self._body = body
+        self._reader = reader
+
+    async def whole(self) -> ModelResponse:
+        reader = self._reader()
+        reader.read_whole(await self._server.post(self._url, self._body))
+        response, _ = reader.finish(keeps_reasoning=True)
+        return response
+
+    async def begun(self) -> tuple[ReplyStream, Sequence[ModelStreamEvent]]:
+        """The reply with its first events; until there are some, it may be asked for again."""
+        stream = await self._server.open(self._url, self._body)
+        reply = ReplyStream(stream, self._reader(), self._timeouts)
+        try:
+            return reply, await reply.next()
+        except BaseException:
+            await reply.close()
+            raise

@@ -1,0 +1,39 @@
+"""The plugin `openai`: a model for applications that say where its server is."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from pilotage.adapters.openai.environment import settings_from_environment
+from pilotage.adapters.openai.model import OpenAICompatibleModel
+from pilotage.adapters.openai.settings import OpenAICompatibleSettings
+from pilotage.adapters.openai.vllm import VllmAgentModel
+from pilotage.adapters.openai.vllm_settings import VllmSettings
+from pilotage.agent.ports.model import IAgentModel
+from pilotage.container.application import Application
+from pilotage.container.pod import Pod
+
+
+@Pod
+def openai_compatible_model(settings: OpenAICompatibleSettings) -> OpenAICompatibleModel:
+    """The model of the settings."""
+    return OpenAICompatibleModel(settings)
+
+
+@Pod
+def vllm_agent_model(settings: VllmSettings) -> VllmAgentModel:
+    """The model of the settings."""
+    return VllmAgentModel(settings)
+
+
+def initialize(app: Application) -> None:
+    """Register a model if the extra is installed, a server is named and the application has no model."""
+    if find_spec("httpx") is None or app.contains(IAgentModel):
+        return
+    if app.contains(VllmSettings):
+        app.add(vllm_agent_model)
+    elif app.contains(OpenAICompatibleSettings):
+        app.add(openai_compatible_model)
+    elif (settings := settings_from_environment()) is not None:
+        is_vllm = isinstance(settings, VllmSettings)
+        app.add(settings, vllm_agent_model if is_vllm else openai_compatible_model)

@@ -1,0 +1,244 @@
+"""From what a server sends to the events of a reply, and at its end to the whole response. Pure.
+
+A whole body is read as a stream of one chunk, so there is one reading for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from pilotage.adapters.openai.call_assembly import AssembledCalls, CallAssembly
+from pilotage.adapters.openai.decoding import json_decoder
+from pilotage.adapters.openai.error_mapping import error_in_stream
+from pilotage.adapters.openai.errors import ModelFailure, failed
+from pilotage.adapters.openai.finish_reasons import read_reason
+from pilotage.adapters.openai.usage import usage_details, usage_of
+from pilotage.adapters.openai.wire_names import WireNames
+from pilotage.agent.model_reply import (
+    ModelFinishReason,
+    ModelResponse,
+    ModelStreamEvent,
+    ModelStreamEventKind,
+)
+from pilotage.agent.model_request import ModelRequest
+from pilotage.errors import AgentStructuredOutputError
+from pilotage.jsonvalue import JsonObject, JsonValue
+
+# Looking a member up costs as much as the rest of what a delta needs.
+_TOKEN = ModelStreamEventKind.TOKEN_DELTA
+_REASONING = ModelStreamEventKind.REASONING_DELTA
+_NOTHING: Sequence[ModelStreamEvent] = ()
+
+
+class ReplyReader:
+    """Reads the chunks of one reply. `finish` when there are no more."""
+
+    def __init__(self, request: ModelRequest, names: WireNames, *, reasoning_is_answer: bool = False) -> None:
+        self._request = request
+        self._calls = CallAssembly(names)
+        self._reasoning_is_answer = reasoning_is_answer
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._refused = False
+        self._reason: str | None = None
+        self._usage: object = None
+        self._facts: dict[str, JsonValue] = {}
+
+    @property
+    def reasoning(self) -> str:
+        """What the model thought so far."""
+        return "".join(self._reasoning)
+
+    def read(self, data: bytes) -> Sequence[ModelStreamEvent]:
+        """The events of one chunk.
+
+        Raises:
+            ModelServerError: it is no chunk, it reports an error, or it contradicts those before it.
+        """
+        chunk = parsed_object(data)
+        choices = chunk.get("choices")
+        usage = chunk.get("usage")
+        if usage is not None:
+            # Where every chunk has it, it grows from one to the next.
+            self._usage = usage
+        if (error := chunk.get("error")) is not None:
+            raise error_in_stream(error)
+        if not choices:
+            return _NOTHING
+        if not self._facts:
+            self._note(chunk)
+        choice = _first_choice(choices)
+        return _NOTHING if choice is None else self._read_choice(choice)
+
+    def read_whole(self, data: bytes) -> Sequence[ModelStreamEvent]:
+        """The events of a body that is not streamed.
+
+        Raises:
+            ModelServerError: it is no reply, or reports an error.
+        """
+        body = parsed_object(data)
+        if body.get("error") is not None:
+            raise error_in_stream(body["error"])
+        self._usage = body.get("usage")
+        self._note(body)
+        choice = _first_choice(body.get("choices") or ())
+        if choice is None:
+            raise failed(ModelFailure.UNREADABLE, "a body without choices")
+        message = choice.get("message")
+        if not isinstance(message, dict):
+            raise failed(ModelFailure.UNREADABLE, "a choice without a message")
+        return self._read_choice({**choice, "delta": cast(object, message)})
+
+    def finish(self, *, keeps_reasoning: bool = False) -> tuple[ModelResponse, list[ModelStreamEvent]]:
+        """The response, and the last events, of which the very last carries it.
+
+        Raises:
+            ModelServerError: the reply has no end, or one that is none of success.
+            AgentStructuredOutputError: the answer is not of the type that was asked for.
+        """
+        ended = read_reason(self._reason)
+        reason = ModelFinishReason.REFUSAL if self._refused else ended
+        events = self._calls.end()
+        calls = self._assembled(reason)
+        if self._must_answer_with_reasoning(calls, reason):
+            self._text = list(self._reasoning)
+            events.append(ModelStreamEvent(_TOKEN, token_delta=self.reasoning))
+        response = self._response(reason, calls, keeps_reasoning=keeps_reasoning)
+        events += [
+            ModelStreamEvent(
+                ModelStreamEventKind.TOOL_CALL_CANDIDATE, tool_call=call, tools=self._request.tool_calling
+            )
+            for call in response.tool_calls
+        ]
+        if response.structured_output is not None:
+            kind = ModelStreamEventKind.STRUCTURED_OUTPUT
+            events.append(ModelStreamEvent(kind, structured_output=response.structured_output))
+        usage = response.usage if self._request.streaming.include_usage else None
+        events.append(ModelStreamEvent(ModelStreamEventKind.DONE, usage=usage, response=response))
+        return response, events
+
+    def _read_choice(self, choice: Mapping[str, object]) -> Sequence[ModelStreamEvent]:
+        delta = choice.get("delta")
+        events = self._read_delta(cast("dict[str, object]", delta)) if isinstance(delta, dict) else _NOTHING
+        if events and self._reason is not None:
+            raise failed(ModelFailure.UNREADABLE, "the reply goes on behind its end")
+        reason = choice.get("finish_reason")
+        if reason is not None:
+            self._end_with(str(reason), choice.get("stop_reason"))
+        return events
+
+    def _read_delta(self, delta: dict[str, object]) -> Sequence[ModelStreamEvent]:
+        content = delta.get("content")
+        if len(delta) == 1 and content and type(content) is str:
+            # Nearly every chunk is this one, so it gets the short way.
+            self._text.append(content)
+            return (ModelStreamEvent(_TOKEN, token_delta=content),)
+        return self._read_parts(delta, content)
+
+    def _read_parts(self, delta: dict[str, object], content: object) -> Sequence[ModelStreamEvent]:
+        events: list[ModelStreamEvent] = []
+        thought = _text(delta.get("reasoning")) or _text(delta.get("reasoning_content"))
+        if thought:
+            self._reasoning.append(thought)
+            events.append(ModelStreamEvent(_REASONING, reasoning_delta=thought))
+        refusal = _text(delta.get("refusal"))
+        self._refused = self._refused or bool(refusal)
+        for said in (_text(content), refusal):
+            if said:
+                self._text.append(said)
+                events.append(ModelStreamEvent(_TOKEN, token_delta=said))
+        if delta.get("tool_calls"):
+            events += self._calls.take(delta["tool_calls"], cast(str, self._facts.get("id", "reply")))
+        return events
+
+    def _end_with(self, reason: str, stop_reason: object) -> None:
+        if self._reason is not None and reason != self._reason:
+            raise failed(
+                ModelFailure.UNREADABLE, f"the reply ends twice, with {self._reason!r} and {reason!r}"
+            )
+        self._reason = reason
+        if isinstance(stop_reason, str):
+            self._facts["stop_reason"] = stop_reason
+
+    def _assembled(self, reason: ModelFinishReason) -> AssembledCalls:
+        """Of a reply that was stopped by a filter, or refused, nothing is called."""
+        if reason in (ModelFinishReason.STOP, ModelFinishReason.LENGTH):
+            return self._calls.assembled(is_cut=reason is ModelFinishReason.LENGTH)
+        return AssembledCalls()
+
+    def _must_answer_with_reasoning(self, calls: AssembledCalls, reason: ModelFinishReason) -> bool:
+        is_silent = not any(map(str.strip, self._text)) and not calls.whole
+        return (
+            self._reasoning_is_answer
+            and is_silent
+            and bool(self._reasoning)
+            and reason is ModelFinishReason.STOP
+        )
+
+    def _response(
+        self, reason: ModelFinishReason, calls: AssembledCalls, *, keeps_reasoning: bool
+    ) -> ModelResponse:
+        text, spec = "".join(self._text), self._request.structured_output
+        is_answer = reason is ModelFinishReason.STOP and not calls.whole
+        structured = _answer(text) if spec is not None and is_answer else None
+        facts: dict[str, JsonValue] = {**self._facts, **usage_details(self._usage)}
+        if calls.cut:
+            facts["cut_tool_calls"] = list(calls.cut)
+        if keeps_reasoning and self._reasoning:
+            facts["reasoning"] = self.reasoning
+        return ModelResponse(
+            text,
+            structured,
+            calls.whole,
+            usage_of(self._usage),
+            facts,
+            ModelFinishReason.TOOL_CALLS if calls.whole and reason is ModelFinishReason.STOP else reason,
+            spec.decode(structured) if spec is not None and is_answer else None,
+        )
+
+    def _note(self, chunk: Mapping[str, object]) -> None:
+        """The server's names for the reply and the model, by which its log is searched."""
+        self._facts |= {name: said for name in ("id", "model") if isinstance(said := chunk.get(name), str)}
+
+
+def parsed_object(data: bytes) -> dict[str, object]:
+    """The JSON object in some bytes.
+
+    Raises:
+        ModelServerError: they are none.
+    """
+    try:
+        parsed: object = json_decoder()(data)
+    except ValueError as error:
+        raise failed(ModelFailure.UNREADABLE, f"{data[:200]!r} is no JSON ({error})") from error
+    if not isinstance(parsed, dict):
+        raise failed(ModelFailure.UNREADABLE, f"{data[:200]!r} is no JSON object")
+    return cast("dict[str, object]", parsed)
+
+
+def _first_choice(choices: object) -> Mapping[str, object] | None:
+    """The choice of index 0: several were not asked for, but extra parameters may ask for them."""
+    if not isinstance(choices, list | tuple):
+        raise failed(ModelFailure.UNREADABLE, "its choices are no list")
+    for choice in cast("Sequence[object]", choices):
+        if not isinstance(choice, dict):
+            raise failed(ModelFailure.UNREADABLE, "a choice is no object")
+        fields = cast("dict[str, object]", choice)
+        if not fields.get("index"):
+            return fields
+    return None
+
+
+def _text(part: object) -> str:
+    if part is None or isinstance(part, str):
+        return part or ""
+    raise failed(ModelFailure.UNREADABLE, f"{type(part).__name__} where text belongs")
+
+
+def _answer(text: str) -> JsonObject:
+    try:
+        return cast(JsonObject, json_decoder()(text, allow_inf_nan=False))
+    except ValueError as error:
+        problem = f"the answer is no JSON: {text!r}."
+        raise AgentStructuredOutputError(problem, problems=[problem]) from error

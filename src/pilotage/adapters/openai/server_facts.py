@@ -1,0 +1,59 @@
+"""What a server tells about itself, and what follows from it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeAlias, cast
+
+from pilotage.adapters.openai.errors import ModelFailure, failed
+from pilotage.adapters.openai.reply_mapping import parsed_object
+from pilotage.agent.ports.model import ModelCapability
+from pilotage.errors import AgentDefinitionError
+
+ServedModels: TypeAlias = Mapping[str, int | None]
+"""The models of a server by name, with the length of their context where it is told."""
+
+_LENGTHS = ("max_model_len", "context_length", "context_window", "max_context_length")
+
+
+def read_models(body: bytes) -> ServedModels:
+    """The answer of `/v1/models`.
+
+    Raises:
+        ModelServerError: it is no list of models.
+    """
+    listed = parsed_object(body).get("data")
+    if not isinstance(listed, list):
+        raise failed(ModelFailure.UNREADABLE, "a list of models without models")
+    models = [
+        cast("dict[str, object]", each) for each in cast("list[object]", listed) if isinstance(each, dict)
+    ]
+    return {str(each.get("id")): _length(each) for each in models}
+
+
+def read_version(body: bytes) -> str | None:
+    """The answer of vLLM's `/version`."""
+    version = parsed_object(body).get("version")
+    return version if isinstance(version, str) else None
+
+
+def capability_with(capability: ModelCapability, models: ServedModels) -> ModelCapability:
+    """The capability with what the server knows; what was declared counts more.
+
+    Raises:
+        AgentDefinitionError: the server serves other models.
+    """
+    if capability.model not in models:
+        served = ", ".join(map(repr, models)) or "none"
+        raise AgentDefinitionError(
+            f"the model's server does not serve {capability.model!r}, but {served}. "
+            "Name one of them in PILOTAGE_MODEL_NAME or OpenAICompatibleSettings.model."
+        )
+    told = models[capability.model]
+    return capability if capability.context_tokens or not told else replace(capability, context_tokens=told)
+
+
+def _length(model: Mapping[str, object]) -> int | None:
+    found = (model.get(name) for name in _LENGTHS)
+    return next((each for each in found if isinstance(each, int) and each > 0), None)
