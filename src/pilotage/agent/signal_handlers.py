@@ -78,8 +78,12 @@ def read_signal_handlers(
 
 
 def _marked(owner: type) -> Iterator[tuple[str, AgentSignalKind, FunctionType]]:
-    for name in dir(owner):
-        member: object = inspect.getattr_static(owner, name, None)
+    # Read from the classes themselves: every agent that is made is looked at, and asking `inspect` costs more than
+    # making it.
+    members: dict[str, object] = {}
+    for holder in reversed(owner.__mro__[:-1]):
+        members.update(vars(holder))
+    for name, member in sorted(members.items()):
         function = getattr(member, "__func__", member)
         kind = getattr(function, _MARK, None)
         if not isinstance(kind, AgentSignalKind):
