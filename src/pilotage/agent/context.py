@@ -23,7 +23,7 @@ from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
 from pilotage.safety.masking import REDACTED_VALUE
-from pilotage.values import value
+from pilotage.values import shared, value
 
 
 class ContextPackRole(StrEnum):
@@ -94,7 +94,7 @@ class ContextPack:
     role: ContextPackRole
     freshness: ContextFreshness = ContextFreshness.UNKNOWN
     relevance: float | None = None
-    token_budget: ContextTokenBudget = ContextTokenBudget()
+    token_budget: ContextTokenBudget = field(default_factory=shared(ContextTokenBudget))
     sensitivity: ContextSensitivity = ContextSensitivity.INTERNAL
     sensitive_fields: tuple[SensitiveFieldDescriptor, ...] = ()
     metadata: JsonObject = field(default_factory=empty_object)

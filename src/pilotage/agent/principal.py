@@ -12,7 +12,7 @@ from dataclasses import field
 
 from pilotage.checks import reject_blank
 from pilotage.jsonvalue import JsonObject, empty_object
-from pilotage.values import value
+from pilotage.values import shared, value
 
 DEFAULT_TENANT = "default"
 
@@ -45,13 +45,13 @@ class RunContext:
     metadata: JsonObject = field(default_factory=empty_object)
 
 
-_NO_RUN = RunContext()
-_current: ContextVar[RunContext] = ContextVar("pilotage_run_context", default=_NO_RUN)
+_no_run = shared(RunContext)
+_current: ContextVar[RunContext | None] = ContextVar("pilotage_run_context", default=None)
 
 
 def get_run_context() -> RunContext:
     """The context of the run this code belongs to; outside a run an empty one."""
-    return _current.get()
+    return _current.get() or _no_run()
 
 
 def enter_run_context(context: RunContext) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Literal
 
 from pilotage.agent.ports.providers import persistence_port
 from pilotage.checks import reject_blank, reject_empty
 from pilotage.errors import AgentDefinitionError
 from pilotage.safety.trust import TrustLabel
-from pilotage.values import value
+from pilotage.values import shared, value
 
 
 @value
@@ -27,7 +28,7 @@ class ConversationTurn:
 
     role: Literal["user", "assistant"]
     content: str
-    trust: TrustLabel = TrustLabel()
+    trust: TrustLabel = field(default_factory=shared(TrustLabel))
 
     def __post_init__(self) -> None:
         if self.role not in ("user", "assistant"):

@@ -6,14 +6,14 @@ Pure values. Nothing here looks at a function; the declaration is all there is t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import cast
 
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.errors import AgentDefinitionError
-from pilotage.values import value
+from pilotage.values import shared, value
 
 
 class Idempotency(StrEnum):
@@ -262,12 +262,12 @@ class AgentToolMetadata:
     """
 
     permissions: tuple[ToolPermission, ...] = ()
-    effects: ToolEffects = ToolEffects()
+    effects: ToolEffects = field(default_factory=shared(ToolEffects))
     idempotency: Idempotency = Idempotency.UNKNOWN
     data_access: DataAccess = DataAccess.NONE
     externality: Externality = Externality.LOCAL
-    timeout: TimeoutPolicy = TimeoutPolicy()
-    result_budget: ResultBudget = ResultBudget()
+    timeout: TimeoutPolicy = field(default_factory=shared(TimeoutPolicy))
+    result_budget: ResultBudget = field(default_factory=shared(ResultBudget))
     evidence: EvidenceCapture = EvidenceCapture.STRUCTURED
     approval: ToolApprovalRequirement = ToolApprovalRequirement.DERIVED
     reconcile: str | None = None
