@@ -8,7 +8,7 @@ from datetime import timedelta
 from pilotage.agent.ports.backlog import IAgentBacklog, has_something_to_do
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import Lease
-from pilotage.agent.state import AgentState
+from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.testing.kept import KeptState
 from pilotage.testing.tables import MemoryTables
@@ -51,7 +51,13 @@ class MemoryBacklog(IAgentBacklog):
         if not self._tables.is_journaled(run) or (lease is not None and lease.expires_at > now):
             return False
         pending = {signal.bare.kind for signal in self._tables.queues.get(run, {}).values()}
-        return has_something_to_do(kept.read(), pending, now)
+        state = kept.read()
+        return has_something_to_do(state, pending, now, self._status_above(state))
+
+    def _status_above(self, state: AgentState) -> AgentStatus | None:
+        parent = state.metadata.get("parent")
+        above = self._tables.states.find(state.tenant_id, str(parent)) if parent is not None else None
+        return above.bare.status if above is not None else None
 
 
 def _key(state: AgentState) -> RunKey:

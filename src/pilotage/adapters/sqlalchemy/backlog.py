@@ -29,9 +29,17 @@ _IS_DRIVEN = exists().where(
     leases.c.tenant_id == runs.c.tenant_id, leases.c.run_id == runs.c.run_id, leases.c.expires_at > now()
 )
 
+_above = runs.alias("above")
+
+_IS_LEFT_BY_PARENT = exists().where(
+    _above.c.tenant_id == runs.c.tenant_id,
+    _above.c.run_id == runs.c.parent_id,
+    _above.c.status == AgentStatus.INTERRUPTED.value,
+)
+
 # What `has_something_to_do` says, in the words of the database.
 _CAN_GO_ON = or_(
-    and_(runs.c.status.in_(_UNDER_WAY), runs.c.parent_id.is_(None)),
+    and_(runs.c.status.in_(_UNDER_WAY), or_(runs.c.parent_id.is_(None), _IS_LEFT_BY_PARENT)),
     and_(
         runs.c.status == AgentStatus.INTERRUPTED.value,
         or_(and_(runs.c.wake_at.is_not(None), runs.c.wake_at <= now()), _HAS_ANSWER),

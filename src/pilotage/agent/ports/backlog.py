@@ -23,15 +23,21 @@ LETS_GO_ON = frozenset({AgentSignalKind.APPROVAL_DECISION, AgentSignalKind.RESUM
 _UNDER_WAY = frozenset({AgentStatus.ACTIVE, AgentStatus.CANCELLING})
 
 
-def has_something_to_do(state: AgentState, pending: Collection[AgentSignalKind], now: datetime) -> bool:
+def has_something_to_do(
+    state: AgentState,
+    pending: Collection[AgentSignalKind],
+    now: datetime,
+    parent: AgentStatus | None = None,
+) -> bool:
     """Whether a run could go on if somebody drove it; `pending` are the kinds of its unconsumed signals.
 
-    A run that is under way can, unless it belongs to another run: then that one brings it along. A run that waits
+    A run that is under way can. If it belongs to another run, that one brings it along, unless the `parent` waits: it
+    had come back for this run and was left in the middle, with nothing that would bring it back again. A run that waits
     can once there is an answer or the message that it awaits, also if it belongs to another run, or once the time is up
     until which it waits.
     """
     if state.status in _UNDER_WAY:
-        return state.metadata.get("parent") is None
+        return state.metadata.get("parent") is None or parent is AgentStatus.INTERRUPTED
     if state.status is not AgentStatus.INTERRUPTED:
         return False
     is_due = state.wake_at is not None and state.wake_at <= now

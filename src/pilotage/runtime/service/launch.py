@@ -15,7 +15,7 @@ from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
-from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
+from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import RunConflictError, RunNotFoundError
 from pilotage.runtime.actions.interruptions import RunOwnershipLost
 from pilotage.runtime.attempts.attempt import RunAttempt
@@ -173,6 +173,9 @@ class Launcher(IRunStarter):
         for signal in pending:
             if signal.kind in _TURNING:
                 ledger.consume(signal.id)
+        if cancel is None and _is_wanted_back(state, pending):
+            # With the signal the wish is gone: what it wanted must be true in the same commit.
+            ledger.move(ledger.state.moved_to(AgentSituation.RUNNING))
         history, instance = await self.history(start), services.instance_of(definition)
         return Material(definition, instance, start, ledger, rows, pending, deadline, history)
 
@@ -318,6 +321,13 @@ class Launcher(IRunStarter):
         _ = task.cancelled() or task.exception()
         if self._live.get(live.run_id) is live:
             del self._live[live.run_id]
+
+
+def _is_wanted_back(state: AgentState, pending: Sequence[AgentSignal]) -> bool:
+    """Whether somebody paused the run, and somebody wants it to go on."""
+    if state.reason is not AgentStateReason.USER_INTERRUPTED:
+        return False
+    return any(signal.kind is AgentSignalKind.RESUME for signal in pending)
 
 
 async def _known(run: RunKey) -> RunKey:

@@ -15,6 +15,7 @@ from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.agent.principal import LOCAL, Principal
+from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import RunConflictError
 from pilotage.runtime.actions.interruptions import RunInterruption
 from pilotage.runtime.journal.leasing import give_back
@@ -163,7 +164,14 @@ class Sweeper:
         """Whether the run could be claimed again, although somebody has just driven it."""
         state = await self._runs.get(run.run_id, principal=Principal(LOCAL.id, run.tenant_id))
         pending = await self._services.signals.list_pending(run.run_id)
-        return has_something_to_do(state, {signal.kind for signal in pending}, self._services.clock.now())
+        kinds = {signal.kind for signal in pending}
+        return has_something_to_do(state, kinds, self._services.clock.now(), await self._status_above(state))
+
+    async def _status_above(self, state: AgentState) -> AgentStatus | None:
+        parent = state.metadata.get("parent")
+        if parent is None:
+            return None
+        return (await self._runs.get(str(parent), principal=Principal(LOCAL.id, state.tenant_id))).status
 
     async def _report_unknown(self) -> None:
         """Say once of each agent that has work and is not part of this application that its runs are left alone."""

@@ -252,6 +252,14 @@ class BacklogConformance:
         await stand(journal, status, run=OTHER_RUN, parent=RUN.run_id)
         assert await claimed(backlog) == [RUN]
 
+    async def test_a_run_whose_parent_waits_is_given_out_when_nobody_drives_it(
+        self, journal: IAgentJournal, backlog: IAgentBacklog
+    ) -> None:
+        await stand(journal, AgentStatus.ACTIVE)
+        await stand(journal, AgentStatus.ACTIVE, run=OTHER_RUN, parent=RUN.run_id)
+        await stand(journal, AgentStatus.INTERRUPTED, head=1)
+        assert await claimed(backlog) == [OTHER_RUN]
+
     async def test_a_run_that_belongs_to_another_is_given_out_when_its_answer_has_come(
         self, journal: IAgentJournal, signals: IAgentSignalRepository, backlog: IAgentBacklog
     ) -> None:
