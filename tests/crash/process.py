@@ -67,7 +67,7 @@ class Processes:
         self, runs: AgentRuns, run_id: str, request: AgentApprovalRequest | AgentRecoveryRequest
     ) -> None:
         pending = await self.store.signals.list_pending(run_id)
-        if request.id in {signal.payload["request_id"] for signal in pending}:
+        if request.id in {signal.payload.get("request_id") for signal in pending}:
             return
         self.answered.append(request.id)
         if isinstance(request, AgentApprovalRequest):

@@ -14,7 +14,7 @@ from datetime import datetime
 from pilotage.agent.ports.journal import JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import RecoveryDone, RecoveryRetried
-from pilotage.agent.state import AgentStatus
+from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.errors import ToolError
 from pilotage.ids import IClock, IIds
@@ -238,7 +238,14 @@ class Effects:
             return self.waits.approved_arguments(call, 1, verdict)
         return None
 
+    def go_on(self) -> None:
+        """A run that waited does something again: it is under way, also for whoever finds it without a process."""
+        state = self.ledger.state
+        if state.status is AgentStatus.INTERRUPTED:
+            self.ledger.move(state.moved_to(AgentSituation.RUNNING))
+
     async def _begin(self, call: Call, attempt: Attempt) -> object:
+        self.go_on()
         if call.action.is_read_only:
             return await self._act(call, attempt)
         record, view = {"asked": call.action.asked}, {"asked": call.action.view}
@@ -268,6 +275,7 @@ class Effects:
 
     async def _again(self, call: Call, attempt: Attempt) -> object:
         """The same attempt once more. Its BEFORE row is an old one, so ownership is proven anew."""
+        self.go_on()
         self.outcomes.begin(call, attempt.number)
         await self.ledger.prove()
         await self.be_sure()

@@ -174,6 +174,7 @@ class ModelCall:
         self._held = effects.spending.reserve_model_call(self._name)
         if not effects.gate.is_open or effects.waits.was_asked(self._action.id):
             await self._pass_the_gate(request)
+        effects.go_on()
         self._keep_prompt(request)
         self._asked_for = request
         self._inner = self._model.stream(request)
