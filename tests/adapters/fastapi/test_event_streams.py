@@ -9,6 +9,7 @@ from tests.adapters.fastapi.harbour import ADA, EVE, Frame, Served, frames_in, s
 from tests.behaviour.newsroom import Gate, Newsroom, Slow, let_run, parts
 
 from pilotage.adapters.fastapi import HttpSettings
+from pilotage.agent.ports.journal import RunKey
 
 
 async def start(at: Served, count: int = 2) -> str:
@@ -60,6 +61,31 @@ async def test_a_live_stream_that_is_cut_goes_on_while_the_run_does() -> None:
             rest = [frame async for frame in line.frames()]
         whole = frames_in((await at.client.get(f"/api/runs/{run_id}/events")).text)
         assert told([first, *rest]) == told(whole)
+
+
+async def test_a_stream_goes_on_in_the_process_that_took_the_run_over() -> None:
+    room = Newsroom()
+    async with served(room, parts(2)) as at:
+        run_id = await start(at)
+        async with at.line(run_id) as line:
+            whole = [frame async for frame in line.frames()]
+    async with served(room, parts(2)) as at:
+        for cut in (1, len(whole) // 2, len(whole) - 1):
+            headers = {"last-event-id": str(whole[cut - 1].id)}
+            again = await at.client.get(f"/api/runs/{run_id}/events", headers=headers)
+            assert told(whole[:cut] + frames_in(again.text)) == told(whole)
+
+
+async def test_a_failure_in_a_stream_is_told_without_an_id_and_ends_it() -> None:
+    room = Newsroom()
+    async with served(room, parts(1)) as at:
+        run_id = await start(at, 1)
+        await at.client.get(f"/api/runs/{run_id}/events")
+        await room.store.retention.erase(RunKey("default", run_id))
+        async with at.line(run_id) as line:
+            (frame,) = [frame async for frame in line.frames()]
+        assert (line.status, frame.id, frame.event) == (200, None, "problem")
+        assert (frame.data["status"], frame.data["code"]) == (410, "run_erased")
 
 
 async def test_the_address_may_carry_the_cursor_and_the_header_wins() -> None:

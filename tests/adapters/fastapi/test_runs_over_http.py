@@ -161,6 +161,29 @@ async def test_nobody_is_let_in_without_a_token(server: Served, path: str) -> No
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
+async def test_nothing_is_read_of_the_body_of_somebody_unknown(server: Served) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        pytest.fail("the body was asked for")
+        yield b""
+
+    nobody = {"authorization": "Bearer nobody"}
+    answer = await server.client.post("/api/runs", content=pieces(), headers=nobody)
+    assert answer.status_code == 401
+
+
+async def test_no_more_of_a_body_is_read_than_is_taken(server: Served) -> None:
+    read: list[int] = []
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for number in range(1_000):
+            read.append(number)
+            yield b"x" * 1_000
+
+    answer = await server.client.post("/api/runs", content=pieces())
+    assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")
+    assert len(read) < 15
+
+
 async def test_a_resolver_that_names_nobody_lets_nobody_in() -> None:
     class Nobody(IPrincipalResolver):
         async def resolve(self, headers: object) -> Principal:
