@@ -14,7 +14,7 @@ from tests.behaviour.newsroom import Gate, Newsroom, Slow, parts, turns
 from tests.behaviour.office import Clerk, Office, Worker
 
 from pilotage import Principal
-from pilotage.adapters.fastapi import HttpSettings, agent_routes
+from pilotage.adapters.fastapi import HttpSettings, TrustedHeaders, agent_routes
 from pilotage.agent import IPrincipalResolver
 from pilotage.container import Application
 
@@ -148,6 +148,14 @@ async def test_nobody_acts_on_a_run_of_another_tenant(
     assert await server.runs.get(run_id) == before
 
 
+async def test_a_run_belongs_to_the_tenant_of_whoever_starts_it(server: Served) -> None:
+    body = {"agent": "reporter", "input": {"parts": 1}}
+    run_id = (await server.client.post("/api/runs", json=body, headers=EVE)).json()["id"]
+    assert (await server.runs.get(run_id)).tenant_id == "elsewhere"
+    assert (await server.client.get(f"/api/runs/{run_id}", headers=EVE)).status_code == 200
+    assert (await server.client.get(f"/api/runs/{run_id}", headers=ADA)).status_code == 404
+
+
 async def test_the_list_of_another_tenant_is_empty(server: Served) -> None:
     await started(server)
     assert (await server.client.get("/api/runs", headers=EVE)).json()["runs"] == []
@@ -196,16 +204,13 @@ async def test_a_resolver_that_names_nobody_lets_nobody_in() -> None:
 
 
 async def test_headers_that_come_twice_are_both_seen() -> None:
-    class Witness(IPrincipalResolver):
-        async def resolve(self, headers: Any) -> Principal:
-            return Principal(headers["x-user"])
-
     async with Office().process(_nothing) as runs:
         api = FastAPI()
-        api.include_router(agent_routes(runs.services.app, principals=Witness()))
+        api.include_router(agent_routes(runs.services.app, principals=TrustedHeaders("X-User")))
         async with client_of(api) as client:
-            headers = [("X-User", "eve"), ("x-user", "ada")]
-            assert (await client.get("/runs", headers=headers)).status_code == 200
+            once, twice = [("X-User", "ada")], [("X-User", "ada"), ("x-user", "eve")]
+            assert (await client.get("/runs", headers=once)).status_code == 200
+            assert (await client.get("/runs", headers=twice)).status_code == 401
 
 
 async def test_an_application_that_is_not_started_is_not_there_yet() -> None:
