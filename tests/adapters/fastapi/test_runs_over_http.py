@@ -233,6 +233,9 @@ BAD_STARTS: list[tuple[str | bytes, int, str]] = [
     (b'{"agent": "reporter", "input": {"parts": 1}, "id": ""}', 422, "body.id"),
     (b'{"agent": "reporter", "input": {"parts": 1}, "metadata": {"a": NaN}}', 422, "a number is not finite"),
     (b'{"agent": "reporter", "input": ' + b"[" * 200 + b"]" * 200 + b"}", 422, "nested more than 100 levels"),
+    (b'{"agent": "reporter", "metadata": {"alias": "another"}}', 422, "the key 'alias' is the run's own"),
+    (b'{"agent": "reporter", "conversation_id": "a\\u0000"}', 422, "body.conversation_id"),
+    (b'{"agent": "reporter", "conversation_id": " \\n"}', 422, "body.conversation_id"),
     (b'{"agent": "\\ud800"}', 422, "body.agent"),
     (b'{"agent": "' + b"x" * 20_000 + b'"}', 413, "longer than 10,000 bytes"),
 ]
@@ -258,6 +261,7 @@ async def test_a_bad_start_is_refused_with_the_reason_and_starts_nothing(
         "since=2030-01-01T00:00:00",
         "agent=nobody",
         "after=",
+        "conversation_id=%00",
     ],
 )
 async def test_a_bad_query_is_refused(server: Served, query: str) -> None:

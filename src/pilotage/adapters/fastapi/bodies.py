@@ -21,6 +21,7 @@ _OWN_WAYS = {
 }
 
 _DEEPEST = 100
+_ALIAS = "alias"
 
 
 def _kept_as_it_is(value: Any) -> Any:
@@ -41,9 +42,17 @@ def _inside(value: Any) -> Iterable[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
+def _without_own_keys(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what would look like the runtime's own word about the run."""
+    if _ALIAS in metadata:
+        raise ValueError(f"the key {_ALIAS!r} is the run's own. Give a name for the run as id")
+    return metadata
+
+
 Json = Annotated[Any, AfterValidator(_kept_as_it_is)]
 JsonDict = Annotated[dict[str, Any], AfterValidator(_kept_as_it_is)]
-Name = Annotated[str, Field(min_length=1, max_length=255, pattern=r"\S")]
+# Not every database keeps a null character.
+Name = Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*[^\x00\s][^\x00]*$")]
 Words = Annotated[str, Field(max_length=10_000)]
 
 
@@ -60,7 +69,7 @@ class StartBody(_Body):
     input: Json = None
     id: Name | None = None
     conversation_id: Name | None = None
-    metadata: JsonDict = Field(default_factory=dict[str, Any])
+    metadata: Annotated[JsonDict, AfterValidator(_without_own_keys)] = Field(default_factory=dict[str, Any])
 
 
 class SignalBody(_Body):

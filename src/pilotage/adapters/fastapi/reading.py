@@ -10,7 +10,7 @@ from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from pilotage.adapters.fastapi.answers import json_answer, problem_responses
-from pilotage.adapters.fastapi.bodies import cursor_of
+from pilotage.adapters.fastapi.bodies import Name, cursor_of
 from pilotage.adapters.fastapi.event_stream import EventStream, OpenStreams
 from pilotage.adapters.fastapi.guard import Caller
 from pilotage.adapters.fastapi.problems import RequestRefusedError
@@ -66,8 +66,8 @@ class ReadingRoutes:
         self,
         caller: Caller,
         status: Annotated[list[AgentStatus] | None, Query()] = None,
-        agent: Annotated[str | None, Query(min_length=1, max_length=255)] = None,
-        conversation_id: Annotated[str | None, Query(min_length=1, max_length=255)] = None,
+        agent: Name | None = None,
+        conversation_id: Name | None = None,
         since: AwareDatetime | None = None,
         until: AwareDatetime | None = None,
         after: Annotated[str | None, Query(min_length=1, max_length=512)] = None,
