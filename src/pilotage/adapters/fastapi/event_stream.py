@@ -69,6 +69,8 @@ class EventStream(Response):
                 {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             )
             await _until_the_first_ends(self._tell(send), self._beat(send), _gone(receive))
+            # Only now: a sign of life behind the end would be an error of the server.
+            await _say(send, b"", more=False)
         except ClientDisconnect:
             pass
         finally:
@@ -81,7 +83,6 @@ class EventStream(Response):
                 await _say(send, event_frame(event, self._events.cursor))
         except PilotageError as error:
             await _say(send, problem_frame(problem_of(error)))
-        await _say(send, b"", more=False)
 
     async def _beat(self, send: Send) -> None:
         """Tell clients and proxies that the line still holds."""
