@@ -30,6 +30,10 @@ PACKAGES = {
         "Sensitive fields, exposure policies, guards, streaming redaction, trust.",
     ),
     "pilotage.errors": ("errors.md", "The error families, by who must act."),
+    "pilotage.adapters.fastapi": (
+        "adapters-fastapi.md",
+        'Runs over HTTP, as routes for any FastAPI application: `pip install "pilotage[fastapi]"`.',
+    ),
     "pilotage.adapters.openai": (
         "adapters-openai.md",
         'Models of vLLM and every OpenAI-compatible server: `pip install "pilotage[openai]"`.',

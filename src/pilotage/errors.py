@@ -30,6 +30,7 @@ PilotageError
     ├── SignalNotFoundError
     ├── EvidenceNotFoundError
     ├── ModelNotFoundError
+    ├── NotAuthenticatedError
     └── PermissionDeniedError
 
 The errors know their data; the sentences are built where the data is known.
@@ -60,6 +61,7 @@ __all__ = [
     "EvidenceNotFoundError",
     "ModelCallError",
     "ModelNotFoundError",
+    "NotAuthenticatedError",
     "PermissionDeniedError",
     "PilotageError",
     "PluginError",
@@ -357,6 +359,13 @@ class ModelNotFoundError(CallerError):
 
     message: ClassVar[str] = "There is no such model."
     code: ClassVar[str] = "model_not_found"
+
+
+class NotAuthenticatedError(CallerError):
+    """Nobody knows who asks; nothing was looked at."""
+
+    message: ClassVar[str] = "Say who you are."
+    code: ClassVar[str] = "not_authenticated"
 
 
 class PermissionDeniedError(CallerError):

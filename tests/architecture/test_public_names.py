@@ -21,6 +21,7 @@ PACKAGES = {
     "pilotage.testing": "testing.md",
     "pilotage.safety": "safety.md",
     "pilotage.errors": "errors.md",
+    "pilotage.adapters.fastapi": "adapters-fastapi.md",
     "pilotage.adapters.openai": "adapters-openai.md",
     "pilotage.adapters.sealing": "adapters-sealing.md",
     "pilotage.adapters.sqlalchemy": "adapters-sqlalchemy.md",

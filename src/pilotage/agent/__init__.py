@@ -196,6 +196,7 @@ from pilotage.agent.ports.permissions import (
     strictest,
 )
 from pilotage.agent.ports.pricing import IAgentPricing, ModelCost
+from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.agent.ports.publisher import IAgentEventPublisher
 from pilotage.agent.ports.repositories import (
     EvidencePage,
@@ -527,6 +528,7 @@ __all__ = [
     "IAgentToolHandler",
     "IAgentToolProvider",
     "IAgentWakeUps",
+    "IPrincipalResolver",
     "IRecordSealer",
     "IScopedModel",
     "IScopedRuntime",

@@ -1,0 +1,171 @@
+"""From bodies to what the run service is given, and from its values to what clients see."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from pilotage.adapters.fastapi.answers import json_text
+from pilotage.adapters.fastapi.bodies import (
+    DecisionBody,
+    SignalBody,
+    StartBody,
+    cursor_of,
+    details_of,
+    signal_kind_of,
+)
+from pilotage.adapters.fastapi.frames import event_frame, problem_frame
+from pilotage.adapters.fastapi.problems import RequestRefusedError, problem_of
+from pilotage.adapters.fastapi.views import question_view, result_view, run_view, signal_view
+from pilotage.agent import (
+    AgentActionKind,
+    AgentApprovalBoundaryKind,
+    AgentApprovalRequest,
+    AgentEventAttribution,
+    AgentRecoveryRequest,
+    AgentSignal,
+    AgentSignalKind,
+    AgentState,
+    AgentStatus,
+    MessageDeltaEvent,
+    ToolRisk,
+)
+from pilotage.errors import RunErasedError
+from pilotage.runtime import RunResult
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+STATE = AgentState(
+    "run-1", "clerk", AgentStatus.ACTIVE, created_at=NOON, tenant_id="acme", metadata={"order": 1}
+)
+
+
+@pytest.mark.parametrize(
+    ("sent", "details"),
+    [
+        ({"decision": "approve"}, {}),
+        ({"decision": "reject", "comment": "no"}, {"comment": "no"}),
+        ({"decision": "modify", "modified_payload": {"a": 1}}, {"modified_payload": {"a": 1}}),
+        ({"decision": "done", "result": None}, {"result": None}),
+        ({"decision": "cancel"}, {}),
+    ],
+)
+def test_only_what_was_sent_goes_with_a_decision(sent: dict[str, Any], details: dict[str, Any]) -> None:
+    body = DecisionBody.model_validate({"request_id": "q", **sent})
+    assert body.decision.value == sent["decision"]
+    assert details_of(body) == details
+
+
+@pytest.mark.parametrize("kind", ["cancel", "approval_decision"])
+def test_what_has_a_way_of_its_own_is_no_signal(kind: str) -> None:
+    with pytest.raises(RequestRefusedError, match="is no signal to send by itself. POST it to"):
+        signal_kind_of(SignalBody.model_validate({"kind": kind}))
+
+
+@pytest.mark.parametrize("kind", sorted({*AgentSignalKind} - {"cancel", "approval_decision"}))
+def test_every_other_kind_is_sent(kind: str) -> None:
+    assert signal_kind_of(SignalBody.model_validate({"kind": kind})) == kind
+
+
+@pytest.mark.parametrize(
+    "sent", [{}, {"agent": ""}, {"agent": "  "}, {"agent": "a", "inptu": 1}, {"agent": "a", "metadata": []}]
+)
+def test_a_start_that_cannot_be_meant_is_refused(sent: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        StartBody.model_validate(sent)
+
+
+@pytest.mark.parametrize(
+    ("header", "address", "cursor"),
+    [
+        (None, None, None),
+        (None, "1.2.3", "1.2.3"),
+        ("1.5.0", "1.2.3", "1.5.0"),
+        ("", "1.2.3", "1.2.3"),
+    ],
+)
+def test_the_header_is_newer_than_the_address(
+    header: str | None, address: str | None, cursor: str | None
+) -> None:
+    assert cursor_of(header, address) == cursor
+
+
+def test_what_is_no_cursor_is_refused() -> None:
+    with pytest.raises(RequestRefusedError, match="'x' is no cursor of events"):
+        cursor_of("x", None)
+
+
+def test_a_run_is_shown_without_its_tenant() -> None:
+    assert json_text(run_view(STATE)).decode() == (
+        '{"id":"run-1","agent_type":"clerk","status":"active","transition":null,"reason":null,'
+        '"current_activity":null,"awaits":null,"metadata":{"order":1},'
+        '"created_at":"2030-01-01T12:00:00+00:00","updated_at":null,"wake_at":null}'
+    )
+
+
+def test_a_result_is_shown_without_the_exception_behind_it() -> None:
+    view = result_view(RunResult(STATE, {"total": 1}, error={"code": "broken"}, cause=ValueError("inside")))
+    assert (view.output, view.error, view.run.id) == ({"total": 1}, {"code": "broken"}, "run-1")
+    assert b"inside" not in json_text(view)
+
+
+def test_an_approval_is_a_question() -> None:
+    asked = AgentApprovalRequest(
+        "run-1:q",
+        "run-1",
+        AgentApprovalBoundaryKind.TOOL_INVOCATION,
+        "Refund 5?",
+        ToolRisk(),
+        "desk.refund",
+        arguments={"amount": "5"},
+        expires_at=NOON,
+    )
+    view = question_view(asked)
+    assert (view.kind, view.action, view.prompt, view.expires_at) == (
+        "approval",
+        "desk.refund",
+        "Refund 5?",
+        NOON,
+    )
+    assert view.allowed_decisions == ["approve", "reject", "modify", "defer", "cancel"]
+
+
+@pytest.mark.parametrize(("name", "shown"), [("pay", "pay"), (None, "run/tool:pay#1")])
+def test_a_question_about_an_unknown_outcome_shows_what_came_late(name: str | None, shown: str) -> None:
+    asked = AgentRecoveryRequest(
+        "run-1:q",
+        "run-1",
+        "run/tool:pay#1",
+        2,
+        "Paid?",
+        AgentActionKind.TOOL_CALL,
+        name,
+        late_outcomes=({"ok": 1},),
+    )
+    view = question_view(asked)
+    assert (view.kind, view.action, view.attempt, view.late_outcomes) == ("recovery", shown, 2, [{"ok": 1}])
+    assert view.allowed_decisions == ["retry", "done", "fail", "cancel"]
+
+
+def test_a_signal_is_confirmed_without_its_payload() -> None:
+    signal = AgentSignal("s-1", "run-1", AgentSignalKind.USER_MESSAGE, {"text": "hush"})
+    assert json_text(signal_view(signal)) == b'{"id":"s-1","run_id":"run-1","kind":"user_message"}'
+
+
+def test_an_event_is_a_frame_with_its_cursor_whatever_its_text_holds() -> None:
+    by = AgentEventAttribution("clerk", "run-1", "run-1")
+    frame = event_frame(MessageDeltaEvent(by, "m-1", "a\nb\r\u2028é\ud800"), "1.2.3")
+    head, data, *rest = frame.decode("ascii").split("\ndata: ")
+    assert (head, rest) == ("id: 1.2.3\nevent: message_delta", [])
+    assert data.endswith("}\n\n")
+    assert data.count("\n") == 2
+    assert '"delta":"a\\nb\\r\\u2028\\u00e9\\ud800"' in data
+    assert '"attribution":{"agent_id":"clerk","run_id":"run-1"' in data
+
+
+def test_a_problem_in_a_stream_has_no_id_to_come_back_to() -> None:
+    frame = problem_frame(problem_of(RunErasedError()))
+    assert frame.startswith(b"event: problem\ndata: {")
+    assert b"\nid:" not in frame
