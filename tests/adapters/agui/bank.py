@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from ag_ui.core import RunAgentInput
+from tests.adapters.agui.sequence import fault_in
 
 from pilotage import (
     Agent,
@@ -80,10 +81,12 @@ async def ask(
     principal: Principal | None = None,
     config: AgUiConfig | None = None,
 ) -> list[Frame]:
-    """What a client reads for an input."""
+    """What a client reads for an input; it is a stream that the protocol allows."""
     text = given if isinstance(given, str) else given.model_dump_json(by_alias=True)
     factory = driver_for(app, agent, principal=principal or Principal("ada"), config=config)
-    return [json.loads(line_of(frame)) async for frame in frames_for(factory, text)]
+    frames: list[Frame] = [json.loads(line_of(frame)) async for frame in frames_for(factory, text)]
+    assert fault_in(frames) is None
+    return frames
 
 
 def interrupts_of(frames: list[Frame]) -> list[Frame]:

@@ -269,3 +269,17 @@ async def test_a_factory_may_be_asynchronous() -> None:
         out = io.StringIO()
         await AgUiStdioCommand(factory, io.StringIO(), out)(ag_ui_input().model_dump_json(by_alias=True))
     assert texts([json.loads(line) for line in out.getvalue().splitlines()]) == "Hi."
+
+
+async def test_a_run_that_was_paused_goes_on_or_is_given_up_as_its_interrupt_is_answered() -> None:
+    ends: list[Frame] = []
+    for status in ("resolved", "cancelled"):
+        bank, model = Bank(), paying()
+        async with bank.open(model) as app:
+            (interrupt,) = interrupts_of(await ask(app, ag_ui_input("Pay Bo")))
+            run_id = interrupt["id"].partition(":")[0]
+            await app.get(AgentRuns).approve(interrupt["id"])
+            frames = await ask(app, resume(f"pause:{run_id}", None, status))
+        ends.append(frames[-1])
+        assert bank.payments.paid == (["5 to Bo"] if status == "resolved" else [])
+    assert [end["outcome"]["type"] for end in ends] == ["success", "cancelled"]

@@ -69,9 +69,9 @@ def project_pending_approval(state: AgentState, attribution: AgentEventAttributi
 
 
 def project_approval(
-    approval: AgUiApproval | Approval, attribution: AgentEventAttribution, by: str | None = None
+    approval: AgUiApproval | Approval, attribution: AgentEventAttribution
 ) -> list[BaseEvent]:
-    """A question as a call of `hitl_approval` that has no result yet; `by` is the sub-agent that asks."""
+    """A question as a call of `hitl_approval` that has no result yet."""
     asked: dict[str, JsonValue] = {
         "prompt": approval.prompt,
         "allowed_decisions": [str(each) for each in approval.allowed_decisions],
@@ -79,9 +79,9 @@ def project_approval(
         **(approval.metadata or {}),
     }
     return [
-        ToolCallStartEvent(tool_call_id=approval.id, tool_call_name=HITL_TOOL, subagent_run_id=by),
-        ToolCallArgsEvent(tool_call_id=approval.id, delta=canonical_json(asked), subagent_run_id=by),
-        ToolCallEndEvent(tool_call_id=approval.id, subagent_run_id=by),
+        ToolCallStartEvent(tool_call_id=approval.id, tool_call_name=HITL_TOOL),
+        ToolCallArgsEvent(tool_call_id=approval.id, delta=canonical_json(asked)),
+        ToolCallEndEvent(tool_call_id=approval.id),
     ]
 
 

@@ -24,20 +24,18 @@ from ag_ui.core import (
     RunStartedEvent,
     StateDeltaEvent,
     StateSnapshotEvent,
-    SubagentErrorEvent,
-    SubagentFinishedEvent,
-    SubagentFinishedSuspendedOutcome,
-    SubagentStartedEvent,
     ToolCallResultEvent,
 )
 
 from pilotage.adapters.agui.frames import OpenFrames
 from pilotage.adapters.agui.interrupts import approval_from_pause, interrupt_of, project_approval
 from pilotage.adapters.agui.settings import AgUiConfig
+from pilotage.adapters.agui.subagents import SubAgents
 from pilotage.adapters.agui.transcript import TranscriptOfFrames
 from pilotage.adapters.agui.usage import TokensUsed
+from pilotage.adapters.agui.wording import code_of, message_of
 from pilotage.agent import events as neutral
-from pilotage.jsonvalue import JsonObject, canonical_json
+from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.stream.projection import CANCELLED
 from pilotage.runtime.stream.said_before import SUPERSEDED
 
@@ -71,9 +69,9 @@ class AgUiProjector:
         self._config = config or AgUiConfig()
         self._run_id, self._thread_id = run_id, thread_id
         self._root: neutral.AgentEventAttribution | None = None
-        self._frames: dict[str, OpenFrames] = {}
+        self._frames = OpenFrames()
+        self._subagents = SubAgents()
         self._interrupts: list[Interrupt] = []
-        self._suspended: set[str] = set()
         self._usage = TokensUsed()
         self._transcript = TranscriptOfFrames(messages)
         self._has_begun = self._has_ended = False
@@ -107,8 +105,22 @@ class AgUiProjector:
         return [*told, RunErrorEvent(message=message, code=code, usage=self._usage.told())]
 
     def _projected(self, event: neutral.AgentEvent) -> list[BaseEvent]:
+        by, own = event.attribution, self._by(event)
+        if own is None:
+            return self._told(event, None, self._frames)
+        if isinstance(event, neutral.RunPausedEvent):
+            # What it asks is told by the run above it, too: that is where people are asked.
+            return self._subagents.suspend(own)
+        announced = self._subagents.announce(by, self._top.run_id)
+        if isinstance(event, neutral.RunStartedEvent):
+            return announced
+        if isinstance(event, neutral.RunFinishedEvent):
+            return [*announced, *self._subagents.end(event)]
+        return [*announced, *self._told(event, own, self._subagents.frames_of(own))]
+
+    def _told(self, event: neutral.AgentEvent, by: str | None, frames: OpenFrames) -> list[BaseEvent]:
         if event.metadata.get(SUPERSEDED):
-            return self._superseded(event)
+            return _superseded(event, by, frames)
         match event:
             case neutral.RunStartedEvent():
                 return self._started(event)
@@ -117,11 +129,11 @@ class AgUiProjector:
             case neutral.RunFinishedEvent():
                 return self._finished(event)
             case neutral.StateSnapshotEvent() | neutral.StateDeltaEvent() | neutral.ArtifactEvent():
-                return self._beside(event)
+                return self._beside(event, by)
             case _:
-                return self._said(event, self._frames_of(event))
+                return self._said(event, by, frames)
 
-    def _said(self, event: _Said, frames: OpenFrames) -> list[BaseEvent]:
+    def _said(self, event: _Said, by: str | None, frames: OpenFrames) -> list[BaseEvent]:
         match event:
             case neutral.MessageDeltaEvent():
                 return frames.text(event.message_id, event.delta)
@@ -134,25 +146,14 @@ class AgUiProjector:
             case neutral.ToolCallEndEvent():
                 return frames.end_call(event.call_id)
             case neutral.ToolCallResultEvent():
-                return [*frames.end_call(event.call_id), self._result(event)]
+                return [*frames.end_call(event.call_id), _result(event, by)]
             case neutral.StepStartedEvent():
                 return frames.begin_step(event.step_name)
             case neutral.StepFinishedEvent():
                 self._usage.add(event.metadata)
                 return frames.end_step(event.step_name)
 
-    def _result(self, event: neutral.ToolCallResultEvent) -> ToolCallResultEvent:
-        # The event names the message that asked; a result is a message of its own, with an id of its own.
-        return ToolCallResultEvent(
-            message_id=f"{event.message_id}:{event.call_id}",
-            tool_call_id=event.call_id,
-            content=canonical_json(event.result),
-            role="tool",
-            subagent_run_id=self._by(event),
-        )
-
-    def _beside(self, event: _Beside) -> list[BaseEvent]:
-        by = self._by(event)
+    def _beside(self, event: _Beside, by: str | None) -> list[BaseEvent]:
         match event:
             case neutral.StateSnapshotEvent():
                 shown = self._config.emit_state_snapshot
@@ -165,12 +166,6 @@ class AgUiProjector:
                 return [CustomEvent(name="artifact", value=value, subagent_run_id=by)]
 
     def _started(self, event: neutral.RunStartedEvent) -> list[BaseEvent]:
-        if (by := self._by(event)) is not None:
-            self._suspended.discard(by)
-            parent = event.attribution.parent_run_id
-            above = parent if parent is not None and not self._is_root(parent) else None
-            name = event.attribution.agent_id
-            return [SubagentStartedEvent(subagent_run_id=by, name=name, parent_subagent_run_id=above)]
         # A run that waited and went on since is one run here: what it waited for was answered.
         self._interrupts = []
         if self._has_begun:
@@ -182,33 +177,21 @@ class AgUiProjector:
         ]
 
     def _paused(self, event: neutral.RunPausedEvent) -> list[BaseEvent]:
-        if (by := self._by(event)) is not None:
-            # What it asks is told by the run above it, too: that is where people are asked.
-            if by in self._suspended:
-                return []
-            self._suspended.add(by)
-            told = self._frames_of(event).close_all()
-            suspended = SubagentFinishedSuspendedOutcome()
-            return [*told, SubagentFinishedEvent(subagent_run_id=by, outcome=suspended)]
         told = self._close()
         asked_by = event.metadata.get("agent_state_id")
-        asking = asked_by if isinstance(asked_by, str) and not self._is_root(asked_by) else None
+        asking = asked_by if isinstance(asked_by, str) and asked_by != self._top.run_id else None
         self._interrupts.append(interrupt_of(event, asking))
         if event.approval_id is None:
             return told
-        return [*told, *project_approval(approval_from_pause(event), event.attribution, asking)]
+        return [*told, *project_approval(approval_from_pause(event), event.attribution)]
 
     def _finished(self, event: neutral.RunFinishedEvent) -> list[BaseEvent]:
-        if (by := self._by(event)) is not None:
-            return [*self._frames_of(event).close_all(), _subagent_end(event, by)]
         error = event.error
         if error is None:
             return self._end(RunFinishedSuccessOutcome(), event.metadata.get("output"))
         if error.get("code") == CANCELLED:
             return self._end(RunFinishedCancelledOutcome())
-        return self.fail(
-            _message_of(error), code if isinstance(code := error.get("code"), str) else "run_failed"
-        )
+        return self.fail(message_of(error), code_of(error) or "run_failed")
 
     def _end(self, outcome: RunFinishedOutcome, result: object = None) -> list[BaseEvent]:
         told = self._close()
@@ -223,54 +206,43 @@ class AgUiProjector:
         )
         return [*told, end]
 
-    def _superseded(self, event: neutral.AgentEvent) -> list[BaseEvent]:
-        """A text or call that was told does not count: the model was asked again."""
-        by, frames = self._by(event), self._frames_of(event)
-        match event:
-            case neutral.MessageDeltaEvent():
-                value = {"messageId": event.message_id}
-            case neutral.ReasoningDeltaEvent():
-                value = {"messageId": event.reasoning_id}
-            case neutral.ToolCallEndEvent():
-                value = {"toolCallId": event.call_id}
-            case _:
-                return []
-        return [*frames.close(), CustomEvent(name=SUPERSEDED, value=value, subagent_run_id=by)]
-
     def _close(self) -> list[BaseEvent]:
         """Close everything, the runs below first."""
-        return [event for frames in reversed(self._frames.values()) for event in frames.close_all()]
-
-    def _frames_of(self, event: neutral.AgentEvent) -> OpenFrames:
-        run_id = event.attribution.run_id
-        if run_id not in self._frames:
-            self._frames[run_id] = OpenFrames(self._by(event))
-        return self._frames[run_id]
+        return [*self._subagents.close_all(), *self._frames.close_all()]
 
     def _by(self, event: neutral.AgentEvent) -> str | None:
         """The sub-agent an event is of; None where it is the run's own."""
         run_id = event.attribution.run_id
-        return None if self._is_root(run_id) else run_id
+        return None if run_id == self._top.run_id else run_id
 
-    def _is_root(self, run_id: str) -> bool:
-        return self._root is None or run_id == self._root.run_id
+    @property
+    def _top(self) -> neutral.AgentEventAttribution:
+        return cast(neutral.AgentEventAttribution, self._root)
 
     def _ids(self) -> tuple[str, str]:
-        root = cast(neutral.AgentEventAttribution, self._root)
-        return self._run_id or root.run_id, self._thread_id or root.conversation_id
+        return self._run_id or self._top.run_id, self._thread_id or self._top.conversation_id
 
 
-def _subagent_end(event: neutral.RunFinishedEvent, by: str) -> BaseEvent:
-    if event.error is None:
-        return SubagentFinishedEvent(subagent_run_id=by, result=event.metadata.get("output"))
-    code = event.error.get("code")
-    return SubagentErrorEvent(
-        subagent_run_id=by, message=_message_of(event.error), code=code if isinstance(code, str) else None
+def _result(event: neutral.ToolCallResultEvent, by: str | None) -> ToolCallResultEvent:
+    # The event names the message that asked; a result is a message of its own, with an id of its own.
+    return ToolCallResultEvent(
+        message_id=f"{event.message_id}:{event.call_id}",
+        tool_call_id=event.call_id,
+        content=canonical_json(event.result),
+        role="tool",
+        subagent_run_id=by,
     )
 
 
-def _message_of(error: JsonObject) -> str:
-    for name in ("message", "reason"):
-        if isinstance(words := error.get(name), str):
-            return words
-    return canonical_json(error)
+def _superseded(event: neutral.AgentEvent, by: str | None, frames: OpenFrames) -> list[BaseEvent]:
+    """A text or call that was told does not count: the model was asked again."""
+    match event:
+        case neutral.MessageDeltaEvent():
+            value = {"messageId": event.message_id}
+        case neutral.ReasoningDeltaEvent():
+            value = {"messageId": event.reasoning_id}
+        case neutral.ToolCallEndEvent():
+            value = {"toolCallId": event.call_id}
+        case _:
+            return []
+    return [*frames.close(), CustomEvent(name=SUPERSEDED, value=value, subagent_run_id=by)]
