@@ -30,6 +30,10 @@ PACKAGES = {
         "Sensitive fields, exposure policies, guards, streaming redaction, trust.",
     ),
     "pilotage.errors": ("errors.md", "The error families, by who must act."),
+    "pilotage.adapters.agui": (
+        "adapters-agui.md",
+        'Runs as AG-UI events, with human approval: `pip install "pilotage[agui]"`.',
+    ),
     "pilotage.adapters.openai": (
         "adapters-openai.md",
         'Models of vLLM and every OpenAI-compatible server: `pip install "pilotage[openai]"`.',

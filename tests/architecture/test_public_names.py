@@ -21,6 +21,7 @@ PACKAGES = {
     "pilotage.testing": "testing.md",
     "pilotage.safety": "safety.md",
     "pilotage.errors": "errors.md",
+    "pilotage.adapters.agui": "adapters-agui.md",
     "pilotage.adapters.openai": "adapters-openai.md",
     "pilotage.adapters.sealing": "adapters-sealing.md",
     "pilotage.adapters.sqlalchemy": "adapters-sqlalchemy.md",
