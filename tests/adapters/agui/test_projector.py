@@ -276,6 +276,11 @@ def test_several_questions_are_one_end_with_several_interrupts() -> None:
     assert [each["id"] for each in frames[-1]["outcome"]["interrupts"]] == ["run-1:a", "run-1:b"]
 
 
+def test_what_was_answered_since_is_no_interrupt_any_more() -> None:
+    frames = told(STARTED, paused("run-1:a"), STARTED, paused("run-1:b"), finish=True)
+    assert [each["id"] for each in frames[-1]["outcome"]["interrupts"]] == ["run-1:b"]
+
+
 def test_a_pause_without_a_question_is_an_interrupt_and_no_call() -> None:
     frames = told(STARTED, paused(None), finish=True)
     assert types(frames) == ["RUN_STARTED", "RUN_FINISHED"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from collections.abc import AsyncIterable
@@ -161,13 +162,28 @@ async def test_nobody_decides_about_the_run_of_another_tenant_or_of_another_agen
         (foreign,) = await ask(app, yes, principal=Principal("eve", tenant="elsewhere"))
         (misplaced,) = await ask(app, yes, Porter)
         (unknown,) = await ask(app, resume("guessed:id", {"decision": "approve"}))
-        open_questions = await app.get(AgentRuns).approvals(interrupt["id"].partition(":")[0])
+        run_id = interrupt["id"].partition(":")[0]
+        open_questions = await app.get(AgentRuns).approvals(run_id)
+        pending = await bank.store.signals.list_pending(run_id)
     assert [each["code"] for each in (foreign, misplaced, unknown)] == [
         "run_not_found",
         "run_conflict",
         "run_not_found",
     ]
-    assert (len(open_questions), bank.payments.paid) == (1, [])
+    assert (len(open_questions), list(pending), bank.payments.paid) == (1, [], [])
+
+
+async def test_decisions_about_several_runs_decide_nothing() -> None:
+    bank = Bank()
+    async with bank.open(ScriptedModel([calls("pay", **PAY), calls("pay", **PAY)])) as app:
+        (one,) = interrupts_of(await ask(app, ag_ui_input("Pay Bo")))
+        (other,) = interrupts_of(await ask(app, ag_ui_input("Pay Bo", runId="client-2", threadId="thread-2")))
+        yes = [
+            {"interruptId": each["id"], "status": "resolved", "payload": {"decision": "approve"}}
+            for each in (one, other)
+        ]
+        (refused,) = await ask(app, ag_ui_input(None, runId="client-3", resume=yes))
+    assert (refused["code"], bank.payments.paid) == ("run_conflict", [])
 
 
 async def test_a_decision_that_is_sent_twice_counts_once() -> None:
@@ -221,6 +237,18 @@ async def test_leaving_the_stream_does_not_touch_a_durable_run() -> None:
         await reading.aclose()
         frames = await ask(app, ag_ui_input("Hello"), principal=Principal("local"))
     assert texts(frames) == "Good day, Ada."
+
+
+async def test_leaving_the_stream_ends_a_run_that_nobody_keeps() -> None:
+    async with Bank().open(ScriptedModel([says("Good day, Ada.")])) as app:
+        before = asyncio.all_tasks()
+        stream = driver_for(app, Clerk)(CoreRunInput("client-1", "Hello"), ag_ui_input("Hello"), None)
+        assert isinstance(stream, AsyncIterable)
+        reading = aiter(stream)
+        await anext(reading)
+        assert asyncio.all_tasks() > before
+        await reading.aclose()
+        assert asyncio.all_tasks() == before
 
 
 async def test_frames_carry_cursors_from_which_the_run_can_be_read_on() -> None:
