@@ -34,6 +34,10 @@ PACKAGES = {
         "adapters-fastapi.md",
         'Runs over HTTP, as routes for any FastAPI application: `pip install "pilotage[fastapi]"`.',
     ),
+    "pilotage.adapters.agui": (
+        "adapters-agui.md",
+        'Runs as AG-UI events, with human approval: `pip install "pilotage[agui]"`.',
+    ),
     "pilotage.adapters.openai": (
         "adapters-openai.md",
         'Models of vLLM and every OpenAI-compatible server: `pip install "pilotage[openai]"`.',

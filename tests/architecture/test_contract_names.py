@@ -1,9 +1,10 @@
-"""The names of the contract are fixed: they are importable from `pilotage.agent`."""
+"""The names of the contract are fixed: they are importable from `pilotage.agent`, and AG-UI from its adapter."""
 
 from __future__ import annotations
 
 import pytest
 
+import pilotage.adapters.agui
 import pilotage.agent
 
 NAMES = """
@@ -51,3 +52,16 @@ plan_agent_tool_approval runner_backed_execute schema_with_sensitive_metadata
 def test_a_name_of_the_contract_is_there(name: str) -> None:
     assert name in pilotage.agent.__all__
     assert hasattr(pilotage.agent, name)
+
+
+AG_UI_NAMES = """
+AbstractAgUiError AgUiApprovalDecodeError AgUiConfig AgUiEndpointConflictError AgUiPendingApprovalError AgUiProjector
+AgUiRunDriver AgUiRunResolutionError AgUiStdioCommand RunDriverFactory approval_from_pause carries_approval_decision
+find_pending_approval ingest_decision project_approval project_pending_approval
+""".split()
+
+
+@pytest.mark.parametrize("name", AG_UI_NAMES)
+def test_a_name_of_the_ag_ui_adapter_is_there(name: str) -> None:
+    assert name in pilotage.adapters.agui.__all__
+    assert hasattr(pilotage.adapters.agui, name)

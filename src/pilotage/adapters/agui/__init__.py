@@ -1,0 +1,69 @@
+"""Runs as AG-UI events, with human approval: `pip install "pilotage[agui]"`."""
+
+from importlib.util import find_spec
+
+if find_spec("ag_ui") is None:
+    raise ImportError('this adapter needs an extra: pip install "pilotage[agui]"')
+
+from pilotage.adapters.agui.decisions import (
+    AgUiContinuation,
+    AgUiDecision,
+    carries_approval_decision,
+    decisions_in,
+    ingest_decision,
+)
+from pilotage.adapters.agui.driver import AgUiRunDriver, RunDriverFactory, RunOpener
+from pilotage.adapters.agui.encoder import AgUiEncoder, NdjsonEncoder, SseEncoder, encoder_for, line_of
+from pilotage.adapters.agui.errors import (
+    AbstractAgUiError,
+    AgUiApprovalDecodeError,
+    AgUiEndpointConflictError,
+    AgUiPendingApprovalError,
+    AgUiRunResolutionError,
+)
+from pilotage.adapters.agui.inbound import parse_input, run_input_of
+from pilotage.adapters.agui.interrupts import (
+    AgUiApproval,
+    approval_from_pause,
+    find_pending_approval,
+    project_approval,
+    project_pending_approval,
+)
+from pilotage.adapters.agui.projector import AgUiProjector
+from pilotage.adapters.agui.serving import driver_for
+from pilotage.adapters.agui.settings import AgUiConfig
+from pilotage.adapters.agui.stdio import AgUiStdioCommand
+from pilotage.adapters.agui.transport import frames_for
+
+__all__ = [
+    "AbstractAgUiError",
+    "AgUiApproval",
+    "AgUiApprovalDecodeError",
+    "AgUiConfig",
+    "AgUiContinuation",
+    "AgUiDecision",
+    "AgUiEncoder",
+    "AgUiEndpointConflictError",
+    "AgUiPendingApprovalError",
+    "AgUiProjector",
+    "AgUiRunDriver",
+    "AgUiRunResolutionError",
+    "AgUiStdioCommand",
+    "NdjsonEncoder",
+    "RunDriverFactory",
+    "RunOpener",
+    "SseEncoder",
+    "approval_from_pause",
+    "carries_approval_decision",
+    "decisions_in",
+    "driver_for",
+    "encoder_for",
+    "find_pending_approval",
+    "frames_for",
+    "ingest_decision",
+    "line_of",
+    "parse_input",
+    "project_approval",
+    "project_pending_approval",
+    "run_input_of",
+]

@@ -1,0 +1,49 @@
+"""What goes wrong between AG-UI and a run.
+
+AbstractAgUiError
+├── AgUiRunResolutionError      an input says no run: no words of a user, a wrong field
+├── AgUiApprovalDecodeError     an input should carry a decision and does not, or one that nobody can read
+├── AgUiPendingApprovalError    a run does not wait for an approval
+└── AgUiEndpointConflictError   two agents want the same path
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pilotage.errors import CallerError
+
+
+class AbstractAgUiError(CallerError):
+    """Something between AG-UI and a run cannot be done."""
+
+    message: ClassVar[str] = "The AG-UI request cannot be served."
+    code: ClassVar[str] = "agui_error"
+
+
+class AgUiRunResolutionError(AbstractAgUiError):
+    """An AG-UI input does not say which run to start, or with what."""
+
+    message: ClassVar[str] = "The AG-UI input says no run."
+    code: ClassVar[str] = "agui_run_resolution_error"
+
+
+class AgUiApprovalDecodeError(AbstractAgUiError):
+    """An AG-UI input carries no decision that can be read; nothing was decided."""
+
+    message: ClassVar[str] = "The AG-UI input carries no decision that can be read."
+    code: ClassVar[str] = "agui_approval_decode_error"
+
+
+class AgUiPendingApprovalError(AbstractAgUiError):
+    """A run does not wait for an approval, so there is none to show."""
+
+    message: ClassVar[str] = "The run waits for no approval."
+    code: ClassVar[str] = "agui_pending_approval_error"
+
+
+class AgUiEndpointConflictError(AbstractAgUiError):
+    """Two agents are served on the same path."""
+
+    message: ClassVar[str] = "The path is taken by another agent."
+    code: ClassVar[str] = "agui_endpoint_conflict"

@@ -1,0 +1,248 @@
+"""`AgUiProjector`: the events of a run as AG-UI events. Pure: no I/O, no clock.
+
+The run whose stream it is becomes the AG-UI run; runs below it are its sub-agents. A stream has one RUN_STARTED and
+one end, and what is open is closed before it, whatever the run told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias, cast
+
+from ag_ui.core import (
+    BaseEvent,
+    CustomEvent,
+    Interrupt,
+    Message,
+    MessagesSnapshotEvent,
+    RunErrorEvent,
+    RunFinishedCancelledOutcome,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunFinishedOutcome,
+    RunFinishedSuccessOutcome,
+    RunStartedEvent,
+    StateDeltaEvent,
+    StateSnapshotEvent,
+    ToolCallResultEvent,
+)
+
+from pilotage.adapters.agui.frames import OpenFrames
+from pilotage.adapters.agui.interrupts import approval_from_pause, interrupt_of, project_approval
+from pilotage.adapters.agui.settings import AgUiConfig
+from pilotage.adapters.agui.subagents import SubAgents
+from pilotage.adapters.agui.transcript import TranscriptOfFrames
+from pilotage.adapters.agui.usage import TokensUsed
+from pilotage.adapters.agui.wording import code_of, message_of
+from pilotage.agent import events as neutral
+from pilotage.jsonvalue import canonical_json
+from pilotage.runtime.stream.projection import CANCELLED
+from pilotage.runtime.stream.said_before import SUPERSEDED
+
+BROKEN = "agui_stream_broken"
+"""The code of a stream that ends although its run has not told an end."""
+
+_Beside: TypeAlias = neutral.StateSnapshotEvent | neutral.StateDeltaEvent | neutral.ArtifactEvent
+_Said: TypeAlias = (
+    neutral.MessageDeltaEvent
+    | neutral.ReasoningDeltaEvent
+    | neutral.ToolCallStartEvent
+    | neutral.ToolCallArgsDeltaEvent
+    | neutral.ToolCallEndEvent
+    | neutral.ToolCallResultEvent
+    | neutral.StepStartedEvent
+    | neutral.StepFinishedEvent
+)
+
+
+class AgUiProjector:
+    """Projects the stream of one run, in order. `run_id` and `thread_id` are the client's own, which are echoed."""
+
+    def __init__(
+        self,
+        config: AgUiConfig | None = None,
+        *,
+        run_id: str | None = None,
+        thread_id: str | None = None,
+        messages: Sequence[Message] = (),
+    ) -> None:
+        self._config = config or AgUiConfig()
+        self._run_id, self._thread_id = run_id, thread_id
+        self._root: neutral.AgentEventAttribution | None = None
+        self._frames = OpenFrames()
+        self._subagents = SubAgents()
+        self._interrupts: list[Interrupt] = []
+        self._usage = TokensUsed()
+        self._transcript = TranscriptOfFrames(messages)
+        self._has_begun = self._has_ended = False
+
+    def project(self, event: neutral.AgentEvent) -> list[BaseEvent]:
+        """What a client is told of an event."""
+        if self._root is None:
+            self._root = event.attribution
+        if self._has_ended:
+            return []
+        told = self._projected(event)
+        self._transcript.take(told)
+        return told
+
+    def finish(self) -> list[BaseEvent]:
+        """The stream is over: close what is open, and say what the run waits for, or that its end is not known."""
+        if self._has_ended:
+            return []
+        if self._interrupts:
+            return self._end(RunFinishedInterruptOutcome(interrupts=self._interrupts))
+        if not self._has_begun:
+            return self._close()
+        return self.fail("The stream ended and the run has not. Send the same input again to go on.", BROKEN)
+
+    def fail(self, message: str, code: str) -> list[BaseEvent]:
+        """Something broke: close what is open and say so, unless the run has ended already."""
+        if self._has_ended:
+            return []
+        told = self._close()
+        self._has_ended = True
+        return [*told, RunErrorEvent(message=message, code=code, usage=self._usage.told())]
+
+    def _projected(self, event: neutral.AgentEvent) -> list[BaseEvent]:
+        by, own = event.attribution, self._by(event)
+        if own is None:
+            return self._told(event, None, self._frames)
+        if isinstance(event, neutral.RunPausedEvent):
+            # What it asks is told by the run above it, too: that is where people are asked.
+            return self._subagents.suspend(own)
+        announced = self._subagents.announce(by, self._top.run_id)
+        if isinstance(event, neutral.RunStartedEvent):
+            return announced
+        if isinstance(event, neutral.RunFinishedEvent):
+            return [*announced, *self._subagents.end(event)]
+        return [*announced, *self._told(event, own, self._subagents.frames_of(own))]
+
+    def _told(self, event: neutral.AgentEvent, by: str | None, frames: OpenFrames) -> list[BaseEvent]:
+        if event.metadata.get(SUPERSEDED):
+            return _superseded(event, by, frames)
+        match event:
+            case neutral.RunStartedEvent():
+                return self._started(event)
+            case neutral.RunPausedEvent():
+                return self._paused(event)
+            case neutral.RunFinishedEvent():
+                return self._finished(event)
+            case neutral.StateSnapshotEvent() | neutral.StateDeltaEvent() | neutral.ArtifactEvent():
+                return self._beside(event, by)
+            case _:
+                return self._said(event, by, frames)
+
+    def _said(self, event: _Said, by: str | None, frames: OpenFrames) -> list[BaseEvent]:
+        match event:
+            case neutral.MessageDeltaEvent():
+                return frames.text(event.message_id, event.delta)
+            case neutral.ReasoningDeltaEvent():
+                return frames.reasoning(event.reasoning_id, event.delta)
+            case neutral.ToolCallStartEvent():
+                return frames.call(event.call_id, event.tool_name, event.parent_message_id)
+            case neutral.ToolCallArgsDeltaEvent():
+                return frames.arguments(event.call_id, event.args_delta)
+            case neutral.ToolCallEndEvent():
+                return frames.end_call(event.call_id)
+            case neutral.ToolCallResultEvent():
+                return [*frames.end_call(event.call_id), _result(event, by)]
+            case neutral.StepStartedEvent():
+                return frames.begin_step(event.step_name)
+            case neutral.StepFinishedEvent():
+                self._usage.add(event.metadata)
+                return frames.end_step(event.step_name)
+
+    def _beside(self, event: _Beside, by: str | None) -> list[BaseEvent]:
+        match event:
+            case neutral.StateSnapshotEvent():
+                shown = self._config.emit_state_snapshot
+                return [StateSnapshotEvent(snapshot=event.snapshot, subagent_run_id=by)] if shown else []
+            case neutral.StateDeltaEvent():
+                patch = event.patch if isinstance(event.patch, list | tuple) else [event.patch]
+                return [StateDeltaEvent(delta=cast("list[Any]", list(patch)), subagent_run_id=by)]
+            case neutral.ArtifactEvent():
+                value = {"artifactId": event.artifact_id, "name": event.name, "content": event.content}
+                return [CustomEvent(name="artifact", value=value, subagent_run_id=by)]
+
+    def _started(self, event: neutral.RunStartedEvent) -> list[BaseEvent]:
+        # A run that waited and went on since is one run here: what it waited for was answered.
+        self._interrupts = []
+        if self._has_begun:
+            return []
+        self._has_begun = True
+        run_id, thread_id = self._ids()
+        return [
+            RunStartedEvent(run_id=run_id, thread_id=thread_id, parent_run_id=event.attribution.parent_run_id)
+        ]
+
+    def _paused(self, event: neutral.RunPausedEvent) -> list[BaseEvent]:
+        told = self._close()
+        asked_by = event.metadata.get("agent_state_id")
+        asking = asked_by if isinstance(asked_by, str) and asked_by != self._top.run_id else None
+        self._interrupts.append(interrupt_of(event, asking))
+        if event.approval_id is None:
+            return told
+        return [*told, *project_approval(approval_from_pause(event), event.attribution)]
+
+    def _finished(self, event: neutral.RunFinishedEvent) -> list[BaseEvent]:
+        error = event.error
+        if error is None:
+            return self._end(RunFinishedSuccessOutcome(), event.metadata.get("output"))
+        if error.get("code") == CANCELLED:
+            return self._end(RunFinishedCancelledOutcome())
+        return self.fail(message_of(error), code_of(error) or "run_failed")
+
+    def _end(self, outcome: RunFinishedOutcome, result: object = None) -> list[BaseEvent]:
+        told = self._close()
+        self._has_ended = True
+        if self._config.messages_snapshot_enabled:
+            self._transcript.take(told)
+            told.append(MessagesSnapshotEvent(messages=self._transcript.messages))
+        run_id, thread_id = self._ids()
+        usage = self._usage.told()
+        end = RunFinishedEvent(
+            run_id=run_id, thread_id=thread_id, result=result, outcome=outcome, usage=usage
+        )
+        return [*told, end]
+
+    def _close(self) -> list[BaseEvent]:
+        """Close everything, the runs below first."""
+        return [*self._subagents.close_all(), *self._frames.close_all()]
+
+    def _by(self, event: neutral.AgentEvent) -> str | None:
+        """The sub-agent an event is of; None where it is the run's own."""
+        run_id = event.attribution.run_id
+        return None if run_id == self._top.run_id else run_id
+
+    @property
+    def _top(self) -> neutral.AgentEventAttribution:
+        return cast(neutral.AgentEventAttribution, self._root)
+
+    def _ids(self) -> tuple[str, str]:
+        return self._run_id or self._top.run_id, self._thread_id or self._top.conversation_id
+
+
+def _result(event: neutral.ToolCallResultEvent, by: str | None) -> ToolCallResultEvent:
+    # The event names the message that asked; a result is a message of its own, with an id of its own.
+    return ToolCallResultEvent(
+        message_id=f"{event.message_id}:{event.call_id}",
+        tool_call_id=event.call_id,
+        content=canonical_json(event.result),
+        role="tool",
+        subagent_run_id=by,
+    )
+
+
+def _superseded(event: neutral.AgentEvent, by: str | None, frames: OpenFrames) -> list[BaseEvent]:
+    """A text or call that was told does not count: the model was asked again."""
+    match event:
+        case neutral.MessageDeltaEvent():
+            value = {"messageId": event.message_id}
+        case neutral.ReasoningDeltaEvent():
+            value = {"messageId": event.reasoning_id}
+        case neutral.ToolCallEndEvent():
+            value = {"toolCallId": event.call_id}
+        case _:
+            return []
+    return [*frames.close(), CustomEvent(name=SUPERSEDED, value=value, subagent_run_id=by)]
