@@ -21,7 +21,7 @@ from tests.behaviour.bureau import (
 from tests.behaviour.office import Worker
 
 from pilotage import Agent, AgentExecutionSpec, Principal, RunAgentInput
-from pilotage.errors import RunConflictError
+from pilotage.errors import CallerError, RunConflictError
 
 
 async def pays(worker: Worker) -> object:
@@ -169,3 +169,12 @@ async def test_a_named_start_keeps_what_its_caller_says_about_it() -> None:
     (first,) = [row for row in await bureau.rows(handle.id) if row.seq == 1]
     assert isinstance(first.view, dict)
     assert first.view["metadata"] == {"from": "the web", "more": 1, "alias": "mine"}
+
+
+@pytest.mark.parametrize("name", ["alias", "forked_from"])
+async def test_metadata_cannot_pose_as_what_a_run_says_of_its_start(name: str) -> None:
+    bureau, agent = Bureau(), hired()
+    async with bureau.process(agent, refunds) as runs:
+        with pytest.raises(CallerError, match=f"{name!r}, which the run itself says"):
+            await runs.start(agent, "A-17", metadata={name: "another run's"})
+        assert not (await runs.list()).runs

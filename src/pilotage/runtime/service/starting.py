@@ -16,7 +16,7 @@ from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_input import AgentContext, RunAgentInput
 from pilotage.agent.state import AgentState
-from pilotage.errors import RunConflictError
+from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.gate.deadline import deadline_at
 from pilotage.runtime.gate.given_context import encode_context, label_of_context
@@ -29,6 +29,7 @@ from pilotage.runtime.service.services import Services
 from pilotage.safety.trust import TrustLabel
 
 _NO_CONTEXT = AgentContext()
+_OWN_FACTS = frozenset({"alias", "forked_from"})
 
 
 class Starts:
@@ -89,13 +90,18 @@ class Starts:
         metadata: JsonObject,
         overrides: Overrides = NO_OVERRIDES,
     ) -> RunStart:
-        """What a run would start with now."""
+        """What a run would start with now.
+
+        Raises:
+            CallerError: the metadata holds what only the run itself says of its start.
+        """
         selected = selection_of(self._services, definition, given)
         if selected is None and overrides.model is None:
             check_driven(self._services, definition)
         if isinstance(given, RunAgentInput):
             conversation = conversation or given.conversation_id
             metadata = {**given.metadata, **metadata}
+        _reject_own_facts(metadata)
         keeps_turns = not (isinstance(given, RunAgentInput) and given.message_history)
         context = given.context if isinstance(given, RunAgentInput) else _NO_CONTEXT
         return RunStart(
@@ -190,6 +196,16 @@ def _with_labels(trust: JsonObject, turns: Sequence[ConversationTurn]) -> JsonOb
 
 def _message(turn: ConversationTurn) -> ModelMessage:
     return ModelMessage.user(turn.content) if turn.role == "user" else ModelMessage.assistant(turn.content)
+
+
+def _reject_own_facts(metadata: JsonObject) -> None:
+    """A caller's metadata must not pose as what the run knows of itself: by its name others find it."""
+    if taken := sorted(_OWN_FACTS.intersection(metadata)):
+        names = ", ".join(map(repr, taken))
+        raise CallerError(
+            f"the metadata of a run has {names}, which the run itself says. Choose another name; a name for the run "
+            "goes into id=."
+        )
 
 
 def run_id_of(tenant: str, alias: str) -> str:
