@@ -1,4 +1,4 @@
-"""A code assistant as an ordinary application: files, a shell and git behind tools, people asked before anything changes.
+"""A code assistant as an ordinary application: files, a shell and git behind tools; people decide.
 
 | module | what |
 |---|---|

@@ -6,20 +6,20 @@ The hooks of a commit do run: a person allowed it.
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from examples.code_assistant.processes import ProcessLimits, clean_environment, run_process
 from examples.code_assistant.workspace import Workspace
-
 from pilotage import AgentToolRuntimeContext, Idempotency, Pod, ToolEffects, agent_tool
 from pilotage.errors import ToolError
 
 KEY = "Pilotage-Key"
 _LOOKING = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 _AUTHOR = ("-c", "user.name=Code Assistant", "-c", "user.email=code-assistant@localhost")
-_NOT_OURS = (".", ":(exclude).pilotage")
+_THEIRS = (".", ":(exclude).pilotage")
 
 
 @Pod
@@ -30,22 +30,18 @@ class GitTools:
         self.workspace = workspace
         self.limits = limits or ProcessLimits()
 
-    @agent_tool(schema_name="git.status", effects=ToolEffects.read_only(), reads_untrusted=True)
+    @agent_tool(name="git.status", effects=ToolEffects.read_only(), reads_untrusted=True)
     async def status(self) -> str:
         """Show the branch, and which files have changed."""
-        return await self._git([*_LOOKING, "status", "--short", "--branch", "--", *_NOT_OURS])
+        return await self._git([*_LOOKING, "status", "--short", "--branch", "--", *_THEIRS])
 
-    @agent_tool(
-        schema_name="git.diff", effects=ToolEffects.read_only(), reads_untrusted=True, reads_private=True
-    )
+    @agent_tool(name="git.diff", effects=ToolEffects.read_only(), reads_untrusted=True, reads_private=True)
     async def diff(self) -> str:
         """Show what has changed since the last commit."""
-        shown = ["diff", "--no-ext-diff", "--no-textconv", "HEAD", "--", *_NOT_OURS]
+        shown = ["diff", "--no-ext-diff", "--no-textconv", "HEAD", "--", *_THEIRS]
         return await self._git([*_LOOKING, *shown])
 
-    @agent_tool(
-        schema_name="git.apply", effects=ToolEffects.write_state(), idempotency=Idempotency.NON_IDEMPOTENT
-    )
+    @agent_tool(name="git.apply", effects=ToolEffects.write_state(), idempotency=Idempotency.NON_IDEMPOTENT)
     async def apply(self, diff: str) -> str:
         """Apply a change in the form of `git diff`, all of it or nothing.
 
@@ -54,12 +50,12 @@ class GitTools:
         """
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "change.diff")
-            file.write_text(diff if diff.endswith("\n") else f"{diff}\n")
+            await asyncio.to_thread(file.write_text, diff if diff.endswith("\n") else f"{diff}\n")
             said = await self._git([*_LOOKING, "apply", "--verbose", "--whitespace=nowarn", str(file)])
         return said or "applied"
 
     @agent_tool(
-        schema_name="git.commit",
+        name="git.commit",
         effects=ToolEffects.write_state(),
         idempotency=Idempotency.CONDITIONALLY_IDEMPOTENT,
         reconcile="find_commit",
@@ -71,7 +67,8 @@ class GitTools:
             message: what the commit is for, its first line short.
         """
         key = f"{KEY}: {runtime_context.idempotency_key}"
-        await self._git([*_LOOKING, "add", "--all", "--", *_NOT_OURS])
+        await self._git([*_LOOKING, "add", "--all"])
+        await self._git([*_LOOKING, "reset", "--quiet", "--", ".pilotage"])
         await self._git([*_AUTHOR, "commit", "--quiet", "--message", message, "--trailer", key])
         return await self.find_commit(runtime_context.idempotency_key) or "committed"
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from examples.code_assistant.processes import Finished, ProcessLimits, clean_environment, run_process
 from examples.code_assistant.workspace import Workspace
-
 from pilotage import Idempotency, Pod, SecretField, TimeoutPolicy, ToolEffects, agent_tool
 from pilotage.agent import DataAccess, Externality
 
@@ -35,7 +34,7 @@ class ShellTools:
         self.limits = limits
 
     @agent_tool(
-        schema_name="shell.command",
+        name="shell.command",
         effects=ANYTHING,
         idempotency=Idempotency.NON_IDEMPOTENT,
         timeout=_PATIENCE,
@@ -51,7 +50,7 @@ class ShellTools:
         return self._result(await self._run(command))
 
     @agent_tool(
-        schema_name="shell.command_with_token",
+        name="shell.command_with_token",
         effects=ANYTHING,
         idempotency=Idempotency.NON_IDEMPOTENT,
         timeout=_PATIENCE,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +56,9 @@ class Workspace:
         """
         content = text.encode()
         if len(content) > self.limits.write_bytes:
-            raise ToolError(f"{len(content)} bytes are too many: at most {self.limits.write_bytes} are written")
+            raise ToolError(
+                f"{len(content)} bytes are too many: at most {self.limits.write_bytes} are written"
+            )
         parts = self._inside(path)
         if not parts:
             raise ToolError(f"{path!r} is the workspace itself, not a file")
@@ -110,14 +112,14 @@ class Workspace:
             raise ToolError(f"{path!r} is not a text") from error
 
     @contextmanager
-    def _folder(self, parts: tuple[str, ...], *, makes: bool = False) -> Iterator[int]:
+    def _folder(self, parts: tuple[str, ...], *, makes: bool = False) -> Generator[int, None, None]:
         """The folder at the end of these parts, opened one after the other."""
         folder = os.open(self.root, _FOLDER)
         try:
             for part in parts:
                 if makes:
                     with suppress(FileExistsError):
-                        os.mkdir(part, dir_fd=folder)  # noqa: PTH102 - relative to an open folder
+                        os.mkdir(part, dir_fd=folder)
                 inner = os.open(part, _FOLDER, dir_fd=folder)
                 os.close(folder)
                 folder = inner
@@ -149,22 +151,22 @@ def _replace(folder: int, name: str, content: bytes) -> bool:
             opened.flush()
             os.fchmod(opened.fileno(), mode)
             os.fsync(opened.fileno())
-        os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)  # noqa: PTH104 - relative to a folder
+        os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError:
         with suppress(FileNotFoundError):
-            os.unlink(beside, dir_fd=folder)  # noqa: PTH108 - relative to an open folder
+            os.unlink(beside, dir_fd=folder)
         raise
     return before is None
 
 
 def _status_of(folder: int, name: str) -> os.stat_result | None:
     with suppress(FileNotFoundError):
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)  # noqa: PTH116 - relative to a folder
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
     return None
 
 
 @contextmanager
-def _explained(path: str) -> Iterator[None]:
+def _explained(path: str) -> Generator[None, None, None]:
     """What the system says about a path, in words for a model."""
     try:
         yield

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Annotated
 
-from examples.code_assistant.patching import PatchError, patched
-from examples.code_assistant.workspace import Workspace
 from pydantic import Field
 
+from examples.code_assistant.patching import PatchError, patched
+from examples.code_assistant.workspace import Workspace
 from pilotage import Idempotency, Pod, ToolEffects, agent_tool
 from pilotage.errors import ToolError
 
@@ -21,8 +21,8 @@ class WorkspaceTools:
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
 
-    @agent_tool(schema_name="workspace.list", effects=ToolEffects.read_only())
-    def list(self, folder: str = ".") -> list[str]:
+    @agent_tool(name="workspace.list", effects=ToolEffects.read_only(), reads_untrusted=True)
+    def list_files(self, folder: str = ".") -> list[str]:
         """List the files below a folder.
 
         Args:
@@ -33,7 +33,7 @@ class WorkspaceTools:
         return found if len(found) <= most else [*found[:most], f"... more than {most} files"]
 
     @agent_tool(
-        schema_name="workspace.search",
+        name="workspace.search",
         effects=ToolEffects.read_only(),
         reads_untrusted=True,
         reads_private=True,
@@ -52,7 +52,7 @@ class WorkspaceTools:
         return found if len(found) <= most else [*found[:most], f"... more than {most} lines"]
 
     @agent_tool(
-        schema_name="workspace.read", effects=ToolEffects.read_only(), reads_untrusted=True, reads_private=True
+        name="workspace.read", effects=ToolEffects.read_only(), reads_untrusted=True, reads_private=True
     )
     def read(
         self,
@@ -71,7 +71,7 @@ class WorkspaceTools:
         return "".join(text.splitlines(keepends=True)[first_line - 1 : first_line - 1 + lines])
 
     @agent_tool(
-        schema_name="workspace.write",
+        name="workspace.write",
         effects=ToolEffects.write_state(),
         idempotency=Idempotency.IDEMPOTENT,
     )
@@ -86,7 +86,7 @@ class WorkspaceTools:
         return f"{path} {'is new and ' if is_new else ''}has {len(content.splitlines())} lines"
 
     @agent_tool(
-        schema_name="workspace.patch",
+        name="workspace.patch",
         effects=ToolEffects.write_state(),
         idempotency=Idempotency.IDEMPOTENT,
     )

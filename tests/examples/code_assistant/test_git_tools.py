@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from examples.code_assistant.git_tools import GitTools
 from examples.code_assistant.processes import ProcessLimits
 from examples.code_assistant.workspace import Workspace
-
 from pilotage import AgentToolRuntimeContext
 from pilotage.errors import ToolError
 
@@ -68,7 +68,13 @@ async def test_a_commit_takes_everything_but_the_runs_themselves(tools: GitTools
     (root / ".pilotage").mkdir()
     (root / ".pilotage" / "pilotage.db").write_text("ours")
     assert await tools.commit("Change a", context("key-1")) == "committed: Change a"
-    assert git(root, "show", "--name-only", "--format=%an: %s").split() == ["Code", "Assistant:", "Change", "a", "a.txt"]
+    assert git(root, "show", "--name-only", "--format=%an: %s").split() == [
+        "Code",
+        "Assistant:",
+        "Change",
+        "a",
+        "a.txt",
+    ]
 
 
 async def test_a_commit_is_found_by_its_key_and_by_no_other(tools: GitTools, root: Path) -> None:

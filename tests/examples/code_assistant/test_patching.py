@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from examples.code_assistant.patching import PatchError, patched
 from hypothesis import given
 from hypothesis import strategies as st
+
+from examples.code_assistant.patching import PatchError, patched
 
 WORDS = st.text("ab ", max_size=12)
 

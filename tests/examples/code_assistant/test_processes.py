@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from examples.code_assistant.processes import Finished, ProcessLimits, clean_environment, run_process
 
 ROOT = Path(__file__).parents[3]
@@ -38,6 +38,10 @@ def is_alive(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def read_pid(file: Path) -> int:
     return int(file.read_text())
 
@@ -57,7 +61,16 @@ async def test_there_is_no_keyboard(tmp_path: Path) -> None:
 async def test_the_environment_is_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_PASSWORD", "swordfish")
     done = await sh(tmp_path, "env | cut -d= -f1 | sort")
-    assert set(done.output.split()) <= {"PATH", "LANG", "HOME", "PYTHONDONTWRITEBYTECODE", "PWD", "OLDPWD", "SHLVL", "_"}
+    assert set(done.output.split()) <= {
+        "PATH",
+        "LANG",
+        "HOME",
+        "PYTHONDONTWRITEBYTECODE",
+        "PWD",
+        "OLDPWD",
+        "SHLVL",
+        "_",
+    }
     assert (await sh(tmp_path, "cd; pwd")).output == f"{tmp_path}\n"
 
 
@@ -74,7 +87,9 @@ async def test_what_takes_too_long_is_stopped_with_all_its_children(tmp_path: Pa
     line = "echo begun; sh -c 'echo $$ > child; exec sleep 1000' & echo $$ > leader; yes > /dev/null"
     done = await sh(tmp_path, line, seconds=0.5)
     assert done == Finished(None, "begun\n")
-    await until(lambda: not is_alive(read_pid(tmp_path / "leader")) and not is_alive(read_pid(tmp_path / "child")))
+    await until(
+        lambda: not is_alive(read_pid(tmp_path / "leader")) and not is_alive(read_pid(tmp_path / "child"))
+    )
 
 
 async def test_what_a_command_leaves_behind_dies_with_the_call(tmp_path: Path) -> None:
@@ -104,17 +119,17 @@ async def test_a_command_that_does_not_exist_is_said_so(tmp_path: Path) -> None:
 
 
 async def test_a_folder_that_does_not_exist_is_an_error_and_leaks_nothing(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     with pytest.raises(FileNotFoundError):
         await sh(tmp_path / "nowhere", "true")
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files() == before
 
 
 async def test_calls_leave_no_open_files(tmp_path: Path) -> None:
     await sh(tmp_path, "true")
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     await asyncio.gather(*(sh(tmp_path, "echo x") for _ in range(5)))
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files() == before
 
 
 OURS = """

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+
 from examples.code_assistant.workspace import Workspace, WorkspaceLimits
 from examples.code_assistant.workspace_tools import WorkspaceTools
-
 from pilotage.errors import ToolError
 
 LIMITS = WorkspaceLimits(read_bytes=100, write_bytes=50, entries=3, matches=2, searched_files=4)
@@ -148,15 +148,17 @@ def test_a_file_is_replaced_as_a_whole_and_keeps_its_mode(workspace: Workspace, 
     assert sorted(each.name for each in (root / "deep" / "down").iterdir()) == ["new.txt"]
 
 
-def test_listing_leaves_out_links_and_what_is_closed_and_has_an_end(tools: WorkspaceTools, root: Path) -> None:
+def test_listing_leaves_out_links_and_what_is_closed_and_has_an_end(
+    tools: WorkspaceTools, root: Path
+) -> None:
     (root / "link").symlink_to("README.md")
-    assert tools.list() == ["README.md", "src/main.py"]
-    assert tools.list("src") == ["src/main.py"]
+    assert tools.list_files() == ["README.md", "src/main.py"]
+    assert tools.list_files("src") == ["src/main.py"]
     for number in range(5):
         (root / f"{number}.txt").write_text("")
-    assert tools.list() == ["0.txt", "1.txt", "2.txt", "... more than 3 files"]
+    assert tools.list_files() == ["0.txt", "1.txt", "2.txt", "... more than 3 files"]
     with pytest.raises(ToolError, match="there is no 'nowhere'"):
-        tools.list("nowhere")
+        tools.list_files("nowhere")
 
 
 def test_searching_shows_lines_and_has_an_end(tools: WorkspaceTools, root: Path) -> None:
