@@ -127,7 +127,7 @@ class CodeAssistant:
     def _surroundings(self) -> ContextPack:
         """What the model sees of the workspace without asking: which files there are."""
         files = "\n".join(self.workspace.list_files()) or "(no files)"
-        return ContextPack("files", files, "workspace.list", ContextPackRole.STATE)
+        return ContextPack("files", files, "workspace.list_files", ContextPackRole.STATE)
 
     def _tools(self) -> ToolCallingSpec:
         files, shell, git = self.workspace, self.shell, self.git

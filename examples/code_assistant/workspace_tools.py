@@ -21,7 +21,7 @@ class WorkspaceTools:
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
 
-    @agent_tool(name="workspace.list", effects=ToolEffects.read_only(), reads_untrusted=True)
+    @agent_tool(name="workspace.list_files", effects=ToolEffects.read_only(), reads_untrusted=True)
     def list_files(self, folder: str = ".") -> list[str]:
         """List the files below a folder.
 

@@ -31,8 +31,8 @@ async def drive(folder: Path, goal: str, console: Console) -> AgentStatus:
     async with code_assistant(folder, *offline_model(pace), LEASE) as app:
         runs = app.get(AgentRuns)
         run = await _begun(runs, goal)
+        view = RunView(console)
         while True:
-            view = RunView(console)
             async for event in run.events():
                 view.show(event)
             questions = await runs.approvals(run.id)
