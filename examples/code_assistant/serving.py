@@ -11,7 +11,6 @@ import secrets
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Annotated
 from urllib.parse import urlsplit
 
 from fastapi import Depends, FastAPI, HTTPException, Request, WebSocket, WebSocketException
@@ -34,8 +33,8 @@ _EVENT_STREAM = "text/event-stream"
 _POLICY_VIOLATION = 1008
 
 
-def serve_assistant(app: Application, resolver: IPrincipalResolver) -> FastAPI:
-    """A FastAPI application around the assistant; whom the resolver does not know gets nothing."""
+def serve_assistant(app: Application) -> FastAPI:
+    """A FastAPI application around the assistant; whom its `IPrincipalResolver` does not know gets nothing."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
@@ -43,10 +42,10 @@ def serve_assistant(app: Application, resolver: IPrincipalResolver) -> FastAPI:
             yield
 
     async def caller(connection: HTTPConnection) -> Principal:
-        return await _known(connection, resolver)
+        return await _known(connection, app.get(IPrincipalResolver))
 
     api = FastAPI(title="Code assistant", lifespan=lifespan)
-    api.include_router(agent_routes(app, principal=resolver))
+    api.include_router(agent_routes(app))
 
     @api.post("/assistant", dependencies=[Depends(caller)])
     async def stream(task: CodeTask) -> StreamingResponse:
@@ -65,8 +64,8 @@ def serve_assistant(app: Application, resolver: IPrincipalResolver) -> FastAPI:
         await socket.close()
 
     @api.post("/agui")
-    async def agui(request: Request, who: Annotated[Principal, Depends(caller)]) -> StreamingResponse:
-        drive = driver_for(app, DeclarativeCodeAssistant, principal=who)
+    async def agui(request: Request) -> StreamingResponse:
+        drive = driver_for(app, DeclarativeCodeAssistant, principal=await caller(request))
         return StreamingResponse(frames_for(drive, await request.body()), media_type=_EVENT_STREAM)
 
     return api
@@ -76,8 +75,8 @@ def api() -> FastAPI:
     """The assistant in the current folder, for whoever has the token."""
     token = os.environ.get("CODE_ASSISTANT_TOKEN") or secrets.token_urlsafe()
     print(f"Authorization: Bearer {token}", flush=True)
-    app = code_assistant(Path.cwd(), *offline_model())
-    return serve_assistant(app, BearerTokens({token: Principal("keyboard")}))
+    people = BearerTokens({token: Principal("keyboard")})
+    return serve_assistant(code_assistant(Path.cwd(), *offline_model(), people))
 
 
 async def _events(agent: CodeAssistant, task: CodeTask) -> AsyncGenerator[str, None]:
