@@ -28,7 +28,7 @@ class Console:
 
     def styled(self, text: str, *styles: str) -> str:
         """The text in these colours."""
-        if not self._is_coloured or not text:
+        if not self._is_coloured or not text or not styles:
             return text
         codes = ";".join(_COLOURS[style] for style in styles)
         return f"\x1b[{codes}m{text}\x1b[0m"

@@ -29,16 +29,16 @@ ROOT = Path(__file__).parents[3]
 SECONDS = 300.0 if os.environ.get("PILOTAGE_MODEL_BASE_URL") else 60.0
 FOR_RULES = """search Helo and read settings.ini
 then patch greeting.py old=Helo new=Hello
-then run "python3 -m unittest -q"
+then run "python3 -m unittest -q 2>&1 | tail -n 1"
 then review "check the change"
 then shell.command_with_token "sh publish.sh"
 then git.commit message="Spell hello correctly\""""
 FOR_MODELS = """The test in this repository fails. Find the misspelt word, correct it with workspace.patch, and run
 `python3 -m unittest -q`. Have the change reviewed. Then publish with `sh publish.sh`, which needs the token. Then
 commit everything with git.commit."""
-NEXT = """make chat                               talk to the assistant yourself, in this folder
-python -m examples.code_assistant.serving   the same over HTTP, WebSocket and AG-UI
-make demo MODEL_BASE_URL=... MODEL_NAME=... the same story with your own model"""
+NEXT = """talk to the assistant yourself, in this folder:   make chat
+see how it is served over HTTP and AG-UI:         examples/code_assistant/serving.py
+let your own model tell this story:               make demo MODEL_BASE_URL=... MODEL_NAME=..."""
 
 
 class Worker:
@@ -104,12 +104,17 @@ def main() -> int:
         console.line(f"demo: {problem}", "red")
     if problems:
         return 1
-    console.line()
-    console.line("Next:", "bold")
+    _begin(console, "Next:")
     for line in NEXT.splitlines():
         console.line(f"  {line}")
     console.line("demo: ok", "bold", "green")
     return 0
+
+
+def _begin(console: Console, title: str) -> None:
+    """Begin another part of the story."""
+    console.line()
+    console.line(title, "bold")
 
 
 def _introduce(console: Console, goal: str) -> None:
@@ -122,7 +127,7 @@ def _introduce(console: Console, goal: str) -> None:
 
 def _tell(console: Console, root: Path, goal: str, token: str) -> list[str]:
     """The two processes and the record; what is off."""
-    console.line("\nThe first process starts the run.", "bold")
+    _begin(console, "The first process starts the run.")
     first = Worker(root, goal, token, console)
     is_killed = first.kill_when(root / ".git" / COMMITTED)
     code, output = first.ended()
@@ -131,14 +136,14 @@ def _tell(console: Console, root: Path, goal: str, token: str) -> list[str]:
     console.line("  kill -9", "bold", "red")
     console.line("  The commit is made, and nobody has written that down.", "red")
     remove_hook(root)
-    console.line("\nAnother process takes the run up.", "bold")
+    _begin(console, "Another process takes the run up.")
     second = Worker(root, goal, token, console)
     code, more = second.ended()
     if code != 0:
         return [f"the run did not come to its end (exit code {code})"]
-    console.line("\nThe record of the run:", "bold")
+    _begin(console, "The record of the run:")
     problems = asyncio.run(_record(console, root))
-    console.line("\nLooked at from outside:", "bold")
+    _begin(console, "Looked at from outside:")
     for check in checks(root, output + more, token):
         console.line(f"  {'yes' if check.is_so else 'NO '}  {check.what}", "green" if check.is_so else "red")
         problems += [] if check.is_so else [f"it is not so that {check.what}"]
@@ -152,8 +157,9 @@ async def _record(console: Console, root: Path) -> list[str]:
         (run,) = (await runs.list(agent=CodeAssistant)).runs
         for line in timeline(await runs.evidence(run.id)):
             console.line(f"  {line}", "dim")
-        rows = sum([await runs.verify(each.id) for each in (await runs.list()).runs])
-        console.line(f"  {rows} rows of this run and its child, each chained to the one before: verified")
+        for each in (await runs.list()).runs:
+            await runs.verify(each.id)
+            console.line(f"  {each.agent_type}: every row is chained to the one before. Verified.", "green")
         return [] if run.status is AgentStatus.COMPLETED else [f"the run is {run.status.value}"]
 
 
