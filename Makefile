@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat test test-vllm check docs reference bench bench-peers torture format lock clean
+.PHONY: help install demo chat picture test test-vllm check docs reference bench bench-peers torture format lock clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -28,6 +28,9 @@ demo: $(STAMP) ## a code assistant works, asks, is killed with SIGKILL and goes 
 
 chat: $(STAMP) ## talk to the code assistant in this folder, or in FOLDER=...
 	@$(MODEL) $(BIN)/python -m examples.code_assistant.chat $(FOLDER)
+
+picture: $(STAMP) ## draw docs/images/demo.svg anew from what the demo prints
+	@FORCE_COLOR=1 $(BIN)/python -m examples.code_assistant.demo | $(BIN)/python tools/terminal_picture.py docs/images/demo.svg
 
 test: $(STAMP) ## run all tests
 	@$(BIN)/python -m pytest -q -n auto

@@ -33,10 +33,10 @@ def picture(printed: str) -> str:
     width = round(2 * MARGIN + COLUMNS * CHARACTER)
     height = BAR + ROWS * LINE + MARGIN
     shown = "\n".join(_line(number, line) for number, line in enumerate(lines) if line)
+    size = f'viewBox="0 0 {width} {height}" width="{width}"'
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img" '
-            'aria-label="The demo in a terminal">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="The demo in a terminal">',
             f"<style>{_SHEET}\n{_scrolling(len(lines))}</style>",
             f'<rect width="{width}" height="{height}" rx="10" fill="#161b22"/>',
             *(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from tools.terminal_picture import picture
 
 from examples.code_assistant.application import code_assistant
 from examples.code_assistant.assistant import CodeAssistant
@@ -140,22 +141,14 @@ def test_over_ag_ui_a_question_is_an_interrupt(client: TestClient, repository: P
     assert (repository / "notes.md").read_text() == "tea"
 
 
-def test_the_demo_is_killed_in_the_middle_of_a_commit_and_ends_well() -> None:
-    quiet = {
-        name: each for name, each in os.environ.items() if name not in ("FORCE_COLOR", "WORKSPACE_TOKEN")
-    }
+def test_the_demo_is_killed_in_a_commit_ends_well_and_looks_as_the_readme_shows_it() -> None:
+    coloured = {**os.environ, "FORCE_COLOR": "1"}
     command = [sys.executable, "-m", "examples.code_assistant.demo"]
     done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=quiet,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+        command, cwd=ROOT, env=coloured, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "kill -9" in done.stdout
-    assert "NO " not in done.stdout
-    assert done.stdout.endswith("demo: ok\n")
+    assert "demo: ok" in done.stdout.splitlines()[-1]
+    shown = (ROOT / "docs" / "images" / "demo.svg").read_text()
+    assert shown == picture(done.stdout), "make picture draws it anew"
