@@ -145,7 +145,7 @@ def test_the_demo_is_killed_in_a_commit_ends_well_and_looks_as_the_readme_shows_
     coloured = {**os.environ, "FORCE_COLOR": "1"}
     command = [sys.executable, "-m", "examples.code_assistant.demo"]
     done = subprocess.run(
-        command, cwd=ROOT, env=coloured, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
+        command, cwd=ROOT, env=coloured, capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "kill -9" in done.stdout

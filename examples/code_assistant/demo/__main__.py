@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -93,6 +94,9 @@ class Worker:
 def main() -> int:
     """Tell the story; the exit code."""
     console = Console()
+    if shutil.which("git") is None:
+        console.line("demo: the assistant works on a git repository, and there is no git here", "red")
+        return 1
     token = f"token-{secrets.token_hex(8)}"
     goal = FOR_MODELS if os.environ.get("PILOTAGE_MODEL_BASE_URL") else FOR_RULES
     with TemporaryDirectory() as folder:

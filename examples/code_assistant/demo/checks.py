@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,11 +24,12 @@ class Check:
 
 def checks(root: Path, output: str, secret: str) -> Iterator[Check]:
     """All of them, in the order in which they are shown."""
+    hook = _hook(root)
     log = git(root, "log", "--format=%s").splitlines()
     yield Check("the commit that was cut off is there, once", len(log) == 2)
     yield Check("nothing is left uncommitted", git(root, "status", "--porcelain") == "")
     yield Check("the test that failed passes", _test_passes(root))
-    yield Check("the hook died with the process that was killed", not _is_alive(_hook(root)))
+    yield Check("the hook died with the process that was killed", bool(hook) and not _is_alive(hook))
     stored = b"".join(file.read_bytes() for file in sorted((root / ".pilotage").glob("*.db*")))
     yield Check("the token is in no output and in no byte of the store", not _is_in(secret, output, stored))
     yield Check("the key in settings.ini neither", not _is_in(KEY, output, stored))
@@ -50,5 +53,8 @@ def _hook(root: Path) -> int:
 
 def _is_alive(pid: int) -> bool:
     """Whether a process runs; one that is dead and not fetched yet does not."""
-    found = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607
-    return pid > 0 and found.stdout.strip()[:1] not in ("", "Z", "X")
+    with suppress(OSError):
+        os.kill(pid, 0)
+        status = Path(f"/proc/{pid}/stat")
+        return not status.exists() or status.read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
