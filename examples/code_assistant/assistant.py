@@ -67,7 +67,7 @@ MOST_TURNS = 40
         redaction=KEYS,
         on_rejection=RejectionPolicy.TELL_MODEL,
         delegation_allowed=True,
-        context_budget=ContextTokenBudget(max_tokens=60_000, reserved_output_tokens=4_000),
+        context_budget=ContextTokenBudget(max_tokens=60_000, reserved_output_tokens=1_000),
         limits=AgentExecutionLimits(timeout_seconds=3600),
     )
 )

@@ -24,6 +24,8 @@ from pilotage.adapters.fastapi import BearerTokens
 from pilotage.agent import AgentEvidenceKind
 from pilotage.models import OfflineModel
 from pilotage.runtime import AgentRuns
+from tests.adapters.openai.answers import about_server, streamed, whole
+from tests.adapters.openai.replay_server import Answer, Seen, replaying
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "a-long-random-token-for-ada"
@@ -152,3 +154,46 @@ def test_the_demo_is_killed_in_a_commit_ends_well_and_looks_as_the_readme_shows_
     assert "demo: ok" in done.stdout.splitlines()[-1]
     shown = (ROOT / "docs" / "images" / "demo.svg").read_text()
     assert shown == picture(done.stdout), "make picture draws it anew"
+
+
+PLAN: list[tuple[str, dict[str, str]]] = [
+    ("workspace__patch", {"path": "greeting.py", "old": "Helo", "new": "Hello"}),
+    ("shell__command", {"command": "python3 -m unittest -q"}),
+    ("review", {"question": "is it right?"}),
+    ("shell__command_with_token", {"command": "sh publish.sh"}),
+    ("git__commit", {"message": "Spell hello correctly"}),
+]
+
+
+def a_model(seen: Seen) -> Answer:
+    """A server whose model fixes the word step by step, and reviews the change as it finds it."""
+    if (facts := about_server(seen)) is not None:
+        return facts
+    asked = seen.json
+    if not asked.get("stream"):
+        return whole({"content": "It is right."})
+    done = sum(message["role"] == "tool" for message in asked["messages"])
+    if done == len(PLAN):
+        return streamed({"content": "The word "}, {"content": "is spelt well now."})
+    name, arguments = PLAN[done]
+    call = {"name": name, "arguments": json.dumps(arguments)}
+    calls = {"tool_calls": [{"index": 0, "id": f"call-{done}", "type": "function", "function": call}]}
+    return streamed(calls, finish_reason="tool_calls")
+
+
+def test_the_demo_tells_the_same_story_with_a_model_server() -> None:
+    with replaying(a_model) as server:
+        named = {"PILOTAGE_MODEL_BASE_URL": server.base_url, "PILOTAGE_MODEL_NAME": "tiny"}
+        command = [sys.executable, "-m", "examples.code_assistant.demo"]
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **named},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.stdout.endswith("demo: ok\n"), done.stdout
+    assert "kill -9" in done.stdout
+    assert "The word is spelt well now." in done.stdout

@@ -14,7 +14,7 @@ from examples.code_assistant.application import code_assistant, offline_model
 from examples.code_assistant.assistant import CodeAssistant
 from examples.code_assistant.console import Console, RunView, spelled
 from examples.code_assistant.task import CodeTask
-from pilotage import AgentSignalKind, AgentStatus
+from pilotage import AgentSignalKind, RunResult
 from pilotage.agent import AgentApprovalRequest, AgentRecoveryRequest, RecoveryDecision
 from pilotage.errors import RunConflictError
 from pilotage.runtime import AgentRuns, LeaseSettings, RunHandle
@@ -25,7 +25,7 @@ LOOK_AGAIN_SECONDS = 0.2
 EXTRA = "git.status, please"
 
 
-async def drive(folder: Path, goal: str, console: Console) -> AgentStatus:
+async def drive(folder: Path, goal: str, console: Console) -> RunResult:
     """Bring the run of this folder to its end, or as far as this process lives."""
     pace = float(os.environ.get("DEMO_TOKENS_PER_SECOND", "0")) or None
     async with code_assistant(folder, *offline_model(pace), LEASE) as app:
@@ -37,7 +37,7 @@ async def drive(folder: Path, goal: str, console: Console) -> AgentStatus:
                 view.show(event)
             questions = await runs.approvals(run.id)
             if not questions:
-                return (await runs.get(run.id)).status
+                return await run.result()
             for question in questions:
                 await _answer(runs, run.id, question, console)
             run = await runs.resume(run.id)
@@ -74,9 +74,9 @@ async def _answer(
 
 def main() -> None:
     folder, goal = Path(sys.argv[1]), sys.argv[2]
-    status = asyncio.run(drive(folder, goal, Console()))
-    if status is not AgentStatus.COMPLETED:
-        raise SystemExit(f"the run is {status.value}")
+    result = asyncio.run(drive(folder, goal, Console()))
+    if result.error is not None:
+        raise SystemExit(f"the run is {result.status}: {result.error.get('message')}")
 
 
 if __name__ == "__main__":
