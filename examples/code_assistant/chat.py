@@ -21,7 +21,7 @@ from pilotage.errors import CallerError, RunConflictError
 from pilotage.runtime import AgentRuns, LeaseSettings, RunHandle
 
 CONVERSATION = "keyboard"
-LEASE = LeaseSettings(seconds=10)
+LEASE = LeaseSettings(seconds=5)
 LOOK_AGAIN_SECONDS = 0.5
 _HELP = "Say what to do, for example: list files. An empty line ends it; /cancel stops what it is doing."
 _OPEN = (AgentStatus.CREATED, AgentStatus.ACTIVE, AgentStatus.INTERRUPTED, AgentStatus.CANCELLING)

@@ -114,3 +114,18 @@ async def test_what_it_does_can_be_cancelled(tmp_path: Path) -> None:
         await chat.until(lambda: chat.process.poll() is not None)
         assert chat.process.returncode == 0
     assert not (tmp_path / "ended").exists()
+
+
+async def test_what_became_of_a_command_is_asked_when_its_process_was_killed(tmp_path: Path) -> None:
+    async with terminal(tmp_path) as chat:
+        await chat.until_said("> ")
+        chat.type('run "echo x >> ran; while ! test -e go; do sleep 0.05; done; echo went"')
+        await chat.until_said("yes, or no and why?")
+        chat.type("yes")
+        await chat.until((tmp_path / "ran").exists)
+    (tmp_path / "go").touch()
+    said = piped(tmp_path, "nonsense", "retry")
+    assert "It is not known whether attempt 1 of 'shell.command' took effect." in said
+    assert "retry, done, fail or cancel?" in said
+    assert "output: went" in said
+    assert (tmp_path / "ran").read_text() == "x\nx\n"
