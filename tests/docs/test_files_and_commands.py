@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.docs.blocks import Block, blocks, pages
 from tests.docs.test_code_blocks import page_id
 
@@ -35,6 +36,8 @@ def typed(command: str, folder: Path) -> str:
     """What a command answers."""
     program, *words = shlex.split(command)
     program = sys.executable if program == "python" else program
-    done = subprocess.run([program, *words], cwd=folder, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+    done = subprocess.run(
+        [program, *words], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )  # noqa: S603
     assert done.stderr == ""
     return done.stdout
