@@ -18,6 +18,7 @@ from pilotage import (
     AgentExecutionLimits,
     AgentExecutionSpec,
     AgentSignalKind,
+    AgentToolRuntimeContext,
     AgentYield,
     Error,
     Final,
@@ -32,7 +33,6 @@ from pilotage import (
     Tool,
     ToolCallingSpec,
     agent_tool,
-    get_run_context,
 )
 from pilotage.agent import (
     AgentDelegateTarget,
@@ -106,16 +106,16 @@ class CodeAssistant:
         yield Error("too_many_turns", f"the work is not done after {MOST_TURNS} turns")
 
     @agent_tool(name="review", idempotency=Idempotency.IDEMPOTENT, accepts_untrusted=True)
-    async def review(self, question: str) -> str:
+    async def review(self, question: str, runtime_context: AgentToolRuntimeContext) -> str:
         """Have another agent look at all changes since the last commit.
 
         Args:
             question: what it shall look at.
         """
-        # It may be repeated: the same packet finds the same reviewer, and never starts a second one.
+        # The call may be repeated: its packet finds the review that was begun, and never starts a second one.
         packet = DelegationPacket(
-            id=f"review: {question}",
-            parent_agent_state_id=get_run_context().run_id or "",
+            id=f"review {runtime_context.idempotency_key}",
+            parent_agent_state_id=runtime_context.state_id,
             target=AgentDelegateTarget("reviewer"),
             task={"question": question},
             budget=DelegationBudget(max_steps=10, timeout_seconds=300),

@@ -35,9 +35,7 @@ def commands_of(block: Block) -> list[tuple[str, str]]:
 def typed(command: str, folder: Path) -> str:
     """What a command answers."""
     program, *words = shlex.split(command)
-    program = sys.executable if program == "python" else program
-    done = subprocess.run(
-        [program, *words], cwd=folder, capture_output=True, text=True, timeout=60, check=False
-    )  # noqa: S603
+    line = [sys.executable if program == "python" else program, *words]
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
     assert done.stderr == ""
     return done.stdout

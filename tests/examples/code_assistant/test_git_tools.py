@@ -101,7 +101,7 @@ async def test_nobody_knows_how_far_a_commit_came_that_took_too_long(root: Path)
     hook.write_text("#!/bin/sh\nsleep 1000\n")
     hook.chmod(0o755)
     (root / "a.txt").write_text("two\n")
-    tools = GitTools(Workspace(root), ProcessLimits(seconds=1))
+    tools = GitTools(Workspace(root), ProcessLimits(seconds=3))
     with pytest.raises(TimeoutError):
         await tools.commit("Change a", context("key-1"))
     assert await tools.find_commit("key-1") == "committed: Change a"

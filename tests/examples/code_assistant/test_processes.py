@@ -85,7 +85,7 @@ async def test_a_long_output_keeps_its_beginning_and_its_end(tmp_path: Path) -> 
 
 async def test_what_takes_too_long_is_stopped_with_all_its_children(tmp_path: Path) -> None:
     line = "echo begun; sh -c 'echo $$ > child; exec sleep 1000' & echo $$ > leader; yes > /dev/null"
-    done = await sh(tmp_path, line, seconds=0.5)
+    done = await sh(tmp_path, line, seconds=2)
     assert done == Finished(None, "begun\n")
     await until(
         lambda: not is_alive(read_pid(tmp_path / "leader")) and not is_alive(read_pid(tmp_path / "child"))
