@@ -30,7 +30,7 @@ class WorkspaceLimits:
     write_bytes: int = 256_000
     entries: int = 500
     matches: int = 100
-    searched_files: int = 5_000
+    searched_bytes: int = 50_000_000
 
 
 class Workspace:
@@ -66,7 +66,7 @@ class Workspace:
             return _replace(folder, parts[-1], content)
 
     def files(self, below: str = ".") -> Iterator[str]:
-        """The paths of all files below a folder in order, links and what is closed left out.
+        """The paths of all files below a folder in order; links, what is closed and unreadable names are left out.
 
         Raises:
             ToolError: there is no such folder here.
@@ -75,10 +75,10 @@ class Workspace:
         with _explained(below), self._folder(parts):
             pass
         for folder, names, files in os.walk(self.root.joinpath(*parts)):
-            names[:] = sorted(name for name in names if not _is_closed(name))
+            names[:] = sorted(name for name in names if _is_open(name))
             for name in sorted(files):
                 found = Path(folder, name)
-                if not _is_closed(name) and not found.is_symlink() and found.is_file():
+                if _is_open(name) and not found.is_symlink() and found.is_file():
                     yield found.relative_to(self.root).as_posix()
 
     def _inside(self, path: str) -> tuple[str, ...]:
@@ -130,6 +130,11 @@ class Workspace:
 
 def _is_closed(name: str) -> bool:
     return name.lower() in CLOSED
+
+
+def _is_open(name: str) -> bool:
+    """Whether a name may be shown; one that is no Unicode has no place in a record."""
+    return not _is_closed(name) and not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def _require_file(file: int, path: str) -> None:

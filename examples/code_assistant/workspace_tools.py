@@ -109,11 +109,16 @@ class WorkspaceTools:
         return f"{path} is changed"
 
     def _matches(self, query: str, folder: str) -> Iterator[str]:
-        for path in islice(self.workspace.files(folder), self.workspace.limits.searched_files):
+        left = self.workspace.limits.searched_bytes
+        for path in self.workspace.files(folder):
             try:
                 text = self.workspace.read(path)
             except ToolError:
                 continue  # no text, or too long: nothing that a search could show
-            for number, line in enumerate(text.splitlines(), start=1):
+            left -= len(text)
+            if left < 0:
+                yield f"... the search ended before {path}: there is too much to look at"
+                return
+            for number, line in enumerate(text.split("\n"), start=1):
                 if query in line.lower():
                     yield f"{path}:{number}: {line.strip()[:200]}"

@@ -11,7 +11,7 @@ from examples.code_assistant.workspace import Workspace, WorkspaceLimits
 from examples.code_assistant.workspace_tools import WorkspaceTools
 from pilotage.errors import ToolError
 
-LIMITS = WorkspaceLimits(read_bytes=100, write_bytes=50, entries=3, matches=2, searched_files=4)
+LIMITS = WorkspaceLimits(read_bytes=100, write_bytes=50, entries=3, matches=2, searched_bytes=300)
 
 
 @pytest.fixture
@@ -152,6 +152,7 @@ def test_listing_leaves_out_links_and_what_is_closed_and_has_an_end(
     tools: WorkspaceTools, root: Path
 ) -> None:
     (root / "link").symlink_to("README.md")
+    (root / os.fsdecode(b"\xff.txt")).write_text("")
     assert tools.list_files() == ["README.md", "src/main.py"]
     assert tools.list_files("src") == ["src/main.py"]
     for number in range(5):
@@ -172,6 +173,9 @@ def test_searching_shows_lines_and_has_an_end(tools: WorkspaceTools, root: Path)
     (root / "a.bin").write_bytes(b"\xff again")
     assert len(tools.search("again")) == 1
     assert tools.search("KEY=1") == []
+    for number in range(4):
+        (root / f"b{number}.txt").write_text("x" * 90)
+    assert tools.search("nowhere") == ["... the search ended before b3.txt: there is too much to look at"]
     with pytest.raises(ToolError, match="say what to look for"):
         tools.search(" ")
 
