@@ -24,7 +24,8 @@ TASK = {"goal": "read notes.md"}
 @pytest.fixture
 def client(folder: Path) -> Iterator[TestClient]:
     (folder / "notes.md").write_text("tea and a cake")
-    app = code_assistant(folder, OfflineModel(), BearerTokens({TOKEN: Principal("ada")}))
+    slowly = OfflineModel(tokens_per_second=100)  # so that there is time to leave
+    app = code_assistant(folder, slowly, BearerTokens({TOKEN: Principal("ada")}))
     with TestClient(serve_assistant(app)) as client:
         yield client
 
@@ -53,6 +54,16 @@ def test_over_a_websocket(client: TestClient) -> None:
         while not items or items[-1]["kind"] != "final":
             items.append(socket.receive_json())
     check(items)
+
+
+def test_a_client_that_leaves_does_not_end_the_run(client: TestClient) -> None:
+    with client.websocket_connect("/assistant/ws", headers=ADA) as socket:
+        socket.send_json(TASK)
+        assert socket.receive_json()["kind"] == "tool"
+    (run,) = client.get("/runs", headers=ADA).json()["runs"]
+    told = client.get(f"/runs/{run['id']}/events", headers=ADA).text  # until the run has ended
+    assert "event: run_finished" in told
+    assert client.get(f"/runs/{run['id']}", headers=ADA).json()["status"] == "completed"
 
 
 def test_nobody_else_is_served(client: TestClient) -> None:
