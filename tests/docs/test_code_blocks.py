@@ -59,6 +59,8 @@ def test_console_blocks_only_use_commands_that_exist(page: Path) -> None:
 
 def _exists(words: list[str]) -> bool:
     match words:
+        case ["python" | "touch" | "rm" | "cat", *_]:
+            return True
         case ["make", *targets]:
             declared = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
             return all(target in declared or "=" in target for target in targets)
@@ -66,7 +68,7 @@ def _exists(words: list[str]) -> bool:
             return all(_is_ours(package) for package in packages)
         case ["pilotage", command, *_]:
             return f'"{command}"' in (ROOT / "src/pilotage/cli/main.py").read_text()
-        case ["git", "clone", *_] | ["cd", *_] | ["python" | "touch" | "rm" | "cat", *_]:
+        case ["git", "clone", *_] | ["cd", *_]:
             return True
         case _:
             return False
