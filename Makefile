@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt
 MODEL := $(if $(MODEL_BASE_URL),PILOTAGE_MODEL_BASE_URL='$(MODEL_BASE_URL)' PILOTAGE_MODEL_NAME='$(MODEL_NAME)')
 
 demo: $(STAMP) ## a code assistant works, asks, is killed with SIGKILL and goes on: no key, no server
-	@$(MODEL) $(BIN)/python -m examples.code_assistant.demo
+	@$(or $(MODEL),env -u PILOTAGE_MODEL_BASE_URL) $(BIN)/python -m examples.code_assistant.demo
 
 chat: $(STAMP) ## talk to the code assistant in this folder, or in FOLDER=...
 	@$(MODEL) $(BIN)/python -m examples.code_assistant.chat $(FOLDER)

@@ -5,7 +5,7 @@
 | `workspace`, `patching` | the folder that tools may work in; what a patch makes of a text |
 | `processes` | commands in a process group that dies with the call |
 | `workspace_tools`, `shell_tools`, `git_tools` | what a model may do |
-| `secrets` | tokens by reference |
+| `tokens`, `safety` | secrets by reference; what nobody is shown |
 | `assistant`, `declarative` | the assistant written by hand, and the same one declared |
 | `reviewer` | the agent it delegates to |
 | `application` | all of it put together |

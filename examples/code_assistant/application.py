@@ -9,8 +9,8 @@ from examples.code_assistant.assistant import CodeAssistant
 from examples.code_assistant.declarative import DeclarativeCodeAssistant
 from examples.code_assistant.git_tools import GitTools
 from examples.code_assistant.reviewer import Reviewer
-from examples.code_assistant.secrets import EnvironmentSecrets
 from examples.code_assistant.shell_tools import ShellTools
+from examples.code_assistant.tokens import EnvironmentSecrets
 from examples.code_assistant.workspace import Workspace
 from examples.code_assistant.workspace_tools import WorkspaceTools
 from pilotage import Application

@@ -44,9 +44,6 @@ class Customer:
 
 @Pod
 class Customers:
-    def __init__(self) -> None:
-        self.paid: list[str] = []
-
     @agent_tool(effects=ToolEffects.read_only())
     async def lookup(self, name: str) -> Customer:
         """Look a customer up."""
@@ -55,7 +52,6 @@ class Customers:
     @agent_tool(effects=ToolEffects.read_only())
     async def balance(self, iban: Account) -> str:
         """The balance of an account."""
-        self.paid.append(iban)
         return "12.50"
 
 

@@ -97,6 +97,7 @@ def main() -> int:
     if shutil.which("git") is None:
         console.line("demo: the assistant works on a git repository, and there is no git here", "red")
         return 1
+    os.environ.pop("PILOTAGE_DATABASE_URL", None)  # the store of the story is a file in its own folder
     token = f"token-{secrets.token_hex(8)}"
     goal = FOR_MODELS if os.environ.get("PILOTAGE_MODEL_BASE_URL") else FOR_RULES
     with TemporaryDirectory() as folder:

@@ -7,8 +7,8 @@ from pathlib import Path
 from examples.code_assistant.assistant import CodeAssistant
 from examples.code_assistant.git_tools import GitTools
 from examples.code_assistant.reviewer import Reviewer
-from examples.code_assistant.secrets import EnvironmentSecrets
 from examples.code_assistant.shell_tools import ShellTools
+from examples.code_assistant.tokens import EnvironmentSecrets
 from examples.code_assistant.workspace import Workspace
 from examples.code_assistant.workspace_tools import WorkspaceTools
 from pilotage.testing import ScriptedModel, calls, crash_matrix, says, turn
