@@ -83,7 +83,8 @@ class Line:
     async def frames(self) -> AsyncIterator[Frame]:
         """Every frame until the server ends the stream."""
         while (piece := await self._said.get()) is not None:
-            yield Frame.read(piece.decode())
+            for text in piece.decode().split("\n\n")[:-1]:
+                yield Frame.read(text)
 
     async def _receive(self) -> dict[str, object]:
         if not self._is_sent:
@@ -122,7 +123,7 @@ async def served(
     """One process of the newsroom that serves; the client is Ada."""
     async with room.process(model, *pods) as runs:
         api = FastAPI()
-        routes = agent_routes(runs.services.app, principals=PEOPLE, settings=settings)
+        routes = agent_routes(runs.services.app, principal=PEOPLE, settings=settings)
         api.include_router(routes, prefix="/api")
         transport = httpx.ASGITransport(app=api)
         async with httpx.AsyncClient(transport=transport, base_url="http://test", headers=ADA) as client:

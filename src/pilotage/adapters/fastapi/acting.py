@@ -18,12 +18,12 @@ from pilotage.adapters.fastapi.bodies import (
     details_of,
     signal_kind_of,
 )
-from pilotage.adapters.fastapi.guard import Caller
-from pilotage.adapters.fastapi.problems import RequestRefusedError
+from pilotage.adapters.fastapi.callers import Caller
+from pilotage.adapters.fastapi.errors import RequestRefusedError
 from pilotage.adapters.fastapi.reading import RunId, refuse_unknown_agent
 from pilotage.adapters.fastapi.views import CancelledView, RunView, SignalView, run_view, signal_view
 from pilotage.agent.state import AgentState
-from pilotage.errors import AgentDefinitionError, ModelNotFoundError
+from pilotage.errors import AgentDefinitionError, ModelNotFoundError, RunConflictError
 from pilotage.runtime.runs import AgentRuns
 
 
@@ -83,9 +83,12 @@ class ActingRoutes:
         return json_answer(run_view(await runs.get(run_id, principal=caller)), 202)
 
     async def cancel_run(self, caller: Caller, run_id: RunId, body: CancelBody | None = None) -> Response:
-        """End a run. 409 says that another process has it, and that the cancellation is on its way there."""
+        """End a run. 202 says that another process has it, and that the cancellation is on its way there."""
         reason = body.reason if body is not None else None
-        cancelled = await self._runs().cancel(run_id, reason=reason, principal=caller)
+        try:
+            cancelled = await self._runs().cancel(run_id, reason=reason, principal=caller)
+        except RunConflictError:
+            return json_answer(CancelledView(cancelled=False, is_on_its_way=True), 202)
         return json_answer(CancelledView(cancelled=cancelled))
 
     async def resume_run(self, caller: Caller, run_id: RunId) -> Response:

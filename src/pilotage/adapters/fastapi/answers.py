@@ -12,6 +12,8 @@ from starlette.responses import Response
 from pilotage.adapters.fastapi.problems import PROBLEM_JSON, ProblemView
 from pilotage.jsonvalue import to_json_value
 
+_PASSING = (429, 503)
+_RETRY_SECONDS = "1"
 # What a run holds belongs to one tenant: no cache in between may keep it.
 _HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
@@ -28,6 +30,8 @@ def problem_answer(problem: ProblemView) -> Response:
     headers = dict(_HEADERS)
     if problem.status == 401:
         headers["www-authenticate"] = "Bearer"
+    if problem.status in _PASSING:
+        headers["retry-after"] = _RETRY_SECONDS
     return Response(json_text(problem), problem.status, headers=headers, media_type=PROBLEM_JSON)
 
 

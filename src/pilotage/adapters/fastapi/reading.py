@@ -11,9 +11,11 @@ from starlette.responses import Response
 
 from pilotage.adapters.fastapi.answers import json_answer, problem_responses
 from pilotage.adapters.fastapi.bodies import Name, cursor_of
-from pilotage.adapters.fastapi.event_stream import EventStream, OpenStreams
-from pilotage.adapters.fastapi.guard import Caller
-from pilotage.adapters.fastapi.problems import RequestRefusedError
+from pilotage.adapters.fastapi.callers import Caller
+from pilotage.adapters.fastapi.errors import RequestRefusedError
+from pilotage.adapters.fastapi.event_stream import EventStream
+from pilotage.adapters.fastapi.open_streams import OpenStreams
+from pilotage.adapters.fastapi.run_frames import EncodedEvents, RunFrames
 from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.adapters.fastapi.views import (
     EvidencesView,
@@ -38,10 +40,17 @@ RunId = Annotated[str, Path(max_length=512, pattern=r"^[!-~]+$")]
 class ReadingRoutes:
     """Reads runs of the caller's tenant."""
 
-    def __init__(self, runs: Callable[[], AgentRuns], settings: HttpSettings) -> None:
+    def __init__(
+        self,
+        runs: Callable[[], AgentRuns],
+        streams: OpenStreams,
+        settings: HttpSettings,
+        encoded: EncodedEvents,
+    ) -> None:
         self._runs = runs
+        self._streams = streams
         self._settings = settings
-        self._streams = OpenStreams(settings.max_streams)
+        self._encoded = encoded
 
     def add_to(self, router: APIRouter) -> None:
         """Add the routes to a router."""
@@ -113,8 +122,8 @@ class ReadingRoutes:
             rest = runs.events(run_id, after=cursor, principal=caller)
             if await anext(rest, None) is None:
                 return Response(status_code=204)
-        events = runs.events(run_id, after=cursor, principal=caller)
-        return EventStream(events, self._streams, self._settings, runs.services.clock)
+        told = RunFrames(runs.events(run_id, after=cursor, principal=caller), self._encoded)
+        return EventStream(told, self._streams, self._settings, runs.services.clock)
 
     async def get_result(self, caller: Caller, run_id: RunId) -> Response:
         """How a run stands, with its output once there is one."""

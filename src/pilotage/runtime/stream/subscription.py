@@ -129,6 +129,14 @@ class Subscription(AsyncIterator[AgentEvent]):
             else:
                 await self._listener.wait()
 
+    def next_ready(self) -> AgentEvent | None:
+        """The next event where it is there already, without waiting; None says nothing about what is to come."""
+        told = self._listener.take() if self._missed is None else self._next_missed()
+        if told is None:
+            return None
+        self._epoch, self._number, self._offset, event = told
+        return event
+
     async def aclose(self) -> None:
         """Stop listening."""
         self._is_over, self._missed, self._listener, self._telling = True, None, Listener(), None

@@ -5,11 +5,11 @@ from contextlib import aclosing
 from typing import Annotated
 
 import httpx
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from starlette.responses import StreamingResponse
 
 from pilotage import Agent, AgentYield, Application, Final, Token
-from pilotage.adapters.fastapi import container_lifespan, provide
+from pilotage.adapters.fastapi import Inject, pilotage_lifespan
 from pilotage.runtime.plugin import initialize
 
 
@@ -39,10 +39,10 @@ class Teller:
 
 async def test_the_application_lives_as_long_as_the_server() -> None:
     app = Application("shop").add(Counter())
-    api = FastAPI(lifespan=container_lifespan(app))
+    api = FastAPI(lifespan=pilotage_lifespan(app))
 
     @api.get("/count")
-    async def count(counter: Annotated[Counter, Depends(provide(app, Counter))]) -> int:
+    async def count(counter: Annotated[Counter, Inject()]) -> int:
         counter.calls += 1
         return counter.calls
 
@@ -54,10 +54,10 @@ async def test_the_application_lives_as_long_as_the_server() -> None:
 async def test_an_endpoint_of_ones_own_streams_an_agent() -> None:
     app = Application("stories").add(Teller)
     initialize(app)
-    api = FastAPI(lifespan=container_lifespan(app))
+    api = FastAPI(lifespan=pilotage_lifespan(app))
 
     @api.get("/story")
-    async def story(teller: Annotated[Teller, Depends(provide(app, Teller))]) -> StreamingResponse:
+    async def story(teller: Annotated[Teller, Inject()]) -> StreamingResponse:
         async def words() -> AsyncIterator[str]:
             async with aclosing(teller.execute("ship")) as items:
                 async for item in items:
