@@ -49,7 +49,7 @@ class Line:
     def __init__(self, api: FastAPI, path: str, headers: Mapping[str, str] = ADA, query: str = "") -> None:
         self._api, self._cut = api, asyncio.Event()
         self._is_sent = False
-        self._said: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._said: asyncio.Queue[str | None] = asyncio.Queue()
         self.status = 0
         self.task: asyncio.Task[None] | None = None
         self._scope = {
@@ -82,9 +82,8 @@ class Line:
 
     async def frames(self) -> AsyncIterator[Frame]:
         """Every frame until the server ends the stream."""
-        while (piece := await self._said.get()) is not None:
-            for text in piece.decode().split("\n\n")[:-1]:
-                yield Frame.read(text)
+        while (text := await self._said.get()) is not None:
+            yield Frame.read(text)
 
     async def _receive(self) -> dict[str, object]:
         if not self._is_sent:
@@ -97,8 +96,8 @@ class Line:
         if message["type"] == "http.response.start":
             self.status = message["status"]
         else:
-            if message.get("body"):
-                self._said.put_nowait(message["body"])
+            for text in message.get("body", b"").decode().split("\n\n")[:-1]:
+                self._said.put_nowait(text)
             if not message.get("more_body"):
                 self._said.put_nowait(None)
 

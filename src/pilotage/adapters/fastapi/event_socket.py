@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from fastapi import APIRouter
@@ -14,6 +15,7 @@ from pilotage.adapters.fastapi.errors import StoreUnreachableError
 from pilotage.adapters.fastapi.frames import SOCKET_HEARTBEAT, Frame, socket_text
 from pilotage.adapters.fastapi.open_streams import OpenStreams
 from pilotage.adapters.fastapi.problems import problem_of
+from pilotage.adapters.fastapi.reading import RunId
 from pilotage.adapters.fastapi.run_frames import EncodedEvents, RunFrames
 from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.adapters.fastapi.socket_guard import SocketGuard, protocol_for, turn_away
@@ -43,27 +45,33 @@ class EventSocket:
         """Add the route to a router, at the address of the server-sent stream."""
         router.websocket("/runs/{run_id}/events")(self.read_events)
 
-    async def read_events(self, websocket: WebSocket, run_id: str, after: str | None = None) -> None:
+    async def read_events(self, websocket: WebSocket, run_id: RunId, after: str | None = None) -> None:
         """The events behind `after`; a run that cannot be read is refused before the connection is made."""
+        try:
+            told = await self._opened(websocket, run_id, after)
+            with self._streams.entered(principal_in(websocket.scope), self._settings) as is_to_end:
+                await websocket.accept(protocol_for(websocket))
+                await self._tell(websocket, told, is_to_end)
+        except PilotageError as error:
+            await turn_away(websocket, problem_of(error))
+        except ClientDisconnect:
+            pass
+
+    async def _opened(self, websocket: WebSocket, run_id: str, after: str | None) -> RunFrames:
         try:
             await self._guard.admit(websocket)
             caller, cursor, runs = principal_in(websocket.scope), cursor_of(None, after), self._runs()
             await runs.get(run_id, principal=caller)
-            with self._streams.entered(caller, self._settings) as is_to_end:
-                await websocket.accept(protocol_for(websocket))
-                told = RunFrames(runs.events(run_id, after=cursor, principal=caller), self._encoded)
-                line = SocketLine(websocket)
-                seconds = self._settings.heartbeat_seconds
-                telling = Telling(told, line, self._streams, runs.services.clock, seconds)
-                ending = await telling.to_the_end(is_to_end)
-                if ending is not GONE:
-                    await line.end(ending.frame, ending.code, ending.reason)
-        except PilotageError as error:
-            await turn_away(websocket, problem_of(error))
-        except OSError:
-            await turn_away(websocket, problem_of(StoreUnreachableError()))
-        except ClientDisconnect:
-            pass
+        except OSError as error:
+            raise StoreUnreachableError from error
+        return RunFrames(runs, run_id, caller, cursor, self._encoded)
+
+    async def _tell(self, websocket: WebSocket, told: RunFrames, is_to_end: asyncio.Future[None]) -> None:
+        line, clock = SocketLine(websocket), self._runs().services.clock
+        telling = Telling(told, line, self._streams, clock, self._settings.heartbeat_seconds)
+        ending = await telling.to_the_end(is_to_end)
+        if ending is not GONE:
+            await line.end(ending.frame, ending.code, ending.reason)
 
 
 class SocketLine(Line):

@@ -17,7 +17,7 @@ from pilotage.adapters.fastapi.frames import HEARTBEAT, Frame, sse_bytes
 from pilotage.adapters.fastapi.open_streams import OpenStreams
 from pilotage.adapters.fastapi.problems import problem_of
 from pilotage.adapters.fastapi.settings import HttpSettings
-from pilotage.adapters.fastapi.telling import Line, Telling, Told
+from pilotage.adapters.fastapi.telling import GONE, Line, Telling, Told
 from pilotage.errors import PilotageError
 from pilotage.ids import IClock
 
@@ -51,7 +51,8 @@ class EventStream(Response):
                     is_to_end
                 )
                 # Only now: a sign of life behind the end would be an error of the server.
-                await line.end(ending.frame)
+                if ending is not GONE:
+                    await line.end(ending.frame)
         except ClientDisconnect:
             pass
         except PilotageError as error:

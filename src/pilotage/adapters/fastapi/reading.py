@@ -122,7 +122,7 @@ class ReadingRoutes:
             rest = runs.events(run_id, after=cursor, principal=caller)
             if await anext(rest, None) is None:
                 return Response(status_code=204)
-        told = RunFrames(runs.events(run_id, after=cursor, principal=caller), self._encoded)
+        told = RunFrames(runs, run_id, caller, cursor, self._encoded)
         return EventStream(told, self._streams, self._settings, runs.services.clock)
 
     async def get_result(self, caller: Caller, run_id: RunId) -> Response:

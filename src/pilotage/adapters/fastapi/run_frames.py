@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 
 from pilotage.adapters.fastapi.errors import StoreUnreachableError
 from pilotage.adapters.fastapi.frames import RECONNECT, Frame, event_frame, text_of
 from pilotage.adapters.fastapi.telling import Told
 from pilotage.agent.events import AgentEvent, RunFinishedEvent, RunPausedEvent
-from pilotage.runtime.stream.subscription import Subscription
+from pilotage.agent.principal import Principal
+from pilotage.agent.state import AgentStatus
+from pilotage.runtime.runs import AgentRuns
 
-_TOGETHER = 64
+_CHARACTERS_TOGETHER = 32_000
 _REMEMBERED = 1_024
 
 
@@ -35,10 +38,18 @@ class EncodedEvents:
 
 
 class RunFrames(Told):
-    """Reads a subscription. Where it ends before its run does, the last frame says so."""
+    """Reads a run behind a cursor. Where that ends before the run pauses or ends, the last frame says so."""
 
-    def __init__(self, events: Subscription, encoded: EncodedEvents) -> None:
-        self._events = events
+    def __init__(
+        self,
+        runs: AgentRuns,
+        run_id: str,
+        principal: Principal | None,
+        after: str | None,
+        encoded: EncodedEvents,
+    ) -> None:
+        self._events = runs.events(run_id, after=after, principal=principal)
+        self._state = partial(runs.get, run_id, principal=principal)
         self._encoded = encoded
         self._is_over = False
 
@@ -47,19 +58,28 @@ class RunFrames(Told):
             raise StopAsyncIteration
         try:
             event = await anext(self._events, None)
+            if event is None:
+                return await self._last()
         except OSError as error:
             raise StoreUnreachableError from error
-        if event is None:
-            self._is_over = True
-            return (RECONNECT,)
         frames = [self._frame(event)]
-        while len(frames) < _TOGETHER and (ready := self._events.next_ready()) is not None:
+        size = len(frames[0].data)
+        while size < _CHARACTERS_TOGETHER and (ready := self._events.next_ready()) is not None:
             frames.append(self._frame(ready))
+            size += len(frames[-1].data)
         return frames
 
     async def aclose(self) -> None:
         """Stop listening."""
         await self._events.aclose()
+
+    async def _last(self) -> Sequence[Frame]:
+        """There is no more here: either nothing is to come at all, or this process does not drive the run any more."""
+        self._is_over = True
+        state = await self._state()
+        if state.is_terminal or state.status is AgentStatus.INTERRUPTED:
+            raise StopAsyncIteration
+        return (RECONNECT,)
 
     def _frame(self, event: AgentEvent) -> Frame:
         self._is_over = isinstance(event, RunFinishedEvent | RunPausedEvent)
