@@ -117,10 +117,14 @@ class Served:
 
 @asynccontextmanager
 async def served(
-    room: Newsroom, model: IAgentModel, *pods: object, settings: HttpSettings | None = None
+    room: Newsroom,
+    model: IAgentModel,
+    *pods: object,
+    settings: HttpSettings | None = None,
+    leases: bool = False,
 ) -> AsyncGenerator[Served, None]:
     """One process of the newsroom that serves; the client is Ada."""
-    async with room.process(model, *pods) as runs:
+    async with room.process(model, *pods, leases=leases) as runs:
         api = FastAPI()
         routes = agent_routes(runs.services.app, principal=PEOPLE, settings=settings)
         api.include_router(routes, prefix="/api")

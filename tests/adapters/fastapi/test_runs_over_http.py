@@ -116,6 +116,24 @@ async def test_a_run_is_cancelled_once() -> None:
         assert (await at.client.get(f"/api/runs/{run_id}")).json()["status"] == "cancelled"
 
 
+async def test_a_run_that_another_process_has_is_told_to_end_there() -> None:
+    gate, room = Gate(), Newsroom()
+    body = {"agent": "reporter", "input": {"parts": 1}}
+    async with (
+        served(room, parts(1), Slow(gate), leases=True) as owner,
+        served(room, parts(1), leases=True) as other,
+    ):
+        run_id = (await owner.client.post("/api/runs", json=body)).json()["id"]
+        await gate.reached.wait()
+        asked = await other.client.post(f"/api/runs/{run_id}/cancel")
+        assert (asked.status_code, asked.json()) == (202, {"cancelled": False, "is_on_its_way": True})
+        assert (await owner.client.get(f"/api/runs/{run_id}")).json()["status"] != "cancelled"
+        room.clock.advance(60)
+        told = await owner.client.get(f"/api/runs/{run_id}/events")
+        assert '"code":"cancelled"' in told.text
+        assert (await owner.client.get(f"/api/runs/{run_id}")).json()["status"] == "cancelled"
+
+
 async def test_a_run_that_has_ended_takes_no_signals_and_is_forked() -> None:
     async with served(Newsroom(), turns(1)) as at:
         run_id = (await at.client.post("/api/runs", json={"agent": "writer", "input": "write"})).json()["id"]
