@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -35,8 +36,11 @@ class ActingRoutes:
 
     def add_to(self, router: APIRouter) -> None:
         """Add the routes to a router."""
-        post, problems = router.post, problem_responses(401, 404, 409, 413, 422)
-        starts = problem_responses(401, 409, 413, 422)
+        post, starts = router.post, problem_responses(400, 401, 403, 409, 413, 422, 503)
+        problems = starts | problem_responses(404, 410)
+        on_its_way: dict[int | str, dict[str, Any]] = {
+            202: {"model": CancelledView, "description": "Another process is told to end it."}
+        }
         post("/runs", status_code=201, response_model=RunView, responses=starts)(self.start_run)
         post("/runs/{run_id}/signals", status_code=202, response_model=SignalView, responses=problems)(
             self.send_signal
@@ -44,7 +48,9 @@ class ActingRoutes:
         post("/runs/{run_id}/decisions", status_code=202, response_model=RunView, responses=problems)(
             self.decide
         )
-        post("/runs/{run_id}/cancel", response_model=CancelledView, responses=problems)(self.cancel_run)
+        post("/runs/{run_id}/cancel", response_model=CancelledView, responses=problems | on_its_way)(
+            self.cancel_run
+        )
         post("/runs/{run_id}/resume", status_code=202, response_model=RunView, responses=problems)(
             self.resume_run
         )

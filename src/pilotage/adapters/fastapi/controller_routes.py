@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Depends
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from pilotage.adapters.fastapi.answers import problem_responses
+from pilotage.adapters.fastapi.answers import stream_responses
 from pilotage.adapters.fastapi.callers import principal_in
 from pilotage.adapters.fastapi.controller_check import (
     ControllerRoute,
@@ -95,7 +95,7 @@ class _Maker:
                     "status_code": 200,
                     "response_model": None,
                     "response_class": EventStream,
-                    "responses": problem_responses(429, 503),
+                    "responses": stream_responses(401, 429, 503),
                     **mark.options,
                 }
                 router.add_api_route(route.path, endpoint, methods=[mark.method], **described)

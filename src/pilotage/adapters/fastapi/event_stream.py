@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from pilotage.adapters.fastapi.answers import problem_answer
+from pilotage.adapters.fastapi.answers import EVENT_STREAM, problem_answer
 from pilotage.adapters.fastapi.callers import principal_in
 from pilotage.adapters.fastapi.frames import HEARTBEAT, Frame, sse_bytes
 from pilotage.adapters.fastapi.open_streams import OpenStreams
@@ -28,7 +28,7 @@ class EventStream(Response):
     A slow client is not waited for: its subscription falls behind and catches up from the journal.
     """
 
-    media_type = "text/event-stream"
+    media_type = EVENT_STREAM
 
     def __init__(self, told: Told, streams: OpenStreams, settings: HttpSettings, clock: IClock) -> None:
         # Proxies must not hold frames back.

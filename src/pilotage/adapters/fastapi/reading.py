@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Path, Query
 from pydantic import AwareDatetime
 from starlette.responses import Response
 
-from pilotage.adapters.fastapi.answers import json_answer, problem_responses
+from pilotage.adapters.fastapi.answers import json_answer, problem_responses, stream_responses
 from pilotage.adapters.fastapi.bodies import Name, cursor_of
 from pilotage.adapters.fastapi.callers import Caller
 from pilotage.adapters.fastapi.errors import RequestRefusedError
@@ -54,11 +54,10 @@ class ReadingRoutes:
 
     def add_to(self, router: APIRouter) -> None:
         """Add the routes to a router."""
-        one = problem_responses(401, 404, 410, 422)
-        get = router.get
-        get("/runs", response_model=RunPageView, responses=problem_responses(401, 422))(self.list_runs)
+        get, one = router.get, problem_responses(401, 404, 410, 422, 503)
+        get("/runs", response_model=RunPageView, responses=problem_responses(401, 422, 503))(self.list_runs)
         get("/runs/{run_id}", response_model=RunView, responses=one)(self.get_run)
-        streams = problem_responses(401, 404, 422, 503)
+        streams = stream_responses(401, 404, 422, 429, 503) | {204: {"description": "Everything was read."}}
         get("/runs/{run_id}/events", status_code=200, response_class=EventStream, responses=streams)(
             self.read_events
         )
@@ -68,7 +67,7 @@ class ReadingRoutes:
         get(
             "/runs/{run_id}/verification",
             response_model=VerifiedView,
-            responses=problem_responses(401, 404, 409, 422),
+            responses=problem_responses(401, 404, 409, 410, 422, 503),
         )(self.verify_run)
 
     async def list_runs(
