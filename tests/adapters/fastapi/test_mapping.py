@@ -26,8 +26,6 @@ from pilotage.adapters.fastapi.frames import (
     event_frame,
     item_frame,
     problem_frame,
-    socket_text,
-    sse_bytes,
 )
 from pilotage.adapters.fastapi.problems import problem_of
 from pilotage.adapters.fastapi.views import question_view, result_view, run_view, signal_view
@@ -169,7 +167,7 @@ def test_a_signal_is_confirmed_without_its_payload() -> None:
 def test_an_event_is_a_frame_with_its_cursor_whatever_its_text_holds() -> None:
     by = AgentEventAttribution("clerk", "run-1", "run-1")
     frame = event_frame(MessageDeltaEvent(by, "m-1", "a\nb\r\u2028é\ud800"), "1.2.3")
-    head, data, *rest = sse_bytes([frame]).decode("ascii").split("\ndata: ")
+    head, data, *rest = frame.sse.split("\ndata: ")
     assert (head, rest) == ("id: 1.2.3\nevent: message_delta", [])
     assert data.endswith("}\n\n")
     assert data.count("\n") == 2
@@ -178,22 +176,22 @@ def test_an_event_is_a_frame_with_its_cursor_whatever_its_text_holds() -> None:
 
 
 def test_a_problem_in_a_stream_has_no_id_to_come_back_to() -> None:
-    text = sse_bytes([problem_frame(problem_of(RunErasedError()))])
-    assert text.startswith(b"event: problem\ndata: {")
-    assert b"\nid:" not in text
+    text = problem_frame(problem_of(RunErasedError())).sse
+    assert text.startswith("event: problem\ndata: {")
+    assert "\nid:" not in text
 
 
 def test_a_stream_that_ends_before_its_run_says_when_to_come_back() -> None:
-    text = sse_bytes([RECONNECT]).decode()
+    text = RECONNECT.sse
     assert text.startswith("retry: 1000\nevent: reconnect\ndata: {")
     assert "id:" not in text
 
 
 def test_a_message_over_a_socket_has_the_same_parts() -> None:
     by = AgentEventAttribution("clerk", "run-1", "run-1")
-    message = json.loads(socket_text(event_frame(MessageDeltaEvent(by, "m-1", 'a"\n'), "1.2.3")))
+    message = json.loads(event_frame(MessageDeltaEvent(by, "m-1", 'a"\n'), "1.2.3").message)
     assert (message["event"], message["id"], message["data"]["delta"]) == ("message_delta", "1.2.3", 'a"\n')
-    assert json.loads(socket_text(Frame(None, "[1]"))) == {"data": [1]}
+    assert json.loads(Frame(None, "[1]").message) == {"data": [1]}
 
 
 def test_whatever_has_a_json_form_can_be_told() -> None:

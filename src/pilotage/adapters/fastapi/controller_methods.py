@@ -11,10 +11,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocket
 
 from pilotage.adapters.fastapi.frames import Frame, item_frame
-from pilotage.adapters.fastapi.telling import Told
+from pilotage.adapters.fastapi.telling import Frames
 
 
-class ItemFrames(Told):
+class ItemFrames(Frames):
     """The items of a method that is an async generator; it is closed when nobody listens any more."""
 
     def __init__(self, items: AsyncGenerator[object, None]) -> None:
@@ -65,7 +65,7 @@ def plain_endpoint(method: Callable[[], Any], function: Any, shape: Signature) -
 
 
 def stream_endpoint(
-    method: Callable[[], Any], function: Any, shape: Signature, answer: Callable[[Told], object]
+    method: Callable[[], Any], function: Any, shape: Signature, answer: Callable[[Frames], object]
 ) -> Any:
     """An endpoint that answers with a stream of what the method yields."""
 

@@ -33,7 +33,7 @@ from pilotage.adapters.fastapi.problems import problem_of
 from pilotage.adapters.fastapi.route_marks import RouteKind
 from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.adapters.fastapi.socket_guard import SocketGuard, turn_away
-from pilotage.adapters.fastapi.telling import CUT_OFF, Told, broken
+from pilotage.adapters.fastapi.telling import CUT_OFF, Frames, broken
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.container.application import Application
 from pilotage.errors import PilotageError, start_error
@@ -107,7 +107,7 @@ class _Maker:
         """The method of the pod as it is for this request: a prototype is made anew."""
         return getattr(self._app.get(route.pod.target, route.pod.name), route.name)
 
-    def _stream(self, told: Told) -> EventStream:
+    def _stream(self, told: Frames) -> EventStream:
         return EventStream(told, self._streams, self._settings, self._clock)
 
     @property

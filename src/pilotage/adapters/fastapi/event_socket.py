@@ -12,7 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from pilotage.adapters.fastapi.bodies import cursor_of
 from pilotage.adapters.fastapi.callers import principal_in
 from pilotage.adapters.fastapi.errors import StoreUnreachableError
-from pilotage.adapters.fastapi.frames import SOCKET_HEARTBEAT, Frame, socket_text
+from pilotage.adapters.fastapi.frames import SOCKET_HEARTBEAT, Frame
 from pilotage.adapters.fastapi.open_streams import OpenStreams
 from pilotage.adapters.fastapi.problems import problem_of
 from pilotage.adapters.fastapi.reading import RunId
@@ -82,7 +82,7 @@ class SocketLine(Line):
 
     async def say(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
-            await self._write(socket_text(frame))
+            await self._write(frame.message)
 
     async def beat(self) -> None:
         await self._write(SOCKET_HEARTBEAT)

@@ -13,11 +13,11 @@ from starlette.types import Receive, Scope, Send
 
 from pilotage.adapters.fastapi.answers import EVENT_STREAM, problem_answer
 from pilotage.adapters.fastapi.callers import principal_in
-from pilotage.adapters.fastapi.frames import HEARTBEAT, Frame, sse_bytes
+from pilotage.adapters.fastapi.frames import HEARTBEAT, Frame
 from pilotage.adapters.fastapi.open_streams import OpenStreams
 from pilotage.adapters.fastapi.problems import problem_of
 from pilotage.adapters.fastapi.settings import HttpSettings
-from pilotage.adapters.fastapi.telling import GONE, Line, Telling, Told
+from pilotage.adapters.fastapi.telling import GONE, Frames, Line, Telling
 from pilotage.errors import PilotageError
 from pilotage.ids import IClock
 
@@ -30,7 +30,7 @@ class EventStream(Response):
 
     media_type = EVENT_STREAM
 
-    def __init__(self, told: Told, streams: OpenStreams, settings: HttpSettings, clock: IClock) -> None:
+    def __init__(self, told: Frames, streams: OpenStreams, settings: HttpSettings, clock: IClock) -> None:
         # Proxies must not hold frames back.
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
@@ -66,7 +66,7 @@ class _SseLine(Line):
         self._send = send
 
     async def say(self, frames: Sequence[Frame]) -> None:
-        await self._write(sse_bytes(frames))
+        await self._write("".join([frame.sse for frame in frames]).encode())
 
     async def beat(self) -> None:
         await self._write(HEARTBEAT)
@@ -77,7 +77,7 @@ class _SseLine(Line):
 
     async def end(self, last: Frame | None) -> None:
         """Write the last frame, and that it is the last one."""
-        await self._write(sse_bytes([last]) if last else b"", more=False)
+        await self._write(last.sse.encode() if last else b"", more=False)
 
     async def _write(self, body: bytes, *, more: bool = True) -> None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from functools import cached_property
 from typing import cast
 
 from pilotage.adapters.fastapi.answers import json_text
@@ -18,13 +18,28 @@ SOCKET_HEARTBEAT = '{"event":"heartbeat"}'
 _RETRY_MILLISECONDS = 1_000
 
 
-@value
+@value(slots=False)
 class Frame:
     """Something that is told: what it is called, its JSON text, and the cursor behind it, if there is one."""
 
     event: str | None
     data: str
     id: str | None = None
+
+    @cached_property
+    def sse(self) -> str:
+        """As a frame of a server-sent stream."""
+        retry = f"retry: {_RETRY_MILLISECONDS}\n" if self is RECONNECT else ""
+        named = f"id: {self.id}\n" if self.id is not None else ""
+        called = f"event: {self.event}\n" if self.event is not None else ""
+        return f"{named}{retry}{called}data: {self.data}\n\n"
+
+    @cached_property
+    def message(self) -> str:
+        """As one message over a WebSocket: an object with `event`, `id` and `data`."""
+        named = f'"id":"{self.id}",' if self.id is not None else ""
+        called = f'"event":"{self.event}",' if self.event is not None else ""
+        return f'{{{called}{named}"data":{self.data}}}'
 
 
 RECONNECT = Frame(
@@ -33,9 +48,9 @@ RECONNECT = Frame(
 """The last frame of a stream that ends before its run does."""
 
 
-def event_frame(event: AgentEvent, cursor: str, data: str | None = None) -> Frame:
-    """An event and the cursor behind it; `data` is its JSON text, where somebody has it already."""
-    return Frame(event.kind.value, data or text_of(event), cursor)
+def event_frame(event: AgentEvent, cursor: str) -> Frame:
+    """An event and the cursor behind it."""
+    return Frame(event.kind.value, text_of(event), cursor)
 
 
 def problem_frame(problem: ProblemView) -> Frame:
@@ -55,22 +70,3 @@ def item_frame(item: object) -> Frame:
 def text_of(told: object) -> str:
     """JSON on one line, all of it ASCII: lone surrogates have no other form on the wire."""
     return json.dumps(to_json_value(told), separators=(",", ":"), allow_nan=False)
-
-
-def sse_bytes(frames: Sequence[Frame]) -> bytes:
-    """Frames of a server-sent stream, one behind the other."""
-    return "".join(map(_sse, frames)).encode()
-
-
-def _sse(frame: Frame) -> str:
-    retry = f"retry: {_RETRY_MILLISECONDS}\n" if frame is RECONNECT else ""
-    named = f"id: {frame.id}\n" if frame.id is not None else ""
-    called = f"event: {frame.event}\n" if frame.event is not None else ""
-    return f"{named}{retry}{called}data: {frame.data}\n\n"
-
-
-def socket_text(frame: Frame) -> str:
-    """A frame as one message over a WebSocket: an object with `event`, `id` and `data`."""
-    named = f'"id":"{frame.id}",' if frame.id is not None else ""
-    called = f'"event":"{frame.event}",' if frame.event is not None else ""
-    return f'{{{called}{named}"data":{frame.data}}}'

@@ -18,10 +18,16 @@ from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.container.application import Application
 
-# What one frame costs, and the part of the process that all streams together may take: the rest belongs to the runs.
-_SECONDS_PER_FRAME = 20e-6
-_SHARE = 0.1
-_NOT_WORTH_A_REST = 0.005
+# The part of the process that all streams together may take; everything else belongs to the runs.
+_SHARE = 0.08
+# Waking up and reading cost about as much again as writing.
+_FACTOR = 2.0
+_SMOOTHED = 0.02
+# What takes longer waits for its client, which costs the process nothing.
+_LONGEST_WRITE = 0.005
+_SHORTEST_REST, _LONGEST_REST = 0.005, 1.0
+# Its multiples lie evenly between zero and one, however many there are.
+_GOLDEN = 0.618
 
 
 class OpenStreams:
@@ -32,6 +38,7 @@ class OpenStreams:
     def __init__(self) -> None:
         self._by: Counter[tuple[str, str]] = Counter()
         self._ends: set[asyncio.Future[None]] = set()
+        self._cost = self._phase = 0.0
         self._is_empty = asyncio.Event()
         self._is_empty.set()
         self.is_closing = False
@@ -46,14 +53,22 @@ class OpenStreams:
         """How many are open."""
         return len(self._ends)
 
-    @property
-    def rest_seconds(self) -> float:
-        """How long a stream rests between two frames, so that many readers do not hold up the runs they read.
+    def wrote(self, seconds: float) -> None:
+        """Learn what it costs to write to a client."""
+        if seconds < _LONGEST_WRITE:
+            self._cost += (seconds - self._cost) * _SMOOTHED
 
-        What happens meanwhile goes out together. A few streams do not rest at all.
+    def rest(self) -> float:
+        """For how many seconds a stream rests behind what it wrote: many readers do not hold up the runs they read.
+
+        What happens meanwhile goes out together. A few streams do not rest at all. No two rest equally long, or all
+        of them would come back at once.
         """
-        seconds = self.count * _SECONDS_PER_FRAME / _SHARE
-        return seconds if seconds > _NOT_WORTH_A_REST else 0.0
+        seconds = self.count * self._cost * _FACTOR / _SHARE
+        if seconds < _SHORTEST_REST:
+            return 0.0
+        self._phase = (self._phase + _GOLDEN) % 1
+        return min(seconds, _LONGEST_REST) * (0.5 + self._phase)
 
     @contextmanager
     def entered(

@@ -2,42 +2,46 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from functools import partial
 
 from pilotage.adapters.fastapi.errors import StoreUnreachableError
-from pilotage.adapters.fastapi.frames import RECONNECT, Frame, event_frame, text_of
-from pilotage.adapters.fastapi.telling import Told
-from pilotage.agent.events import AgentEvent, RunFinishedEvent, RunPausedEvent
+from pilotage.adapters.fastapi.frames import RECONNECT, Frame, event_frame
+from pilotage.adapters.fastapi.telling import Frames
+from pilotage.agent.events import RunFinishedEvent, RunPausedEvent
 from pilotage.agent.principal import Principal
 from pilotage.agent.state import AgentStatus
 from pilotage.runtime.runs import AgentRuns
+from pilotage.runtime.stream.cursor import EventCursor
+from pilotage.runtime.stream.feed import Told
 
+_EVENTS_TOGETHER = 256
 _CHARACTERS_TOGETHER = 32_000
 _REMEMBERED = 1_024
 
 
 class EncodedEvents:
-    """The JSON texts of the last events: all who read a live run are told the same objects."""
+    """The frames of the last events: all who read a live run are told the same objects."""
 
     def __init__(self) -> None:
         # With the event itself: as long as it is here, nothing else has its id.
-        self._texts: OrderedDict[int, tuple[AgentEvent, str]] = OrderedDict()
+        self._known: OrderedDict[int, tuple[Told, Frame]] = OrderedDict()
 
-    def text_of(self, event: AgentEvent) -> str:
-        """The JSON text of an event."""
-        known = self._texts.get(id(event))
-        if known is not None:
+    def frame_of(self, told: Told) -> Frame:
+        """The frame of an event."""
+        known = self._known.get(id(told[3]))
+        if known is not None and known[0][:3] == told[:3]:
             return known[1]
-        text = text_of(event)
-        self._texts[id(event)] = (event, text)
-        if len(self._texts) > _REMEMBERED:
-            self._texts.popitem(last=False)
-        return text
+        epoch, number, offset, event = told
+        frame = event_frame(event, str(EventCursor(epoch, number, offset)))
+        self._known[id(event)] = (told, frame)
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return frame
 
 
-class RunFrames(Told):
+class RunFrames(Frames):
     """Reads a run behind a cursor. Where that ends before the run pauses or ends, the last frame says so."""
 
     def __init__(
@@ -51,21 +55,17 @@ class RunFrames(Told):
         self._events = runs.events(run_id, after=after, principal=principal)
         self._state = partial(runs.get, run_id, principal=principal)
         self._encoded = encoded
+        self._ready: deque[Frame] = deque()
         self._is_over = False
 
     async def __anext__(self) -> Sequence[Frame]:
-        if self._is_over:
-            raise StopAsyncIteration
-        try:
-            event = await anext(self._events, None)
-            if event is None:
-                return await self._last()
-        except OSError as error:
-            raise StoreUnreachableError from error
-        frames = [self._frame(event)]
-        size = len(frames[0].data)
-        while size < _CHARACTERS_TOGETHER and (ready := self._events.next_ready()) is not None:
-            frames.append(self._frame(ready))
+        if not self._ready:
+            await self._read()
+        frames: list[Frame] = []
+        size = 0
+        # A client that does not read should not hold more than this in the buffers of its connection.
+        while self._ready and size < _CHARACTERS_TOGETHER:
+            frames.append(self._ready.popleft())
             size += len(frames[-1].data)
         return frames
 
@@ -73,14 +73,21 @@ class RunFrames(Told):
         """Stop listening."""
         await self._events.aclose()
 
-    async def _last(self) -> Sequence[Frame]:
+    async def _read(self) -> None:
+        if self._is_over:
+            raise StopAsyncIteration
+        try:
+            batch = await self._events.next_batch(_EVENTS_TOGETHER)
+            if not batch:
+                await self._stop()
+        except OSError as error:
+            raise StoreUnreachableError from error
+        self._ready.extend(map(self._encoded.frame_of, batch))
+        self._is_over = not batch or isinstance(batch[-1][3], RunFinishedEvent | RunPausedEvent)
+
+    async def _stop(self) -> None:
         """There is no more here: either nothing is to come at all, or this process does not drive the run any more."""
-        self._is_over = True
         state = await self._state()
         if state.is_terminal or state.status is AgentStatus.INTERRUPTED:
             raise StopAsyncIteration
-        return (RECONNECT,)
-
-    def _frame(self, event: AgentEvent) -> Frame:
-        self._is_over = isinstance(event, RunFinishedEvent | RunPausedEvent)
-        return event_frame(event, self._events.cursor, self._encoded.text_of(event))
+        self._ready.append(RECONNECT)

@@ -42,7 +42,7 @@ class Line(ABC):
         """Return when the client has gone."""
 
 
-class Told(AsyncIterator[Sequence[Frame]]):
+class Frames(AsyncIterator[Sequence[Frame]]):
     """What is told, in frames that go out together."""
 
     @abstractmethod
@@ -72,7 +72,7 @@ def broken(problem: ProblemView) -> Ending:
 class Telling:
     """One stream, from its first frame to its end. Leaving it never touches what is told."""
 
-    def __init__(self, told: Told, line: Line, streams: OpenStreams, clock: IClock, seconds: float) -> None:
+    def __init__(self, told: Frames, line: Line, streams: OpenStreams, clock: IClock, seconds: float) -> None:
         self._told = told
         self._line = line
         self._streams = streams
@@ -100,7 +100,7 @@ class Telling:
                 await self._write(frames)
                 if frames[-1] is RECONNECT:
                     return Ending(CUT_OFF.code, CUT_OFF.reason)
-                if rest := self._streams.rest_seconds:
+                if rest := self._streams.rest():
                     await self._clock.sleep(rest)
         except PilotageError as error:
             return broken(problem_of(error))
@@ -112,9 +112,10 @@ class Telling:
         return OVER
 
     async def _write(self, frames: Sequence[Frame]) -> None:
-        self._is_writing = True
+        started, self._is_writing = self._clock.monotonic(), True
         await self._line.say(frames)
         self._is_writing = False
+        self._streams.wrote(self._clock.monotonic() - started)
         self._written += 1
 
     async def _beat(self) -> None:

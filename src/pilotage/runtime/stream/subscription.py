@@ -129,13 +129,19 @@ class Subscription(AsyncIterator[AgentEvent]):
             else:
                 await self._listener.wait()
 
-    def next_ready(self) -> AgentEvent | None:
-        """The next event where it is there already, without waiting; None says nothing about what is to come."""
-        told = self._listener.take() if self._missed is None else self._next_missed()
-        if told is None:
-            return None
-        self._epoch, self._number, self._offset, event = told
-        return event
+    async def next_batch(self, most: int) -> Sequence[Told]:
+        """The next event, and those behind it that are there already, each with where it lies; none at the end."""
+        event = await anext(self, None)
+        if event is None:
+            return ()
+        batch = [(self._epoch, self._number, self._offset, event)]
+        while len(batch) < most:
+            told = self._listener.take() if self._missed is None else self._next_missed()
+            if told is None:
+                break
+            batch.append(told)
+        self._epoch, self._number, self._offset, _ = batch[-1]
+        return batch
 
     async def aclose(self) -> None:
         """Stop listening."""
