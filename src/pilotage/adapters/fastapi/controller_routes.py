@@ -34,6 +34,7 @@ from pilotage.adapters.fastapi.route_marks import RouteKind
 from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.adapters.fastapi.socket_guard import SocketGuard, turn_away
 from pilotage.adapters.fastapi.telling import CUT_OFF, Frames, broken
+from pilotage.adapters.fastapi.waiting import stopped
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.container.application import Application
 from pilotage.errors import PilotageError, start_error
@@ -132,8 +133,7 @@ class _Maker:
             await asyncio.wait([work, is_to_end], return_when=asyncio.FIRST_COMPLETED)
         finally:
             is_stopped = not work.done()
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
+            await stopped([work])
         if is_stopped and websocket.application_state is WebSocketState.CONNECTED:
             await websocket.close(CUT_OFF.code, CUT_OFF.reason)
         elif not is_stopped:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
 
 from starlette.requests import ClientDisconnect
 
 from pilotage.adapters.fastapi.frames import RECONNECT, Frame, problem_frame
 from pilotage.adapters.fastapi.open_streams import OpenStreams
 from pilotage.adapters.fastapi.problems import INTERNAL, ProblemView, problem_of
+from pilotage.adapters.fastapi.waiting import until_the_first_ends
 from pilotage.errors import PilotageError
 from pilotage.ids import IClock
 from pilotage.values import value
@@ -85,7 +85,7 @@ class Telling:
         """Tell everything, until it ends, the client goes, or the server wants to stop."""
         telling = asyncio.ensure_future(self._tell())
         try:
-            await _until_the_first_ends(telling, self._beat(), self._line.gone(), is_to_end)
+            await until_the_first_ends(telling, self._beat(), self._line.gone(), is_to_end)
         except ClientDisconnect:
             return GONE
         finally:
@@ -130,15 +130,3 @@ class Telling:
                 missed = 0
                 await self._line.beat()
         raise ClientDisconnect
-
-
-async def _until_the_first_ends(*works: Coroutine[Any, Any, None] | asyncio.Future[Any]) -> None:
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in ended:
-        task.result()
