@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from starlette.requests import HTTPConnection
 
@@ -27,23 +27,28 @@ def pilotage_lifespan(
     """A lifespan in which the application is started: `FastAPI(lifespan=pilotage_lifespan(app))`.
 
     At the end streams are told to come back, and each run stops behind its current action, or after
-    `shutdown_seconds` where it stands; whoever takes it up goes on from there.
+    `shutdown_seconds` where it stands; whoever takes it up goes on from there. An application that somebody else has
+    started is left to them.
     """
     bounds = settings or HttpSettings.from_environment()
 
     @asynccontextmanager
     async def lifespan(api: FastAPI) -> AsyncGenerator[None, None]:
-        async with app:
+        async with AsyncExitStack() as stack:
+            if not app.is_started:
+                await stack.enter_async_context(app)
+                stack.push_async_callback(_hand_over, app, bounds.shutdown_seconds)
             setattr(api.state, _PLACE, app)
-            try:
-                yield
-            finally:
-                OpenStreams.of(app).close()
-                runs = app.get_or_none(AgentRuns)
-                if runs is not None:
-                    await runs.hand_over(bounds.shutdown_seconds)
+            stack.callback(OpenStreams.of(app).close)
+            yield
 
     return lifespan
+
+
+async def _hand_over(app: Application, seconds: float) -> None:
+    runs = app.get_or_none(AgentRuns)
+    if runs is not None:
+        await runs.hand_over(seconds)
 
 
 def application_of(connection: HTTPConnection) -> Application:
