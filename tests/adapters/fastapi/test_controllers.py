@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ import httpx
 import pytest
 from fastapi import Body, FastAPI, Query
 from pydantic import BaseModel
+from starlette.requests import Request
 from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from tests.adapters.fastapi.harbour import ADA, PEOPLE, Line, frames_in
@@ -223,6 +225,26 @@ async def test_an_agent_is_left_when_the_reader_of_its_stream_goes() -> None:
         async with Line(api, "/api/stories/ship") as line:
             await anext(line.frames())
         assert api.state.pilotage_application.get(Teller).closed == 1
+
+
+async def test_a_method_may_ask_whether_its_client_has_gone() -> None:
+    seen: list[bool] = []
+    gone = asyncio.Event()
+
+    @ApiController(prefix="/patient")
+    class Patient:
+        @get("")
+        async def wait(self, request: Request) -> str:
+            seen.append(await request.is_disconnected())
+            gone.set()
+            while not await request.is_disconnected():  # noqa: ASYNC110 - there is nothing else to wait for
+                await asyncio.sleep(0)
+            seen.append(True)
+            return "late"
+
+    async with serving(Patient) as (api, _), Line(api, "/api/patient"):
+        await gone.wait()
+    assert seen == [False, True]
 
 
 def test_a_socket_of_a_controller_streams_an_agent() -> None:

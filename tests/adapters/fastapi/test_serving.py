@@ -15,7 +15,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
-from starlette.websockets import WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect
 from tests.adapters.fastapi.harbour import ADA, PEOPLE, Frame
 
 from pilotage import Agent, AgentExecutionSpec, Application, Pod, RecoveryStrategy
@@ -26,6 +26,7 @@ from pilotage.adapters.fastapi import (
     asgi_application,
     get,
     serve,
+    websocket,
 )
 from pilotage.adapters.fastapi.binding import (
     is_allowed_origin,
@@ -199,6 +200,27 @@ async def test_a_server_is_extended_with_what_others_bring() -> None:
 
     async with client_of(asgi_application(shop(), extensions=[more])) as client:
         assert (await client.get("/more")).json() == "more"
+
+
+def test_a_controller_may_not_stand_where_the_routes_of_runs_are() -> None:
+    @ApiController(prefix="/runs")
+    class Shadowed:
+        @get("/{number}")
+        async def one(self, number: str) -> str:
+            return number
+
+        @websocket("/{number}/events")
+        async def events(self, socket: WebSocket, number: str) -> None:
+            await socket.close()
+
+        @get("/{number}/photo")
+        async def photo(self, number: str) -> str:
+            return number
+
+    with pytest.raises(ApplicationStartError, match="2 problems") as refused:
+        asgi_application(shop(Shadowed))
+    assert "Shadowed.one: GET /runs/{number} is answered by the routes of runs already." in str(refused.value)
+    assert "Shadowed.events: WebSocket /runs/{number}/events is answered" in str(refused.value)
 
 
 async def test_settings_bound_the_whole_server() -> None:

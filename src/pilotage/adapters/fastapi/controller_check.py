@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from inspect import getattr_static, isasyncgenfunction, iscoroutinefunction, isfunction
-from typing import Any
+from typing import Any, TypeAlias
 
 from fastapi import APIRouter
 
@@ -23,6 +23,15 @@ from pilotage.errors import Problem
 from pilotage.values import value
 
 _PARAMETER = re.compile(r"\{[^}]*\}")
+
+
+Place: TypeAlias = tuple[str, str]
+"""How and where a route answers, whatever its parameters are called."""
+
+
+def place_of(method: str, path: str) -> Place:
+    """The place of a route; the method of a WebSocket is empty."""
+    return method, _PARAMETER.sub("{}", path)
 
 
 @value
@@ -45,9 +54,9 @@ class ControllerRoute:
         return f"{self.pod.target.__name__}.{self.name}"
 
     @property
-    def place(self) -> tuple[str, str]:
-        """What no two routes may share: how and where they answer, whatever parameters are called."""
-        return self.mark.method, _PARAMETER.sub("{}", self.path)
+    def place(self) -> Place:
+        """What no two routes may share."""
+        return place_of(self.mark.method, self.path)
 
 
 def controllers_in(graph: Graph) -> list[ControllerDefinition]:
@@ -64,9 +73,9 @@ def routes_of(pod: ControllerDefinition) -> list[ControllerRoute]:
     ]
 
 
-def problems_of(graph: Graph) -> Iterator[Problem]:
-    """All that is wrong with the controllers of an application."""
-    taken: dict[tuple[str, str], str] = {}
+def problems_of(graph: Graph, others: Mapping[Place, str] | None = None) -> Iterator[Problem]:
+    """All that is wrong with the controllers of an application; `others` are routes that are there already."""
+    taken: dict[Place, str] = {**(others or {})}
     for pod in controllers_in(graph):
         routes = routes_of(pod)
         if not routes:

@@ -75,7 +75,14 @@ class Guard:
         if "json" in request.headers.get("content-type", "") and is_deeper_than(deepest, body):
             raise RequestRefusedError(f"the body is nested more than {deepest} levels deep.")
 
+        is_given = False
+
         async def receive() -> Message:
+            nonlocal is_given
+            if is_given:
+                # Nothing more comes but that the client goes.
+                return await request.receive()
+            is_given = True
             return {"type": "http.request", "body": body, "more_body": False}
 
         return Request(request.scope, receive)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute, APIWebSocketRoute
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from pilotage.adapters.fastapi.answers import problem_answer
 from pilotage.adapters.fastapi.binding import is_from_here, refuse_open_binding
+from pilotage.adapters.fastapi.controller_check import Place, place_of, problems_of
 from pilotage.adapters.fastapi.controller_routes import controller_routes
 from pilotage.adapters.fastapi.lifespan import pilotage_lifespan
 from pilotage.adapters.fastapi.principals import OnePrincipal
@@ -21,6 +23,8 @@ from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.container.application import Application
 from pilotage.errors import start_error
+
+_THE_ROUTES_OF_RUNS = "the routes of runs"
 
 Extension: TypeAlias = Callable[[FastAPI], object]
 """Adds something of its own to a server: `lambda api: api.include_router(...)`."""
@@ -46,7 +50,10 @@ def asgi_application(
     if not knows_who_asks(app, principal):
         api.add_middleware(LocalOnly)
         principal = OnePrincipal()
-    api.include_router(agent_routes(app, principal=principal, settings=settings))
+    runs = agent_routes(app, principal=principal, settings=settings)
+    if problems := list(problems_of(app.graph, _places_in(runs))):
+        raise start_error(app.name, problems)
+    api.include_router(runs)
     api.include_router(controller_routes(app, principal=principal, settings=settings))
     for extend in extensions:
         extend(api)
@@ -84,6 +91,17 @@ def serve(
 def knows_who_asks(app: Application, principal: IPrincipalResolver | None) -> bool:
     """Whether something says who is behind a request."""
     return principal is not None or app.contains(IPrincipalResolver)
+
+
+def _places_in(runs: APIRouter) -> dict[Place, str]:
+    """Where the routes of runs answer: a controller at the same place would never be asked."""
+    found: dict[Place, str] = {}
+    for route in runs.routes:
+        if isinstance(route, APIRoute):
+            found |= {place_of(method, route.path): _THE_ROUTES_OF_RUNS for method in route.methods}
+        elif isinstance(route, APIWebSocketRoute):
+            found[place_of("", route.path)] = _THE_ROUTES_OF_RUNS
+    return found
 
 
 class LocalOnly:
