@@ -98,7 +98,7 @@ def _places_in(runs: APIRouter) -> dict[Place, str]:
     found: dict[Place, str] = {}
     for route in runs.routes:
         if isinstance(route, APIRoute):
-            found |= {place_of(method, route.path): _THE_ROUTES_OF_RUNS for method in route.methods}
+            found |= {place_of(method, route.path): _THE_ROUTES_OF_RUNS for method in route.methods or ()}
         elif isinstance(route, APIWebSocketRoute):
             found[place_of("", route.path)] = _THE_ROUTES_OF_RUNS
     return found
