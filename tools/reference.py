@@ -32,7 +32,7 @@ PACKAGES = {
     "pilotage.errors": ("errors.md", "The error families, by who must act."),
     "pilotage.adapters.fastapi": (
         "adapters-fastapi.md",
-        'Runs over HTTP, as routes for any FastAPI application: `pip install "pilotage[fastapi]"`.',
+        'Runs and controllers over HTTP, in any FastAPI application: `pip install "pilotage[fastapi]"`.',
     ),
     "pilotage.adapters.agui": (
         "adapters-agui.md",

@@ -89,7 +89,9 @@ class Subscription(AsyncIterator[AgentEvent]):
         self._log = log
         self._telling = telling
         self._clock = clock
-        self._epoch, self._number, self._offset = after.epoch, after.number, after.offset
+        self._epoch: int = after.epoch
+        self._number: int = after.number
+        self._offset: int = after.offset
         self._listener = Listener()
         self._missed: Iterator[Told] | None = None
         self._is_over = False
@@ -128,6 +130,24 @@ class Subscription(AsyncIterator[AgentEvent]):
                 self._is_over = True
             else:
                 await self._listener.wait()
+
+    async def next_batch(self, most: int) -> Sequence[Told]:
+        """The next event, and those behind it that are there already, each with where it lies; none at the end."""
+        event = await anext(self, None)
+        if event is None:
+            return ()
+        batch: list[Told] = [(self._epoch, self._number, self._offset, event)]
+        while len(batch) < most and (told := self._ready()) is not None:
+            batch.append(told)
+        self._epoch, self._number, self._offset, _ = batch[-1]
+        return batch
+
+    def _ready(self) -> Told | None:
+        """The next event where it is there already."""
+        try:
+            return self._listener.take() if self._missed is None else self._next_missed()
+        except Exception:  # noqa: BLE001 - whoever asks again gets the same error, and has what came before it
+            return None
 
     async def aclose(self) -> None:
         """Stop listening."""
