@@ -92,7 +92,7 @@ def test_ctrl_c_cancels_the_run_and_says_so(till: Till) -> None:
         terminal.expect("cancelled: Ctrl-C")
         terminal.expect("look into it: pilotage runs show ")
         assert terminal.ended() == 130
-    assert '"status": "cancelled"' in till.call("runs", "list", "--json").stdout
+    assert '"status": "cancelled"' in till.call("runs", "list", "--json").out
 
 
 def test_ctrl_c_at_a_question_cancels_the_run(till: Till) -> None:
@@ -101,7 +101,7 @@ def test_ctrl_c_at_a_question_cancels_the_run(till: Till) -> None:
         terminal.type(CTRL_C)
         terminal.expect("cancelled: Ctrl-C")
         assert terminal.ended() == 130
-    assert '"status": "cancelled"' in till.call("runs", "list", "--json").stdout
+    assert '"status": "cancelled"' in till.call("runs", "list", "--json").out
     assert till.ledger == []
 
 
@@ -141,8 +141,8 @@ def test_a_second_ctrl_c_leaves_at_once_and_the_run_can_be_resumed(till: Till) -
         terminal.expect("left: a durable run stays where it is and can be resumed")
         assert terminal.ended() == 130
         (left,) = re.findall(r"run ([0-9a-f]{32})", terminal.text)
-    assert till.call("runs", "verify", left).returncode == 0
-    assert '"output": null' in till.call("runs", "show", left, "--json").stdout
+    assert till.call("runs", "verify", left).code == 0
+    assert '"output": null' in till.call("runs", "show", left, "--json").out
 
 
 def test_lines_are_cut_to_the_width_of_the_terminal(till: Till) -> None:
@@ -178,7 +178,7 @@ def test_resuming_asks_at_the_prompt_too(till: Till) -> None:
         terminal.expect("✗ failed")
         assert terminal.ended() == 1
     assert till.ledger == []
-    assert "reject by ada: too much" in till.call("runs", "show", run_id).stdout
+    assert "reject by ada: too much" in till.call("runs", "show", run_id).out
 
 
 def test_an_action_of_unknown_outcome_is_asked_about(till: Till) -> None:

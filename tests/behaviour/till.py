@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import subprocess
 import sys
+from collections.abc import Mapping
+from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from pilotage.cli.main import main
 
 SOURCE = '''
 import asyncio
@@ -98,35 +106,66 @@ app = Application("till").add(Desk, Clerk, Packer, Parrot, Payments, OfflineMode
 '''
 
 _ID = re.compile(r"\b[0-9a-f]{32}\b")
+_TIMES = re.compile(
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC|\b\d\d:\d\d:\d\d\b|\b[\d.]+ (ms|s|min)\b( ago)?|just now"
+)
+
+
+@dataclass(frozen=True)
+class Called:
+    """What became of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one JSON value that was said."""
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        """The JSON values that were said, one a line."""
+        return [json.loads(each) for each in self.out.splitlines()]
 
 
 class Till:
-    """A folder with the application in it, and commands that are called there."""
+    """A folder with the application in it, and commands that are called there, each like a process of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "till.py").write_text(SOURCE)
 
-    def call(
-        self, *words: str, given: str | None = None, environ: dict[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]:
+    def call(self, *words: str, given: str = "", environ: Mapping[str, str] | None = None) -> Called:
         """Call `pilotage` with pipes around it."""
-        return subprocess.run(  # noqa: S603 - our own command
-            [sys.executable, "-m", "pilotage.cli.main", *words],
-            cwd=self.folder,
-            env={**os.environ, "PILOTAGE_APP": "till:app", "PILOTAGE_AS": "ada", **(environ or {})},
-            input=given or "",
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        around = {"PILOTAGE_APP": "till:app", "PILOTAGE_AS": "ada", **(environ or {})}
+        out, err = StringIO(), StringIO()
+        with ExitStack() as stack:
+            stack.enter_context(chdir(self.folder))
+            stack.enter_context(mock.patch.dict(os.environ, around))
+            stack.callback(self._forget_modules)
+            stack.enter_context(mock.patch.object(sys, "path", [str(self.folder), *sys.path]))
+            stack.enter_context(mock.patch.object(sys, "stdin", StringIO(given)))
+            stack.enter_context(redirect_stdout(out))
+            stack.enter_context(redirect_stderr(err))
+            code = main(words)
+        return Called(code, out.getvalue(), err.getvalue())
+
+    def _forget_modules(self) -> None:
+        """An application starts once: the next command finds a new one."""
+        own = [name for name, each in sys.modules.items() if self._is_own(getattr(each, "__file__", None))]
+        for name in own:
+            del sys.modules[name]
+
+    def _is_own(self, file: str | None) -> bool:
+        return file is not None and Path(file).is_relative_to(self.folder)
 
     def waiting_run(self, text: str = "pay to DE-0815-4711 amount 5") -> str:
         """The id of a run that waits for an answer."""
-        done = self.call("run", "Desk", text)
-        assert done.returncode == 3, done.stderr
-        found = _ID.search(done.stderr)
+        called = self.call("run", "Desk", text)
+        assert called.code == 3, called.err
+        found = _ID.search(called.err)
         assert found
         return found[0]
 
@@ -135,3 +174,10 @@ class Till:
         """What was paid."""
         file = self.folder / "ledger"
         return file.read_text().splitlines() if file.exists() else []
+
+
+def steady(text: str, **ids: str) -> str:
+    """The text without what is different every time: ids by the names they are given, times as dots."""
+    for name, each in ids.items():
+        text = text.replace(each, name).replace(each[:12], name)
+    return re.sub(r"[ ]+(?=\n)", "", _TIMES.sub("...", text))

@@ -54,5 +54,5 @@ def _row(state: AgentState, now: datetime, is_short: bool) -> list[Span]:
         Span(one_line(state.agent_type, 40)),
         standing(state),
         Span(ago(state.created_at, now)),
-        Span(one_line(state.current_activity or ""), Tone.QUIET),
+        Span("" if state.is_terminal else one_line(state.current_activity or ""), Tone.QUIET),
     ]
