@@ -24,9 +24,9 @@ def test_a_pipe_carries_the_answer_and_nothing_else(till: Till) -> None:
 
 def test_text_comes_from_standard_input_where_it_is_a_dash(till: Till) -> None:
     command = [sys.executable, "-m", "pilotage.cli.main", "run", "till:Parrot", "-"]
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S603 - our own command
         command, cwd=till.folder, input="good day\n", capture_output=True, text=True, check=False
-    )  # noqa: S603
+    )
     assert (done.returncode, done.stdout) == (0, "good day\n")
 
 

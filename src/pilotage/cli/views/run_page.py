@@ -17,9 +17,6 @@ from pilotage.cli.views.timeline import Moment, timeline_lines
 from pilotage.runtime.service.answers import Question
 from pilotage.values import value
 
-_KNOWN = (("parent", "part of"), ("forked_from", "forked from"), ("alias", "started as"))
-
-
 @value
 class RunFacts:
     """What is known of a run when its page is made; `result` is None where it cannot be read, `why_not` says why."""
@@ -74,9 +71,8 @@ def _about(state: AgentState, now: datetime) -> list[tuple[str, Span]]:
     ]
     if state.wake_at is not None:
         about.append(("wakes", Span(day_and_time(state.wake_at))))
-    about += [
-        (title, Span(one_line(str(state.metadata[key])))) for key, title in _KNOWN if key in state.metadata
-    ]
+    if (parent := state.metadata.get("parent")) is not None:
+        about.append(("part of", Span(one_line(str(parent)), Tone.NAME)))
     return about
 
 

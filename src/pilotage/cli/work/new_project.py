@@ -32,10 +32,10 @@ def new_project(name: str, folder: Path | None = None) -> None:
     Raises:
         CallerError: the name cannot be one, or there is something already.
     """
-    package = package_of(name)
     root = (folder or Path.cwd()) / name
-    if root.exists():
+    if _NAME.fullmatch(name) and root.exists():
         raise CallerError(f"there is a {name!r} here already. Choose another name, or move it away.")
+    package = package_of(name)
     written = project_files(name, package)
     for path, text in written.items():
         file = root / path
