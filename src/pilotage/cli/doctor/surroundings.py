@@ -28,7 +28,8 @@ _EXTRAS = {
     "sqlalchemy": ("sqlalchemy", "alembic", "cryptography"),
     "postgres": ("sqlalchemy", "alembic", "psycopg"),
     "openai": ("httpx",),
-    "fastapi": ("fastapi", "uvicorn"),
+    "fastapi": ("fastapi",),
+    "serve": ("fastapi", "uvicorn"),
     "agui": ("ag_ui",),
     "sealing": ("cryptography",),
 }

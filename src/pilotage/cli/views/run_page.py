@@ -17,6 +17,7 @@ from pilotage.cli.views.timeline import Moment, timeline_lines
 from pilotage.runtime.service.answers import Question
 from pilotage.values import value
 
+
 @value
 class RunFacts:
     """What is known of a run when its page is made; `result` is None where it cannot be read, `why_not` says why."""
