@@ -67,8 +67,29 @@ def test_where_nothing_is_off_the_exit_code_says_so(till: Till) -> None:
         in lines
     )
     assert "✓  application  till: no problems" in lines
-    assert any(line.startswith("·  model        no server is named") for line in lines)
+    assert "✓  model        OfflineModel, of application 'till'" in lines
     assert not (till.folder / ".pilotage").exists()
+
+
+def test_what_is_not_there_and_may_be_meant_so_is_a_note(till: Till) -> None:
+    called = doctor(till)
+    assert called.code == 0
+    healths = found(doctor(till, "--json"))
+    assert (healths["model"], healths["application"]) == ("note", "note")
+    assert "·  model        no server is named: pilotage run takes the offline model" in called.out
+    assert (
+        "·  application  none is named\n                Name it: --app MODULE:NAME, or PILOTAGE_APP.\n"
+        in called.out
+    )
+
+
+def test_the_database_of_the_application_counts_more_than_that_of_the_environment(till: Till) -> None:
+    (till.folder / "own.py").write_text(
+        "from pilotage.adapters.sqlalchemy import DatabaseSettings\n"
+        "from till import *\n"
+        'app = Application("own").add(Desk, Payments, OfflineModel(), DatabaseSettings("sqlite:///own.db")).load_plugins()\n'
+    )
+    assert "sqlite:///own.db: none yet" in doctor(till, "--app", "own:app").out
 
 
 def test_a_server_that_serves_the_model_is_well(till: Till, models: str) -> None:

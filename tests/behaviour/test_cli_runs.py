@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -200,12 +201,11 @@ def test_following_a_run_that_has_ended_ends(till: Till) -> None:
 
 
 def test_a_record_is_verified_and_a_changed_one_is_found(till: Till) -> None:
-    import sqlite3
-
     run = till.waiting_run()
     assert till.call("runs", "verify", run).out.endswith(" rows, in order\n")
     assert till.call("runs", "verify", run, "--json").json["verified"] is True
-    with sqlite3.connect(till.folder / ".pilotage" / "pilotage.db") as database:
+    database = sqlite3.connect(till.folder / ".pilotage" / "pilotage.db")
+    with database:
         database.execute("UPDATE pilotage_journal SET view = '{\"result\": 8}' WHERE seq = 3")
     database.close()
     broken = till.call("runs", "verify", run)
@@ -245,11 +245,23 @@ def test_looking_works_without_the_application_and_acting_says_that_it_needs_it(
     assert "Name it with --app MODULE:NAME, in PILOTAGE_APP, or as app in [tool.pilotage]" in called.err
 
 
-def test_looking_makes_no_database(till: Till) -> None:
-    called = till.call("runs", "list", environ={"PILOTAGE_APP": ""})
-    assert called.code == 2
-    assert "there is no database '.pilotage/pilotage.db' here." in called.err
+@pytest.mark.parametrize("app", ["", "till:app"])
+def test_looking_makes_no_database(till: Till, app: str) -> None:
+    called = till.call("runs", "list", environ={"PILOTAGE_APP": app})
+    assert called.code == 4
+    assert "there is no database '.pilotage/pilotage.db' here, so no run was kept." in called.err
     assert not (till.folder / ".pilotage").exists()
+
+
+def test_looking_brings_no_tables_up_to_date(till: Till) -> None:
+    till.waiting_run()
+    database = sqlite3.connect(till.folder / ".pilotage" / "pilotage.db")
+    with database:
+        database.execute("UPDATE pilotage_schema SET version_num = '0000'")
+    called = till.call("runs", "list")
+    assert (called.code, "Run: pilotage db upgrade." in called.err) == (1, True)
+    assert database.execute("SELECT version_num FROM pilotage_schema").fetchall() == [("0000",)]
+    database.close()
 
 
 def test_looking_starts_nothing_of_the_application_but_its_store(till: Till) -> None:

@@ -190,3 +190,22 @@ def test_an_action_of_unknown_outcome_is_asked_about(till: Till) -> None:
         terminal.expect("└ wired 5")
         terminal.expect("✓ completed")
         assert terminal.ended() == 0
+
+
+def test_a_text_that_is_left_out_is_asked_for(till: Till) -> None:
+    with Terminal("run", "Parrot", folder=till.folder, environ=APP) as terminal:
+        terminal.expect("parrot > ")
+        terminal.type(f"good day{ENTER}")
+        terminal.expect("good day")
+        terminal.expect("✓ completed")
+        assert terminal.ended() == 0
+
+
+def test_following_goes_on_through_a_pause_until_the_run_has_ended(till: Till) -> None:
+    run_id = till.waiting_run()
+    with Terminal("runs", "events", run_id, "--follow", folder=till.folder, environ=APP) as terminal:
+        terminal.expect('● pay(amount=5, to="***4711")')
+        assert till.call("runs", "approve", run_id, "--resume").code == 0
+        terminal.expect("└ paid 5")
+        terminal.expect("language model.)")
+        assert terminal.ended() == 0

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from io import TextIOWrapper
 
 from pilotage.cli.exit_codes import ExitCode, code_of
+from pilotage.cli.screen.words import cleaned
 from pilotage.errors import PilotageError
 
 
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         command()(arguments, prog_name="pilotage")
     except PilotageError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{cleaned(str(error))}\n")
         return code_of(error)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else ExitCode.WRONG

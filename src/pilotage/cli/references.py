@@ -56,10 +56,11 @@ async def find_question(
             f"run {state.id!r} is {state.status} and waits for no answer{f' to {text!r}' if request else ''}."
         )
     fitting = [each for each in named if decision in {choice.value for choice in each.allowed_decisions}]
-    if len(fitting or named) == 1:
-        return state, (fitting or named)[0]  # what does not fit, the run itself refuses
-    ids = ", ".join(each.id for each in fitting)
-    raise CallerError(f"run {state.id!r} asks {len(fitting)} questions. Name one of them: {ids}.")
+    meant = fitting or named  # what does not fit, the run itself refuses
+    if len(meant) == 1:
+        return state, meant[0]
+    ids = ", ".join(each.id for each in meant)
+    raise CallerError(f"run {state.id!r} asks {len(meant)} questions. Name one of them: {ids}.")
 
 
 def _own(question: Question) -> str:

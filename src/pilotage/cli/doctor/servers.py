@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 
-from pilotage.adapters.openai.environment import BASE_URL, settings_from_environment
+from pilotage.adapters.openai.environment import BASE_URL, NAME, settings_from_environment
 from pilotage.adapters.openai.errors import ModelServerError
 from pilotage.adapters.openai.model import OpenAICompatibleModel
 from pilotage.adapters.openai.server_facts import capability_with
@@ -15,19 +15,23 @@ from pilotage.adapters.openai.vllm_settings import VllmSettings
 from pilotage.adapters.sealing.key_file import KeyFileError, read_key_file
 from pilotage.adapters.sealing.settings import SealingSettings
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings, shown, sqlite_file
-from pilotage.agent.ports.model import ModelCapability
+from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.cli.doctor.finding import Finding, note, off, well
+from pilotage.cli.opening import database_of
+from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError, StartupError
 
 _PATIENCE = 5.0
+_INSTALL = 'pip install "pilotage[openai]"'
 
 
-def look_at_database() -> Finding:
-    """Whether runs could be kept; nothing is made by looking."""
+def look_at_database(app: Application | None) -> Finding:
+    """Whether runs could be kept, in the application's database or that of the environment; looking makes nothing."""
     if find_spec("sqlalchemy") is None:
         return note("database", "runs cannot be kept", 'pip install "pilotage[sqlalchemy]"')
     try:
-        settings = DatabaseSettings.from_environment()
+        own = database_of(app) if app is not None else None
+        settings = own or DatabaseSettings.from_environment()
     except StartupError as error:
         return off("database", error)
     file = sqlite_file(settings.url)
@@ -70,20 +74,26 @@ def look_at_key() -> Iterator[Finding]:
             yield off("key", error)
 
 
-async def look_at_model() -> Finding:
-    """Whether the model's server is there and serves the model."""
+async def look_at_model(app: Application | None) -> Finding:
+    """Whether the model's server, the application's or that of the environment, is there and serves the model."""
     try:
-        settings = settings_from_environment()
+        settings = _settings_of(app) or settings_from_environment()
     except AgentDefinitionError as error:
         return off("model", error)
-    if settings is None:
-        words = "no server is named: pilotage run falls back to the offline model, an application needs one of its own"
-        return note("model", words, f"export {BASE_URL}=http://127.0.0.1:8000/v1 PILOTAGE_MODEL_NAME=...")
-    if find_spec("httpx") is None:
-        return off(
-            "model", f"{BASE_URL} is set and the adapter is not installed.", 'pip install "pilotage[openai]"'
-        )
-    return await _asked(settings.server if isinstance(settings, VllmSettings) else settings)
+    if settings is not None and find_spec("httpx") is None:
+        return off("model", "a model server is named, and its adapter is not installed.", _INSTALL)
+    if settings is not None:
+        return await _asked(settings.server if isinstance(settings, VllmSettings) else settings)
+    if app is not None and app.contains(IAgentModel):
+        names = ", ".join(node.label for node in app.graph.providers(IAgentModel))
+        return well("model", f"{names}, of application {app.name!r}")
+    words = "no server is named: pilotage run takes the offline model, an application needs one of its own"
+    return note("model", words, f"export {BASE_URL}=http://127.0.0.1:8000/v1 {NAME}=...")
+
+
+def _settings_of(app: Application | None) -> OpenAICompatibleSettings | VllmSettings | None:
+    targets: list[object] = [node.target for node in app.graph.nodes] if app is not None else []
+    return next((each for each in targets if isinstance(each, OpenAICompatibleSettings | VllmSettings)), None)
 
 
 async def _asked(settings: OpenAICompatibleSettings) -> Finding:

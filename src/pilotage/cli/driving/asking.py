@@ -48,6 +48,10 @@ class Asker:
             if details is not None:
                 return Answer(_decision(question, chosen), details)
 
+    async def text(self, words: str) -> str | None:
+        """What a person has to say; None where that is nothing."""
+        return await self._read(words) or None
+
     def refuse(self, reason: str) -> None:
         """Say why an answer was not taken."""
         self._screen.tell(line(Span(reason, Tone.BAD)))

@@ -20,20 +20,22 @@ class Interrupts:
 
     @contextmanager
     def heard(self) -> Generator[None]:
-        """Hear Ctrl-C inside the block; outside it means what it always means."""
-        loop = asyncio.get_running_loop()
-        before = signal.getsignal(signal.SIGINT)
-        loop.add_signal_handler(signal.SIGINT, self._hear)
+        """Hear Ctrl-C inside the block, even while something holds up the event loop."""
+        loop, before = asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
+        is_heard = False
+
+        def hear(*_: object) -> None:
+            nonlocal is_heard
+            if is_heard:
+                leave_at_once()
+            is_heard = True
+            loop.call_soon_threadsafe(self.first.set)
+
+        signal.signal(signal.SIGINT, hear)
         try:
             yield
         finally:
-            loop.remove_signal_handler(signal.SIGINT)
             signal.signal(signal.SIGINT, before)
-
-    def _hear(self) -> None:
-        if self.first.is_set():
-            leave_at_once()
-        self.first.set()
 
 
 def leave_at_once() -> None:
@@ -42,7 +44,6 @@ def leave_at_once() -> None:
     A tool in a thread may go on for long and cannot be stopped. The journal is made for processes that die anywhere:
     a run that is left like this is where its last commit says.
     """
-    sys.stdout.flush()
-    sys.stderr.write("\nleft: a durable run stays where it is and can be resumed\n")
-    sys.stderr.flush()
+    # Not through the stream: somebody may be in the middle of writing to it.
+    os.write(sys.stderr.fileno(), b"\nleft: a durable run stays where it is and can be resumed\n")
     os._exit(ExitCode.INTERRUPTED)

@@ -6,7 +6,7 @@ from pilotage.agent.events import AgentEvent, MessageDeltaEvent
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentStatus
 from pilotage.cli.screen.screen import Screen
-from pilotage.cli.screen.words import Span, Tone, line
+from pilotage.cli.screen.words import Span, Tone, cleaned, line
 from pilotage.cli.views.ending import ending_lines
 from pilotage.cli.views.hints import Hints
 from pilotage.cli.views.json_forms import event_json, result_json
@@ -32,6 +32,7 @@ class Telling:
     ) -> None:
         self._screen = screen
         self._hints = hints
+        self._run_id = run_id
         self._as_json = as_json
         self._streams = screen.is_terminal if streams is None else streams
         self._narrator = Narrator(run_id, tells_reasoning=reasoning)
@@ -43,11 +44,12 @@ class Telling:
             self._screen.say_json(event_json(event, cursor))
             return
         if isinstance(event, MessageDeltaEvent):
-            same, said = self._message
-            said = said + event.delta if same == event.message_id else event.delta
-            self._message = (event.message_id, said)
             if not self._streams:
                 return
+            if event.attribution.run_id == self._run_id:
+                same, said = self._message
+                said = said + event.delta if same == event.message_id else event.delta
+                self._message = (event.message_id, said)
         for each in self._narrator.told(event):
             if isinstance(each, Span):
                 self._screen.stream(each)
@@ -81,7 +83,7 @@ class Telling:
     def _say_output(self, output: object) -> None:
         """The answer, unless it was the last thing that was streamed to this terminal."""
         text = output_text(to_json_value(output))
-        if output is None or (self._screen.is_terminal and text.strip() == self._message[1].strip()):
+        if output is None or (self._streams and text.strip() == cleaned(self._message[1]).strip()):
             return
         self._screen.say(*(line(each) for each in text.splitlines()))
 

@@ -11,7 +11,7 @@ import os
 import sys
 
 from pilotage.cli.screen.paper import Paper, PlainPaper
-from pilotage.cli.screen.words import Line, Span
+from pilotage.cli.screen.words import Line, Span, cleaned
 from pilotage.jsonvalue import to_json_value
 
 _END = Span("\n")
@@ -53,7 +53,7 @@ class Screen:
     def stream(self, piece: Span) -> None:
         """A piece of text beside the answer that goes on where the last one ended."""
         if piece.text:
-            self._aside.write((piece,))
+            self._aside.write(_safe((piece,)))
             self._is_mid_line = not piece.text.endswith("\n")
 
     def end_line(self) -> None:
@@ -74,4 +74,8 @@ class Screen:
     def _write(self, paper: Paper, lines: tuple[Line, ...]) -> None:
         self.end_line()
         for each in lines:
-            paper.write((*each, _END))
+            paper.write(_safe((*each, _END)))
+
+
+def _safe(spans: Line) -> Line:
+    return tuple(Span(cleaned(span.text), span.tone) for span in spans)

@@ -1,7 +1,7 @@
 """Text with tones, in lines and columns. Pure.
 
-Whatever comes from a model, a tool or a database passes `cleaned`: nothing of it may move a cursor, hide a letter or
-pose as a question of ours.
+Everything that a screen writes passes `cleaned`: nothing that comes from a model, a tool or a database may move a
+cursor, hide a letter or pose as a question of ours.
 """
 
 from __future__ import annotations

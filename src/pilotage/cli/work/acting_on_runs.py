@@ -8,11 +8,12 @@ from typing import cast
 from pilotage.agent.recovery_request import RecoveryDecision
 from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
 from pilotage.agent.state import AgentState
+from pilotage.cli.choosing import application_to_act
 from pilotage.cli.driving.followed import KeptRun
 from pilotage.cli.driving.following import follow
 from pilotage.cli.driving.telling import Telling
 from pilotage.cli.exit_codes import ExitCode
-from pilotage.cli.opening import acting, application_to_act
+from pilotage.cli.opening import acting
 from pilotage.cli.references import find_question, find_run
 from pilotage.cli.screen.screen import Screen
 from pilotage.cli.screen.words import Span, Tone, line
@@ -35,10 +36,9 @@ async def decide(asked: Asked, text: str, decision: str, details: JsonObject, *,
             decision, is_recovery=not isinstance(question.allowed_decisions[0], ApprovalDecision)
         )
         await runs.decide(run_of(question.id), question.id, answer, principal=asked.principal, **details)
-        top = await _top_of(runs, question.agent_state_id, asked)
+        state = await _top_of(runs, question.agent_state_id, asked)
         if resumes:
-            return await _resume(runs, top, asked, hints, screen)
-        state = await runs.get(top.id, principal=asked.principal)
+            return await _resume(runs, state, asked, hints, screen)
     if asked.as_json:
         screen.say_json({"request_id": question.id, "decision": decision, "run": run_json(state)})
         return ExitCode.DONE

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 
+from pilotage.cli.choosing import application_to_run
 from pilotage.cli.exit_codes import ExitCode
-from pilotage.cli.opening import acting, application_to_run
+from pilotage.cli.opening import acting
 from pilotage.cli.work.asked import Asked
 from pilotage.errors import CallerError
 

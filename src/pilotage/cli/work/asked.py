@@ -6,9 +6,9 @@ import shlex
 import sys
 
 from pilotage.agent.principal import Principal
+from pilotage.cli.choosing import Chosen
 from pilotage.cli.configured import principal_of
 from pilotage.cli.driving.asking import Asker
-from pilotage.cli.opening import Chosen
 from pilotage.cli.screen.reading import Lines
 from pilotage.cli.screen.screen import Screen
 from pilotage.cli.views.hints import Hints

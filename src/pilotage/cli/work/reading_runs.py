@@ -6,14 +6,13 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
-from pilotage.adapters.sqlalchemy.settings import URL, DatabaseSettings, sqlite_file
 from pilotage.agent.events import RunFinishedEvent
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.cli.configured import APP
+from pilotage.cli.choosing import chosen_application
 from pilotage.cli.driving.telling import Telling
 from pilotage.cli.exit_codes import ExitCode
-from pilotage.cli.opening import chosen_application, reading
+from pilotage.cli.opening import reading
 from pilotage.cli.references import find_run
 from pilotage.cli.screen.screen import Screen
 from pilotage.cli.screen.words import line
@@ -24,7 +23,6 @@ from pilotage.cli.views.run_list import run_lines
 from pilotage.cli.views.run_page import RunFacts, run_page
 from pilotage.cli.views.timeline import moments_in
 from pilotage.cli.work.asked import Asked
-from pilotage.container.application import Application
 from pilotage.errors import CallerError, RunErasedError, RunNotFoundError
 from pilotage.runtime.runs import AgentRuns
 
@@ -140,22 +138,5 @@ async def _facts(runs: AgentRuns, state: AgentState, asked: Asked) -> RunFacts:
 async def _runs(asked: Asked) -> AsyncGenerator[tuple[AgentRuns, Hints], None]:
     """The runs of the application that is named, else of the database of the environment."""
     chosen = chosen_application(asked.app)
-    app = chosen.app if chosen is not None else _local_database()
-    async with reading(app) as runs:
+    async with reading(chosen.app if chosen is not None else None) as runs:
         yield runs, asked.hints(chosen)
-
-
-def _local_database() -> Application:
-    """An application with nothing but the database; one that is not there is not made by looking at it.
-
-    Raises:
-        CallerError: there is no database.
-    """
-    settings = DatabaseSettings.from_environment()
-    file = sqlite_file(settings.url)
-    if file is not None and not file.exists():
-        raise CallerError(
-            f"there is no database {str(file)!r} here. Run this where your application runs, set {URL}, or name the "
-            f"application with --app MODULE:NAME or in {APP}."
-        )
-    return Application("pilotage").load_plugins()

@@ -6,10 +6,12 @@ import json
 import sys
 
 from pilotage.agent.definition import AgentDefinition
+from pilotage.cli.choosing import application_to_run
+from pilotage.cli.driving.asking import Asker
 from pilotage.cli.driving.followed import Followed, KeptRun, UnkeptRun
 from pilotage.cli.driving.following import follow
 from pilotage.cli.driving.telling import Telling
-from pilotage.cli.opening import acting, application_to_run
+from pilotage.cli.opening import acting
 from pilotage.cli.screen.screen import Screen
 from pilotage.cli.screen.words import Span, Tone, line
 from pilotage.cli.work.asked import Asked
@@ -28,14 +30,16 @@ async def run_agent(asked: Asked, agent: str, text: str | None, *, reasoning: bo
         CallerError: the input does not fit the agent.
     """
     chosen, definition = application_to_run(agent, asked.app)
-    screen, given = Screen.of_process(), given_by(definition, _read(text))
+    screen = Screen.of_process()
+    asker = asked.asker(screen)
+    given = given_by(definition, await _read(text, definition, asker))
     async with acting(chosen.app) as runs:
         run = await _opened(runs, definition, given, asked)
         hints = asked.hints(chosen)
         if run.is_kept and not asked.as_json:
             screen.tell(line(Span(f"run {run.id}", Tone.QUIET)))
         telling = Telling(screen, hints, run.id, as_json=asked.as_json, reasoning=reasoning)
-        return await follow(run, telling, asked.asker(screen))
+        return await follow(run, telling, asker)
 
 
 def given_by(definition: AgentDefinition, text: str | None) -> object:
@@ -67,8 +71,13 @@ def _takes_text(definition: AgentDefinition) -> bool:
     return wanted == [str]
 
 
-def _read(text: str | None) -> str | None:
-    return sys.stdin.read().strip() if text == FROM_INPUT else text
+async def _read(text: str | None, definition: AgentDefinition, asker: Asker | None) -> str | None:
+    """The text: as it is given, from standard input, or, where somebody is there, asked for."""
+    if text == FROM_INPUT:
+        return sys.stdin.read().strip()
+    if text is None and asker is not None and _takes_text(definition):
+        return await asker.text(f"{definition.agent_id} > ")
+    return text
 
 
 async def _opened(runs: AgentRuns, definition: AgentDefinition, given: object, asked: Asked) -> Followed:
