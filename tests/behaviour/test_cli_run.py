@@ -44,7 +44,7 @@ def test_an_agent_that_takes_no_text_is_given_json(till: Till) -> None:
         (("Packer", '{"number": 17}'), "Packer: input 'order' does not fit: "),
         (("Packer",), "Packer: input 'order' does not fit: "),
         (("Clerk",), "Clerk has no execute() and needs an instruction. Give it a text."),
-        (("Nobody", "x"), "application 'till' has no agent 'Nobody'. It has: desk, clerk, packer, parrot."),
+        (("Nobody", "x"), "application 'till' has no agent 'Nobody'. It has: desk, clerk, packer, parrot, "),
         (("till:Payments", "x"), "'till:Payments' is no agent. Name a class with @Agent above it."),
         (("till:Nobody", "x"), "'till:Nobody': module 'till' has no 'Nobody'."),
     ],

@@ -286,3 +286,36 @@ def test_a_project_says_which_application_is_meant(till: Till) -> None:
     assert till.call("runs", "approve", run, environ={"PILOTAGE_APP": ""}).code == 0
     (till.folder / "pyproject.toml").write_text("[tool.pilotage]\napp = 3\n")
     assert "app in [tool.pilotage] is 3" in till.call("runs", "list", environ={"PILOTAGE_APP": ""}).err
+
+
+def test_questions_of_children_are_answered_one_by_one_and_the_run_above_goes_on(till: Till) -> None:
+    called = till.call("run", "Boss", "DE-0815-0001 DE-0815-0002")
+    boss = called.err.split()[1]
+    assert called.code == 3
+    assert "  [cashier] begins\n" in called.err
+    shown = till.call("runs", "show", boss, "--json").json
+    first, second = (question["run_id"] for question in shown["questions"])
+    page = till.call("runs", "show", boss).out
+    assert f"  pilotage runs approve {first[:12]}\n" in page
+    assert f"  pilotage runs approve {second[:12]}\n" in page
+    several = till.call("runs", "approve", boss)
+    assert (several.code, f"run {boss!r} asks 2 questions. Name one of them: {first}:" in several.err) == (
+        2,
+        True,
+    )
+    assert till.call("runs", "approve", first[:12]).err == (
+        f"a worker takes the run up, or: pilotage runs resume {boss[:12]}\n"
+    )
+    done = till.call("runs", "approve", second[:12], "--resume")
+    assert (done.code, done.out) == (0, "paid 5, paid 5\n")
+    assert sorted(till.ledger) == ["DE-0815-0001 5", "DE-0815-0002 5"]
+    assert f"part of  {boss}\n" in till.call("runs", "show", first).out
+
+
+def test_runs_of_a_tenant_are_found_by_nobody_else(till: Till) -> None:
+    called = till.call("run", "Desk", "pay to DE-0815-4711 amount 5", "--tenant", "acme")
+    run = called.err.split()[1]
+    assert f"pilotage runs approve {run[:12]} --tenant acme\n" in called.err
+    assert till.call("runs", "show", run).code == 4
+    assert till.call("runs", "show", run, environ={"PILOTAGE_TENANT": "acme"}).code == 0
+    assert till.call("runs", "approve", run, "--tenant", "acme", "--resume").code == 0

@@ -209,3 +209,15 @@ def test_following_goes_on_through_a_pause_until_the_run_has_ended(till: Till) -
         terminal.expect("└ paid 5")
         terminal.expect("language model.)")
         assert terminal.ended() == 0
+
+
+def test_a_run_that_another_process_drives_is_left_to_it_and_cancelled_there(till: Till) -> None:
+    with Terminal("run", "Desk", "wait", folder=till.folder, environ=APP) as terminal:
+        terminal.expect("● wait()")
+        (run_id,) = re.findall(r"run ([0-9a-f]{32})", terminal.text)
+        assert till.call("runs", "resume", run_id).code == 5
+        cancelled = till.call("runs", "cancel", run_id, "--reason", "wrong customer")
+        assert cancelled.code == 5
+        assert "run_conflict" not in cancelled.err
+        terminal.expect("cancelled: wrong customer")
+        assert terminal.ended() == 6

@@ -102,7 +102,25 @@ class Parrot:
         yield Final(text)
 
 
-app = Application("till").add(Desk, Clerk, Packer, Parrot, Payments, OfflineModel()).load_plugins()
+@Agent(spec=AgentExecutionSpec(name="cashier"))
+class Cashier:
+    def __init__(self, payments: Payments) -> None:
+        self.payments = payments
+
+    async def execute(self, to: str) -> str:
+        return await self.payments.pay(to, 5)
+
+
+@Agent(spec=AgentExecutionSpec(name="boss", recovery=DURABLE))
+class Boss:
+    def __init__(self, cashier: Cashier) -> None:
+        self.cashier = cashier
+
+    async def execute(self, text: str) -> str:
+        return ", ".join(await asyncio.gather(*(self.cashier.execute(each) for each in text.split())))
+
+
+app = Application("till").add(Desk, Clerk, Packer, Parrot, Cashier, Boss, Payments, OfflineModel()).load_plugins()
 '''
 
 _ID = re.compile(r"\b[0-9a-f]{32}\b")
