@@ -221,3 +221,16 @@ def test_a_run_that_another_process_drives_is_left_to_it_and_cancelled_there(til
         assert "run_conflict" not in cancelled.err
         terminal.expect("cancelled: wrong customer")
         assert terminal.ended() == 6
+
+
+def test_a_question_that_somebody_else_answered_meanwhile_is_not_asked_again(till: Till) -> None:
+    with Terminal("run", "Desk", "pay to DE-0815-4711 amount 5", folder=till.folder, environ=APP) as terminal:
+        terminal.expect("(Ctrl-D: later) > ")
+        (run_id,) = re.findall(r"run ([0-9a-f]{32})", terminal.text)
+        assert till.call("runs", "approve", run_id, "--resume").code == 0
+        terminal.type(f"approve{ENTER}")
+        terminal.expect("waits for no answer")
+        terminal.expect("pay(5, DE-0815-4711) gave paid 5")
+        terminal.expect("✓ completed")
+        assert terminal.ended() == 0
+    assert till.ledger == ["DE-0815-4711 5"]

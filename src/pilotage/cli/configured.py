@@ -33,8 +33,10 @@ def configured_application(environ: Mapping[str, str] = os.environ, folder: Path
         project = tomllib.loads(file.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CallerError(f"{_PROJECT} cannot be read: {error}.") from error
-    tools = cast("dict[str, Any]", project.get("tool", {}))
-    found: object = tools.get("pilotage", {}).get("app")
+    own: object = cast("dict[str, Any]", project.get("tool", {})).get("pilotage", {})
+    if not isinstance(own, dict):
+        raise CallerError(f"{_PROJECT}: tool.pilotage is {own!r}. Write a table: [tool.pilotage].")
+    found: object = cast("dict[str, Any]", own).get("app")
     if found is not None and not isinstance(found, str):
         raise CallerError(f"{_PROJECT}: app in [tool.pilotage] is {found!r}. Write MODULE:NAME.")
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from importlib.util import find_spec
 from io import TextIOWrapper
 
@@ -36,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def own_version() -> str:
     """The version of Pilotage that is installed."""
+    from importlib.metadata import version  # noqa: PLC0415 - slow to load
+
     return version("pilotage")
 
 

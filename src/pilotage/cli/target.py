@@ -33,11 +33,11 @@ def load(target: str) -> object:
         sys.path.insert(0, str(Path.cwd()))
     try:
         module = import_module(module_name)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         raise TargetNotFoundError(
             f"{target!r}: {error}. Run this where {module_name!r} can be imported."
         ) from error
-    found: object = vars(module).get(name)
+    found: object = getattr(module, name, None)
     if found is None:
         raise TargetNotFoundError(f"{target!r}: module {module_name!r} has no {name!r}.")
     return found

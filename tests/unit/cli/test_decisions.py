@@ -114,6 +114,9 @@ def test_the_environment_counts_more_than_the_project(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[tool.pilotage]\napp = "shop:app"\n')
     assert configured_application({}, tmp_path) == "shop:app"
     assert configured_application({"PILOTAGE_APP": "other:app"}, tmp_path) == "other:app"
+    (tmp_path / "pyproject.toml").write_text('[tool]\npilotage = "shop:app"\n')
+    with pytest.raises(CallerError, match=r"tool.pilotage is 'shop:app'. Write a table: \[tool.pilotage\]."):
+        configured_application({}, tmp_path)
     (tmp_path / "pyproject.toml").write_text("[tool")
     with pytest.raises(CallerError, match="pyproject.toml cannot be read"):
         configured_application({}, tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from typing import Annotated, Any
 
@@ -37,4 +36,6 @@ def finish(code: int) -> None:
 
 def carry_out(work: Coroutine[Any, Any, int]) -> None:
     """Do the work of a command, and end with its exit code."""
+    import asyncio
+
     finish(asyncio.run(work))

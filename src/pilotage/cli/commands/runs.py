@@ -49,7 +49,9 @@ def list_(
     agent: Annotated[str | None, typer.Option("--agent", help="Only the runs of this agent.")] = None,
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="TIME", help="Only runs started since: 15m, 2h, 7d, 2026-11-15."),
+        typer.Option(
+            "--since", metavar="TIME", help="Only runs started since: 15m, 2h, 7d, 2026-11-15 (UTC)."
+        ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1_000, help="At most so many.")] = 20,
     after: Annotated[str | None, typer.Option("--after", metavar="CURSOR", help="The next page.")] = None,

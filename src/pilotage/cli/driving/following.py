@@ -55,6 +55,9 @@ class Follower:
         """How the run stands in the end."""
         result = await self._attempt(run)
         while isinstance(run, KeptRun) and _waits(result) and await self._answered(run):
+            result = await run.standing()
+            if result.state.is_terminal:
+                break  # somebody else answered too, and drove it to its end
             run = await run.resumed()
             result = await self._attempt(run)
         # Whoever gave up at a question has cancelled the run, which says so itself.
@@ -62,10 +65,13 @@ class Follower:
 
     async def _attempt(self, run: Followed) -> RunResult | None:
         reading = asyncio.ensure_future(self._read(run))
-        if not await self._is_done_first(reading):
-            self._telling.cancelling()
-            await run.cancel()
-        await reading
+        try:
+            if not await self._is_done_first(reading):
+                self._telling.cancelling()
+                await run.cancel()
+            await reading
+        finally:
+            await _ended(reading)
         return await run.result()
 
     async def _read(self, run: Followed) -> None:
@@ -82,8 +88,7 @@ class Follower:
         for question in fresh:
             asking = asyncio.ensure_future(self._answer(run, question, self._asker))
             if not await self._is_done_first(asking):
-                asking.cancel()
-                await asyncio.wait([asking])
+                await _ended(asking)
                 self._telling.cancelling()
                 await run.cancel()
                 return False
@@ -99,6 +104,8 @@ class Follower:
                 await run.answer(question, answer)
             except CallerError as error:
                 asker.refuse(str(error))
+                if question.id not in {each.id for each in await run.questions()}:
+                    return True  # somebody else was faster
             else:
                 return True
         self._left_open.add(question.id)
@@ -114,6 +121,13 @@ class Follower:
         finally:
             told.cancel()
         return work.done()
+
+
+async def _ended(task: asyncio.Future[T]) -> None:
+    """Nobody is interested in the task any more, and it has gone when this returns."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task])
 
 
 def _waits(result: RunResult | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import cast
 
-from pilotage.agent.recovery_request import RecoveryDecision
+from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
 from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
 from pilotage.agent.state import AgentState
 from pilotage.cli.choosing import application_to_act
@@ -23,7 +23,7 @@ from pilotage.cli.work.asked import Asked
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.service.answers import run_of
+from pilotage.runtime.service.answers import Question, run_of
 
 
 async def decide(asked: Asked, text: str, decision: str, details: JsonObject, *, resumes: bool) -> int:
@@ -32,9 +32,7 @@ async def decide(asked: Asked, text: str, decision: str, details: JsonObject, *,
     screen, hints = Screen.of_process(), asked.hints(chosen)
     async with acting(chosen.app) as runs:
         _, question = await find_question(runs, text, asked.principal, decision)
-        answer = _decision(
-            decision, is_recovery=not isinstance(question.allowed_decisions[0], ApprovalDecision)
-        )
+        answer = _decision(decision, question)
         await runs.decide(run_of(question.id), question.id, answer, principal=asked.principal, **details)
         state = await _top_of(runs, question.agent_state_id, asked)
         if resumes:
@@ -130,7 +128,8 @@ async def _top_of(runs: AgentRuns, run_id: str, asked: Asked) -> AgentState:
     return state
 
 
-def _decision(decision: str, *, is_recovery: bool) -> ApprovalDecision | RecoveryDecision:
+def _decision(decision: str, question: Question) -> ApprovalDecision | RecoveryDecision:
     """The decision in the words of the question; one that is none of them the run refuses, and says what it takes."""
+    is_recovery = isinstance(question, AgentRecoveryRequest)
     kinds = (RecoveryDecision, ApprovalDecision) if is_recovery else (ApprovalDecision, RecoveryDecision)
     return next(kind(decision) for kind in kinds if decision in {each.value for each in kind})
