@@ -18,7 +18,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a process that finds Pilotage as a wheel installs it, not as it lies in the repository."""
     wheels, target = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    build = [sys.executable, "-m", "uv", "build", "--wheel", "--quiet", "--out-dir", str(wheels), str(ROOT)]
+    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)  # noqa: S603
     (wheel,) = wheels.glob("*.whl")
     install = [*pip, "install", "--no-deps", "--target", str(target), str(wheel)]
