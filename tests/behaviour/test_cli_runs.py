@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -319,3 +321,41 @@ def test_runs_of_a_tenant_are_found_by_nobody_else(till: Till) -> None:
     assert till.call("runs", "show", run).code == 4
     assert till.call("runs", "show", run, environ={"PILOTAGE_TENANT": "acme"}).code == 0
     assert till.call("runs", "approve", run, "--tenant", "acme", "--resume").code == 0
+
+
+def test_a_run_whose_key_is_away_is_shown_as_far_as_it_can_be_read_and_no_key_is_made(till: Till) -> None:
+    run = till.waiting_run()
+    key = till.folder / ".pilotage" / "pilotage.key"
+    kept = key.rename(till.folder / "kept.key")
+    shown = till.call("runs", "show", run)
+    assert shown.code == 0
+    assert "status   waits for approval\n" in shown.out
+    assert '  amount=5, to="***4711"\n' in shown.out
+    assert "waits for\n" not in shown.out
+    assert "is sealed with the key " in shown.out
+    assert not key.exists()
+    kept.rename(key)
+    assert "waits for\n" in till.call("runs", "show", run).out
+
+
+def test_a_run_that_was_erased_is_shown_as_such(till: Till) -> None:
+    run = till.waiting_run()
+    till.call("runs", "approve", run, "--resume")
+    (till.folder / "erase.py").write_text(
+        "import asyncio, sys\n"
+        "from pilotage.agent.ports.journal import RunKey\n"
+        "from pilotage.agent.ports.retention import IAgentRetention\n"
+        "from till import app\n"
+        "async def main():\n"
+        "    async with app:\n"
+        '        await app.get(IAgentRetention).erase(RunKey("default", sys.argv[1]))\n'
+        "asyncio.run(main())\n"
+    )
+    subprocess.run([sys.executable, "erase.py", run], cwd=till.folder, check=True)  # noqa: S603
+    shown = till.call("runs", "show", run)
+    assert shown.code == 0
+    assert "status   completed\n" in shown.out
+    assert "erased" in shown.out
+    assert "4711" not in shown.out
+    assert till.call("runs", "events", run).code == 2
+    assert till.call("runs", "verify", run).code == 0

@@ -234,3 +234,20 @@ def test_a_question_that_somebody_else_answered_meanwhile_is_not_asked_again(til
         terminal.expect("✓ completed")
         assert terminal.ended() == 0
     assert till.ledger == ["DE-0815-4711 5"]
+
+
+def test_ctrl_c_ends_following_and_leaves_the_run_alone(till: Till) -> None:
+    run_id = till.waiting_run()
+    with Terminal("runs", "events", run_id, "--follow", folder=till.folder, environ=APP) as terminal:
+        terminal.expect("● pay(")
+        terminal.type(CTRL_C)
+        assert terminal.ended() == 130
+        assert "Traceback" not in terminal.text
+    assert till.call("runs", "show", run_id, "--json").json["run"]["status"] == "interrupted"
+
+
+def test_help_fits_the_terminal(till: Till) -> None:
+    for words in (["--help"], ["runs", "--help"], ["run", "--help"]):
+        with Terminal(*words, folder=till.folder, columns=80) as terminal:
+            assert terminal.ended() == 0
+            assert max(map(len, terminal.text.splitlines())) <= 80

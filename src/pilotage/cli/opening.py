@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 
-from pilotage.adapters.sqlalchemy.plugin import database_settings
+from pilotage.adapters.sqlalchemy.plugin import database_settings, key_beside, sealer_beside_the_database
 from pilotage.adapters.sqlalchemy.settings import URL, DatabaseSettings, sqlite_file
 from pilotage.agent.ports.journal import IAgentJournal
 from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
@@ -63,7 +63,7 @@ async def acting(app: Application) -> AsyncGenerator[AgentRuns, None]:
 async def reading(app: Application | None) -> AsyncGenerator[AgentRuns, None]:
     """The runs of an application of which nothing but the store is started; None stands for the database alone.
 
-    Looking changes nothing: no database is made, and no tables are brought up to date.
+    Looking changes nothing: no database and no key is made, and no tables are brought up to date.
 
     Raises:
         RunNotFoundError: there is no database yet.
@@ -74,10 +74,11 @@ async def reading(app: Application | None) -> AsyncGenerator[AgentRuns, None]:
             'no application is named, and a database is read by an extra: pip install "pilotage[sqlalchemy]".'
         )
     app = app or Application("pilotage").load_plugins()
-    store = Application(app.name).add(*_needed_to_read(app.graph))
-    settings = database_of(app) if store.contains(DatabaseSettings) else None
+    settings = database_of(app)
     if settings is not None:
         _refuse_missing(settings)
+    store = Application(app.name).add(*_needed_to_read(app.graph, settings))
+    if settings is not None:
         store.bind(DatabaseSettings, replace(settings, upgrades_at_start=False))
     async with store:
         runs = AgentRuns(store)
@@ -105,8 +106,14 @@ def _refuse_missing(settings: DatabaseSettings) -> None:
         )
 
 
-def _needed_to_read(graph: Graph) -> Iterator[object]:
+def _needed_to_read(graph: Graph, settings: DatabaseSettings | None) -> Iterator[object]:
     chosen = [graph.choose(port) for port in _READING]
-    nodes = [each.node for each in chosen if isinstance(each, One)]
+    nodes = [each.node for each in chosen if isinstance(each, One) and not _makes_key(each.node, settings)]
     needed: dict[Node, None] = dict.fromkeys([*graph.reachable(*nodes), *nodes])
     return (node.target for node in needed if not isinstance(node.target, Application))
+
+
+def _makes_key(node: Node, settings: DatabaseSettings | None) -> bool:
+    """Whether it is a sealer that would make the key it does not find; what is sealed cannot be read then anyway."""
+    file = sqlite_file(settings.url) if settings is not None else None
+    return node.target is sealer_beside_the_database and file is not None and not key_beside(file).exists()

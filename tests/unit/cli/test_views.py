@@ -308,6 +308,14 @@ def test_what_a_child_does_stands_behind_its_name() -> None:
     ) == ('  [scout] begins\n  [scout] ● pay(to="bob")\n  [scout]\nfound it\n  [scout] waits\n')
 
 
+def test_calls_of_two_runs_that_have_one_id_are_kept_apart() -> None:
+    start, piece, rest, end = call()
+    start_of_child, piece_of_child, rest_of_child, end_of_child = call(OF_CHILD, '{"to":"eve"}')
+    assert narrated(start, start_of_child, piece, piece_of_child, rest_of_child, rest, end, end_of_child) == (
+        '● pay(to="bob")\n  [scout] ● pay(to="eve")\n'
+    )
+
+
 def test_a_result_of_a_call_from_before_is_told_with_its_name() -> None:
     assert narrated(ToolCallResultEvent(BY, "c9", "pay", "m1", "paid")) == "● pay\n  └ paid\n"
 

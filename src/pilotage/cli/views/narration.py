@@ -34,8 +34,8 @@ class Narrator:
     def __init__(self, run_id: str, *, tells_reasoning: bool = False) -> None:
         self._run_id = run_id
         self._tells_reasoning = tells_reasoning
-        self._arguments: dict[str, list[str]] = {}
-        self._names: dict[str, str] = {}
+        self._arguments: dict[tuple[str, str], list[str]] = {}
+        self._names: dict[tuple[str, str], str] = {}
         self._message: str | None = None
 
     def told(self, event: AgentEvent) -> Iterator[Told]:
@@ -59,18 +59,19 @@ class Narrator:
     def _call(
         self, event: ToolCallStartEvent | ToolCallArgsDeltaEvent | ToolCallEndEvent | ToolCallResultEvent
     ) -> Iterator[Told]:
+        call = (event.attribution.run_id, event.call_id)  # each run counts its own calls
         match event:
             case ToolCallStartEvent():
-                self._names[event.call_id] = event.tool_name
-                self._arguments[event.call_id] = []
+                self._names[call] = event.tool_name
+                self._arguments[call] = []
             case ToolCallArgsDeltaEvent():
-                self._arguments.setdefault(event.call_id, []).append(event.args_delta)
+                self._arguments.setdefault(call, []).append(event.args_delta)
             case ToolCallEndEvent():
-                words = _arguments("".join(self._arguments.pop(event.call_id, [])))
-                name = Span(one_line(self._names.get(event.call_id, "a tool")), Tone.NAME)
+                words = _arguments("".join(self._arguments.pop(call, [])))
+                name = Span(one_line(self._names.get(call, "a tool")), Tone.NAME)
                 yield self._line(event, Span("● ", Tone.NAME), name, Span(f"({words})", Tone.QUIET))
             case ToolCallResultEvent():
-                known = self._names.pop(event.call_id, None)
+                known = self._names.pop(call, None)
                 if known is None:  # it was asked for before this reader came
                     yield self._line(event, Span("● ", Tone.NAME), Span(one_line(event.tool_name), Tone.NAME))
                 yield self._line(event, Span(f"  └ {_json(event.result)}", Tone.QUIET))

@@ -21,7 +21,7 @@ from pilotage.cli.views.json_forms import evidence_json, result_json, run_json
 from pilotage.cli.views.question import question_json
 from pilotage.cli.views.run_list import run_lines
 from pilotage.cli.views.run_page import RunFacts, run_page
-from pilotage.cli.views.timeline import moments_in
+from pilotage.cli.views.timeline import Moment, moments_in
 from pilotage.cli.work.asked import Asked
 from pilotage.errors import CallerError, RunErasedError, RunNotFoundError
 from pilotage.runtime.runs import AgentRuns
@@ -65,7 +65,7 @@ async def show_run(asked: Asked, text: str) -> int:
     async with _runs(asked) as (runs, hints):
         state = await find_run(runs, text, asked.principal)
         evidence = await runs.evidence(state.id, principal=asked.principal)
-        facts = await _facts(runs, state, asked)
+        facts = await _facts(runs, state, moments_in(evidence), asked)
         now = runs.services.clock.now()
     if asked.as_json:
         screen.say_json(
@@ -76,9 +76,7 @@ async def show_run(asked: Asked, text: str) -> int:
             }
         )
     else:
-        moments = moments_in(evidence)
-        whole = RunFacts(facts.state, facts.questions, moments, facts.result, facts.why_not)
-        screen.say(*run_page(whole, hints, now, screen.width))
+        screen.say(*run_page(facts, hints, now, screen.width))
     return ExitCode.DONE
 
 
@@ -124,14 +122,14 @@ async def verify_run(asked: Asked, text: str) -> int:
     return ExitCode.DONE
 
 
-async def _facts(runs: AgentRuns, state: AgentState, asked: Asked) -> RunFacts:
+async def _facts(runs: AgentRuns, state: AgentState, moments: Sequence[Moment], asked: Asked) -> RunFacts:
     """State, questions and result; of a run that was erased, or whose key is not here, only what can be read."""
     try:
         questions = await runs.approvals(state.id, principal=asked.principal)
         result = await runs.result(state.id, principal=asked.principal)
     except (RunErasedError, RecordSealError) as error:
-        return RunFacts(state, (), (), None, str(error))
-    return RunFacts(result.state, questions, (), result)
+        return RunFacts(state, (), moments, None, str(error))
+    return RunFacts(result.state, questions, moments, result)
 
 
 @asynccontextmanager
