@@ -16,8 +16,7 @@ from pilotage.cli.configured import configured_application, principal_of
 from pilotage.cli.driving.asking import chosen_in
 from pilotage.cli.driving.following import ending_code
 from pilotage.cli.exit_codes import ExitCode, code_of
-from pilotage.cli.work.http_server import ThisMachineOnly, is_loopback
-from pilotage.cli.work.serving import known_token
+from pilotage.cli.work.serving import is_loopback, known_token
 from pilotage.errors import (
     AgentDefinitionError,
     CallerError,
@@ -133,27 +132,6 @@ def test_the_environment_counts_more_than_the_project(tmp_path: Path) -> None:
 )
 def test_an_address_is_of_this_machine_or_not(host: str, is_here: bool) -> None:
     assert is_loopback(host) is is_here
-
-
-@pytest.mark.parametrize(
-    ("headers", "is_let_in"),
-    [
-        ({"host": "127.0.0.1:8000"}, True),
-        ({"host": "localhost"}, True),
-        ({"host": "[::1]:8000", "origin": "http://localhost:3000"}, True),
-        ({"host": "evil.example:8000"}, False),
-        ({"host": "127.0.0.1:8000", "origin": "http://evil.example"}, False),
-        ({"host": "127.0.0.1:8000", "origin": "null"}, False),
-        ({"host": "127.0.0.1:8000", "origin": ""}, False),
-        ({}, False),
-    ],
-)
-async def test_pages_of_others_are_kept_out(headers: dict[str, str], is_let_in: bool) -> None:
-    if is_let_in:
-        assert (await ThisMachineOnly().resolve(headers)).id == "local"
-    else:
-        with pytest.raises(NotAuthenticatedError, match="only this machine is served here"):
-            await ThisMachineOnly().resolve(headers)
 
 
 def test_a_token_is_taken_from_the_environment() -> None:

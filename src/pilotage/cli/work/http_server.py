@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import ip_address
 
 import uvicorn
 from fastapi import FastAPI
@@ -11,8 +10,9 @@ from fastapi import FastAPI
 from pilotage.adapters.fastapi import HttpSettings, agent_routes, container_lifespan
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.agent.principal import LOCAL, Principal
+from pilotage.cli.work.serving import is_loopback
 from pilotage.container.application import Application
-from pilotage.errors import CallerError, NotAuthenticatedError, start_error
+from pilotage.errors import NotAuthenticatedError, start_error
 
 
 def serve(
@@ -26,15 +26,8 @@ def serve(
     """Serve the runs of an application until the process is told to stop.
 
     Raises:
-        CallerError: others would reach it, and nothing says who they are.
         ApplicationStartError: it cannot start; nothing was made.
     """
-    if not is_loopback(host) and principal is None and not app.contains(IPrincipalResolver):
-        raise CallerError(
-            f"{host!r} can be reached by others, and nothing says who they are. Give --token WHO=VARIABLE, add a pod "
-            f"that implements IPrincipalResolver to application {app.name!r}, or serve this machine alone: "
-            "--host 127.0.0.1."
-        )
     if problems := app.problems():
         raise start_error(app.name, problems)
     uvicorn.run(asgi_application(app, principal=principal, settings=settings), host=host, port=port)
@@ -60,14 +53,6 @@ class ThisMachineOnly(IPrincipalResolver):
             if not is_loopback(_without_port(address)):
                 raise NotAuthenticatedError(f"only this machine is served here, and not {address!r}.")
         return LOCAL
-
-
-def is_loopback(host: str) -> bool:
-    """Whether nothing but this machine reaches an address; a name other than localhost may be anything."""
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _without_port(address: str) -> str:

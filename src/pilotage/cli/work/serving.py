@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from ipaddress import ip_address
 
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.agent.principal import Principal
@@ -26,9 +27,23 @@ def serve_application(application: str, host: str, port: int, tokens: Sequence[s
         raise CallerError('this command needs an extra: pip install "pilotage[serve]".')
     from pilotage.cli.work.http_server import serve  # noqa: PLC0415 - needs the extra
 
-    app = load_application(application)
-    serve(app, host=host, port=port, principal=resolver_of(tokens))
+    app, principal = load_application(application), resolver_of(tokens)
+    if principal is None and not app.contains(IPrincipalResolver) and not is_loopback(host):
+        raise CallerError(
+            f"{host!r} can be reached by others, and nothing says who they are. Give --token WHO=VARIABLE, add a pod "
+            f"that implements IPrincipalResolver to application {app.name!r}, or serve this machine alone: "
+            "--host 127.0.0.1."
+        )
+    serve(app, host=host, port=port, principal=principal)
     return ExitCode.DONE
+
+
+def is_loopback(host: str) -> bool:
+    """Whether nothing but this machine reaches an address; a name other than localhost may be anything."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def resolver_of(tokens: Sequence[str], environ: Mapping[str, str] = os.environ) -> IPrincipalResolver | None:
