@@ -38,6 +38,10 @@ PACKAGES = {
         "adapters-agui.md",
         'Runs as AG-UI events, with human approval: `pip install "pilotage[agui]"`.',
     ),
+    "pilotage.adapters.typer": (
+        "adapters-typer.md",
+        'Commands of an application\'s own command line, as controllers: `pip install "pilotage[cli]"`.',
+    ),
     "pilotage.adapters.openai": (
         "adapters-openai.md",
         'Models of vLLM and every OpenAI-compatible server: `pip install "pilotage[openai]"`.',
