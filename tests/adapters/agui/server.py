@@ -43,7 +43,7 @@ def endpoints(
 async def served(api: ASGIApp) -> AsyncGenerator[str, None]:
     """The address of a server that serves an application; nothing of it is left behind."""
     config = uvicorn.Config(
-        api, host="127.0.0.1", port=0, log_level="error", lifespan="off", ws="websockets-sansio"
+        api, host="127.0.0.1", port=0, log_level="critical", lifespan="off", ws="websockets-sansio"
     )
     server = uvicorn.Server(config)
     # It would take the signals of the test process.
@@ -64,7 +64,9 @@ async def served(api: ASGIApp) -> AsyncGenerator[str, None]:
 @asynccontextmanager
 async def client(address: str, **headers: str) -> AsyncGenerator[httpx.AsyncClient, None]:
     """An HTTP client of a server."""
-    async with httpx.AsyncClient(base_url=f"http://{address}", headers=headers, timeout=20) as http:
+    async with httpx.AsyncClient(
+        base_url=f"http://{address}", headers=headers, timeout=20, verify=False
+    ) as http:
         yield http
 
 

@@ -1,4 +1,4 @@
-"""The ways from an AG-UI input to a run other than starting one: answering it, coming back to it, ending it."""
+"""The ways from an AG-UI input to a run: starting it, answering it, coming back to it, ending it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from pilotage.runtime.runs import AgentRuns
 from pilotage.runtime.service.answers import run_of
 from pilotage.runtime.service.opened_runs import OpenedRun
 from pilotage.runtime.service.starting import run_id_of
+from pilotage.runtime.stream.cursor import START
 from pilotage.runtime.stream.subscription import Subscription
 
 
@@ -39,6 +40,36 @@ class _Opener:
             raise RunConflictError(
                 f"run {state.id!r} is one of agent {state.agent_type!r}, not of {agent_id!r}. Go there with it."
             )
+
+    async def _take_up(self, state: AgentState) -> None:
+        """Bring a run on that has something to do and that nobody may be driving."""
+        if state.status is AgentStatus.INTERRUPTED:
+            has_work = bool(await self._runs.services.signals.list_pending(state.id))
+        else:
+            has_work = not state.is_terminal
+        if has_work:
+            # Where somebody else drives it, or it has ended in this moment, it is read all the same.
+            with suppress(CallerError):
+                await self._runs.resume(state.id, principal=self._principal)
+
+
+class StartedRuns(_Opener):
+    """Starts runs that are kept. One that was started by the same input before is read from its beginning."""
+
+    async def open(self, given: object, /) -> OpenedRun:
+        """The run that the input starts, or has started.
+
+        Raises:
+            CallerError: the input is no input of the agent, or its name stands for a run with another one.
+        """
+        name = given.state_id if isinstance(given, CoreRunInput) else ""
+        run_id = run_id_of(self._principal.tenant, name)
+        known = await self._runs.services.states.get_or_none(run_id)
+        run = await self._runner.open(given)
+        if known is None:
+            return run
+        await self._take_up(known)
+        return _ReadRun(self._runs, Bookmark(run_id, START, START), self._runner)
 
 
 class AnsweredRuns(_Opener):
@@ -146,16 +177,8 @@ class SeenRuns(_Opener):
         """
         state = await self._runs.get(self._seen.run_id, principal=self._principal)
         self._check_agent(state)
-        if await self._has_something_to_do(state):
-            # Where somebody else drives it, or it has ended in this moment, it is read all the same.
-            with suppress(CallerError):
-                await self._runs.resume(state.id, principal=self._principal)
+        await self._take_up(state)
         return _ReadRun(self._runs, self._seen, self._runner)
-
-    async def _has_something_to_do(self, state: AgentState) -> bool:
-        if state.status is AgentStatus.INTERRUPTED:
-            return bool(await self._runs.services.signals.list_pending(state.id))
-        return not state.is_terminal
 
 
 class _ReadRun:

@@ -11,7 +11,7 @@ from pilotage.adapters.agui.decisions import carries_approval_decision, decision
 from pilotage.adapters.agui.driver import AgUiRunDriver, RunOpener
 from pilotage.adapters.agui.encoder import encoder_for
 from pilotage.adapters.agui.given import check_size, with_history
-from pilotage.adapters.agui.openers import AnsweredRuns, EndedRuns, SeenRuns
+from pilotage.adapters.agui.openers import AnsweredRuns, EndedRuns, SeenRuns, StartedRuns
 from pilotage.adapters.agui.projector import AgUiProjector
 from pilotage.adapters.agui.props import cancelled_run_in, last_seen
 from pilotage.adapters.agui.results import tool_results_in
@@ -75,7 +75,9 @@ class AgentDriver:
             return EndedRuns(self._runs, runner, name)
         decided = decisions_in(ag_ui_input) if carries_approval_decision(ag_ui_input) else ()
         results = tool_results_in(ag_ui_input)
-        return AnsweredRuns(self._runs, runner, decided, results) if decided or results else runner
+        if decided or results:
+            return AnsweredRuns(self._runs, runner, decided, results)
+        return StartedRuns(self._runs, runner) if runner.definition.spec.is_durable else runner
 
     def _given(
         self, runner: AgentRunner, run_input: CoreRunInput, ag_ui_input: RunAgentInput
