@@ -6,7 +6,13 @@ if find_spec("ag_ui") is None or find_spec("starlette") is None:
     raise ImportError('this adapter needs an extra: pip install "pilotage[agui]"')
 
 from pilotage.adapters.agui.bookmark import Bookmark
-from pilotage.adapters.agui.compatible import AgUiAgent, AGUICompatible, AgUiEndpoints, agui_routes
+from pilotage.adapters.agui.compatible import (
+    AgUiAgent,
+    AGUICompatible,
+    AgUiEndpoints,
+    agui_extension,
+    agui_routes,
+)
 from pilotage.adapters.agui.decisions import (
     AgUiContinuation,
     AgUiDecision,
@@ -74,6 +80,7 @@ __all__ = [
     "add_agui_endpoint",
     "add_agui_http_stream_endpoint",
     "add_agui_websocket_endpoint",
+    "agui_extension",
     "agui_routes",
     "approval_from_pause",
     "carries_approval_decision",

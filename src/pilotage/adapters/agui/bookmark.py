@@ -15,23 +15,25 @@ from pilotage.runtime.stream.cursor import EventCursor
 from pilotage.runtime.stream.deltas import piece_of, with_text
 from pilotage.values import value
 
-_BOOKMARK = re.compile(r"([!-}]{1,200})~([0-9.]{1,60})~([0-9.]{1,60})~([0-9]{1,6})")
+_BOOKMARK = re.compile(r"([!-}]{1,200})~([0-9.]{1,60})~([0-9.]{1,60})~(e?)([0-9]{1,6})")
 
 
 @value
 class Bookmark:
     """A frame of a stream: the run, where in it the stream began, the event, and which of its frames.
 
-    `part` counts the frames of the event from one; zero is the last of them, behind which the event is told.
+    `part` counts the frames of the event from one; zero is the last of them, behind which the event is told. The frames
+    of the end stand behind the last event, and are counted by themselves.
     """
 
     run_id: str
     origin: EventCursor
     at: EventCursor
     part: int = 0
+    is_of_the_end: bool = False
 
     def __str__(self) -> str:
-        return f"{self.run_id}~{self.origin}~{self.at}~{self.part}"
+        return f"{self.run_id}~{self.origin}~{self.at}~{'e' if self.is_of_the_end else ''}{self.part}"
 
     @classmethod
     def parse(cls, text: str) -> Bookmark:
@@ -44,7 +46,7 @@ class Bookmark:
         try:
             if found is not None:
                 origin, at = EventCursor.parse(found[2]), EventCursor.parse(found[3])
-                return cls(found[1], origin, at, int(found[4]))
+                return cls(found[1], origin, at, int(found[5]), bool(found[4]))
         except CallerError:
             pass
         raise AgUiRunResolutionError(
@@ -57,18 +59,17 @@ class Bookmark:
 
         None is the beginning, or the end, of the stream.
         """
+        if self.is_of_the_end:
+            return ahead is not None or self.at not in (self.origin, reached)
         if not self.part:
             return self.at not in (self.origin, reached)
-        if ahead is None and reached is not None:
-            # The frames of the end stand where the next event would.
-            ahead = EventCursor(reached.epoch, reached.number + 1)
         return ahead is None or (ahead.epoch, ahead.number) != (self.at.epoch, self.at.number)
 
     def split(self, event: AgentEvent, at: EventCursor) -> tuple[AgentEvent | None, AgentEvent | None]:
         """What of an event stands before the bookmark, and what behind it."""
         if at.number != self.at.number:
             return (event, None) if at.number < self.at.number else (None, event)
-        if self.part:
+        if self.part and not self.is_of_the_end:
             return None, event
         piece = piece_of(event)
         if piece is None or at.offset <= self.at.offset:

@@ -95,6 +95,17 @@ def agui_routes(
     return routes
 
 
+def agui_extension(
+    app: Application, *, config: AgUiConfig | None = None, principal: IPrincipalResolver | None = None
+) -> Callable[[Starlette], None]:
+    """What adds these routes to a FastAPI or Starlette application: `asgi_application(app, extensions=[...])`."""
+
+    def extend(api: Starlette) -> None:
+        add_routes(api, agui_routes(app, config=config, principal=principal))
+
+    return extend
+
+
 class AgUiEndpoints(IPostProcessor):
     """Gives every FastAPI and Starlette application among the pods the routes of the agents that want some."""
 
@@ -108,7 +119,7 @@ class AgUiEndpoints(IPostProcessor):
 
     def post_process(self, pod: object) -> object:
         if isinstance(pod, Starlette):
-            add_routes(pod, agui_routes(self._app))
+            agui_extension(self._app)(pod)
         return pod
 
 

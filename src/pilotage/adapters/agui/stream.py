@@ -78,19 +78,13 @@ class FrameStream:
     def _told(self, event: AgentEvent, at: EventCursor | None) -> list[Marked]:
         self._last = at
         frames = self._projector.project(event)
-        return self._marked(frames, at, [*range(1, len(frames)), 0])
+        parts = [*range(1, len(frames)), 0]
+        return [(self._mark(part), frame) for part, frame in zip(parts, frames, strict=False)]
 
     def _ending(self, frames: Sequence[BaseEvent]) -> list[Marked]:
-        """The frames of the end stand behind the last event, where the next one would."""
-        at = EventCursor(self._last.epoch, self._last.number + 1) if self._last is not None else None
-        return self._marked(frames, at, range(1, len(frames) + 1))
+        return [(self._mark(part, is_of_the_end=True), frame) for part, frame in enumerate(frames, start=1)]
 
-    def _marked(
-        self, frames: Sequence[BaseEvent], at: EventCursor | None, parts: Sequence[int]
-    ) -> list[Marked]:
-        if at is None or self._origin is None:
-            return [(None, frame) for frame in frames]
-        return [
-            (Bookmark(self._run_id, self._origin, at, part), frame)
-            for frame, part in zip(frames, parts, strict=False)
-        ]
+    def _mark(self, part: int, *, is_of_the_end: bool = False) -> Bookmark | None:
+        if self._last is None or self._origin is None:
+            return None
+        return Bookmark(self._run_id, self._origin, self._last, part, is_of_the_end)
