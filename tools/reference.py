@@ -34,9 +34,13 @@ PACKAGES = {
         "adapters-fastapi.md",
         'Runs and controllers over HTTP, in any FastAPI application: `pip install "pilotage[fastapi]"`.',
     ),
+    "pilotage.adapters.asgi": (
+        "adapters-asgi.md",
+        "What adapters that answer over HTTP and WebSockets share; needs Starlette.",
+    ),
     "pilotage.adapters.agui": (
         "adapters-agui.md",
-        'Runs as AG-UI events, with human approval: `pip install "pilotage[agui]"`.',
+        'Agents behind AG-UI, with human approval: `pip install "pilotage[agui]"`.',
     ),
     "pilotage.adapters.typer": (
         "adapters-typer.md",
