@@ -3,7 +3,7 @@
 The model is the offline one: rules that follow commands, no key, no server, no language model. Give the agent another
 one and nothing else changes.
 
-Run it: python examples/smallest_agent/main.py
+Run it: python examples/hello/main.py
 """
 
 from __future__ import annotations
