@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from pilotage.agent.messages import ModelMessage
-from pilotage.agent.ports.architecture import AgentSession
+from pilotage.agent.ports.architecture import AgentSession, ToolCallOutcome
 from pilotage.architectures.moves import (
     AskAgain,
     CallTools,
@@ -65,6 +66,14 @@ class Course:
                 return self._after_tools(all_failed)
             case _:
                 assert_never(move)
+
+    def leave(self, outcomes: Sequence[ToolCallOutcome]) -> bool:
+        """Whether one of the calls ends the loop: its result is the answer then."""
+        ending = next((outcome for outcome in outcomes if outcome.ends), None)
+        if ending is None:
+            return False
+        self._session.output = ending.result
+        return True
 
     def interrupt(self, reason: StopReason) -> bool:
         """End without the answer: the best text stands for it, and the reason says why."""

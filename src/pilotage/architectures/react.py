@@ -47,7 +47,7 @@ class React:
     ) -> AsyncGenerator[AgentEvent, None]:
         """Drive the agent from the prompt to its answer; a prompt that the session ends with is not asked again.
 
-        The answer is the session's output. Where there is none the session is interrupted, with the reason, and
+        The answer is the session's output, or that of a control call which ends the loop. Where there is none the session is interrupted, with the reason, and
         its output is the best partial text.
 
         Raises:
@@ -70,7 +70,7 @@ class React:
             for outcome in outcomes:
                 yield turn.told(outcome)
             all_failed = all(outcome.is_error for outcome in outcomes)
-            if course.follow(move, all_failed=all_failed):
+            if course.follow(move, all_failed=all_failed) or course.leave(outcomes):
                 return
         course.interrupt(StopReason.MAX_STEPS)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from copy import copy
 from datetime import datetime
 from typing import TypeVar
 
@@ -27,11 +28,11 @@ from pilotage.agent.ports.permissions import AllowAll
 from pilotage.agent.ports.telemetry import NoTelemetry
 from pilotage.agent.principal import RunContext
 from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tool_calling import ToolCallingSpec
+from pilotage.agent.tool_calling import ModelToolSpec, ToolCallingSpec
 from pilotage.agent.tools.declare import get_agent_tool_definition
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentToolBindingError, AgentToolDispatchError, ToolError
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.jsonvalue import JsonValue, to_json_value
 
 T = TypeVar("T")
 BY = AgentEventAttribution("greeter", "run-1", "run-1")
@@ -120,7 +121,9 @@ class PlainRuntime(IScopedRuntime):
             state = after
         return state
 
-    async def spawn_child(self, name: str, agent: AgentRef, task: JsonObject) -> JsonValue:
+    async def spawn_child(
+        self, name: str, agent: AgentRef, task: JsonValue, *, exits: Sequence[ModelToolSpec] = ()
+    ) -> JsonValue:
         raise NotImplementedError
 
     async def now(self) -> datetime:
@@ -143,7 +146,8 @@ class PlainDependencies(Dependencies):
         keep_messages: int | None = None,
     ) -> None:
         self.model = self.plain_model = PlainModel(model)
-        self.tools = self.plain_tools = PlainTools(tools)
+        self.plain_tools = PlainTools(tools)
+        self.tools: IScopedTools = self.plain_tools
         self.runtime = PlainRuntime()
         self.attribution = BY
         self.output = StructuredOutputSpec.from_type(output_type) if output_type is not None else None
@@ -160,6 +164,7 @@ class PlainDependencies(Dependencies):
         self.fast_hooks = self.fast_runtime = self.fast_budget = True
         self._keep_messages = keep_messages
         self._messages = 0
+        self.told: list[AgentEvent] = []
 
     def fresh_session(self, instructions: str | None = None) -> AgentSession:
         return AgentSession("run-1", instructions or "")
@@ -169,6 +174,19 @@ class PlainDependencies(Dependencies):
 
     def with_extra_tools(self, tools: Sequence[Callable[..., object]]) -> Dependencies:
         raise NotImplementedError
+
+    def with_tools(self, change: Callable[[IScopedTools], IScopedTools]) -> Dependencies:
+        changed = copy(self)
+        changed.tools = change(self.tools)
+        return changed
+
+    def with_output(self, output: StructuredOutputSpec | None) -> Dependencies:
+        changed = copy(self)
+        changed.output = output
+        return changed
+
+    async def tell(self, event: AgentEvent) -> None:
+        self.told.append(event)
 
     def next_message_id(self) -> str:
         self._messages += 1

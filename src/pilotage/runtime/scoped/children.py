@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import field, replace
 from typing import cast
 from urllib.parse import quote
 
@@ -25,6 +25,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentStateReason, AgentStatus
+from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
@@ -64,12 +65,17 @@ NO_BOUNDS = ChildBounds()
 
 @value
 class Errand:
-    """What a child is for: the agent, its task, how far it may go, and the packet it came in, if any."""
+    """What a child is for: the agent, its task, how far it may go, and the packet it came in, if any.
+
+    `exits` are the control calls that end it, `branch` is the step of its parent.
+    """
 
     agent: AgentRef
     task: JsonValue
     bounds: ChildBounds = NO_BOUNDS
     packet: str | None = None
+    exits: tuple[ModelToolSpec, ...] = ()
+    branch: str | None = None
 
 
 @value
@@ -148,7 +154,12 @@ class Children:
         self._counted: set[str] = set()
 
     async def run(
-        self, name: str, agent: AgentRef, task: JsonValue, bounds: ChildBounds = NO_BOUNDS
+        self,
+        name: str,
+        agent: AgentRef,
+        task: JsonValue,
+        bounds: ChildBounds = NO_BOUNDS,
+        exits: tuple[ModelToolSpec, ...] = (),
     ) -> JsonValue:
         """Run a child to its end and give its output.
 
@@ -157,7 +168,7 @@ class Children:
             ToolError: the child failed or was cancelled.
             RunInterruption: the child waits, or this attempt is over.
         """
-        return await self.done(self.call(f"child:{name}", name, Errand(agent, task, bounds)))
+        return await self.done(self.call(f"child:{name}", name, Errand(agent, task, bounds, exits=exits)))
 
     def call(self, label: str, name: str, errand: Errand) -> Call:
         """A delegation that has its id, and is not made yet.
@@ -179,7 +190,7 @@ class Children:
         action = Action(action_id, kind, name, asked, view, Idempotency.IDEMPOTENT, False, fingerprint)
 
         async def act(_: Attempt) -> object:
-            return await self._ended(action_id, errand)
+            return await self._ended(action_id, replace(errand, branch=action_id.removeprefix("run/")))
 
         boundary = AgentApprovalBoundaryKind.DELEGATION
         begins = run_delegated(self.effects.ledger.state, self._id_for(action_id), agent)
