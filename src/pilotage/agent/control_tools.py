@@ -5,7 +5,7 @@ They are data in a recorded reply. Who drives the agent reads them and answers; 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias, cast
 
@@ -58,7 +58,9 @@ class NoTools(IScopedTools):
         return None
 
     async def call(self, call: ModelToolCall) -> ToolCallOutcome:
-        return ToolCallOutcome(call, error=f"there is no tool {call.name!r}: none is on offer. Answer in words.")
+        return ToolCallOutcome(
+            call, error=f"there is no tool {call.name!r}: none is on offer. Answer in words."
+        )
 
     async def call_all(self, calls: Sequence[ModelToolCall]) -> Sequence[ToolCallOutcome]:
         return [await self.call(call) for call in calls]
@@ -70,7 +72,7 @@ def control(name: str, arguments: object, purpose: str, **choices: Sequence[str]
     return ModelToolSpec(name, spec.constraint, purpose)
 
 
-def limited(spec: StructuredOutputSpec, choices: dict[str, Sequence[str]]) -> StructuredOutputSpec:
+def limited(spec: StructuredOutputSpec, choices: Mapping[str, Sequence[str]]) -> StructuredOutputSpec:
     """The spec with text members that must be one of some choices, lists of texts likewise.
 
     Only the schema says so, for servers that enforce it; whoever decodes the answer checks it.

@@ -2,5 +2,6 @@
 
 from pilotage.architectures.moves import StopReason
 from pilotage.architectures.react import React
+from pilotage.architectures.router import Route, Router
 
-__all__ = ["React", "StopReason"]
+__all__ = ["React", "Route", "Router", "StopReason"]

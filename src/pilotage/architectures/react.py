@@ -9,11 +9,11 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 
 from pilotage.agent.events import AgentEvent
-from pilotage.agent.messages import ModelMessage, ModelMessageRole
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies, ToolCallOutcome
 from pilotage.architectures.course import Course
 from pilotage.architectures.moves import CallTools, Move, Patience, RefuseTools, StopReason
 from pilotage.architectures.turn import ModelTurn, lead_of
+from pilotage.architectures.wording import asked
 from pilotage.checks import reject_negative, reject_not_positive
 from pilotage.values import value
 
@@ -54,8 +54,7 @@ class React:
             ModelCallError: the model failed.
             AgentStructuredOutputError: the answer is not of the type asked for, and no repair is left.
         """
-        if prompt and not _is_asked(session, prompt):
-            session.messages.append(ModelMessage.user(prompt))
+        session.messages[:] = asked(session, prompt)
         lead = lead_of(session)
         course = Course(session, Patience(self.max_repairs, self.max_continuations), self.max_tool_errors)
         for _ in range(self.max_turns or deps.max_turns):
@@ -88,9 +87,3 @@ class React:
                 return [ToolCallOutcome(call, error=why) for call in calls]
             case _:
                 return ()
-
-
-def _is_asked(session: AgentSession, prompt: str) -> bool:
-    """A question with attachments stands in the session with all of its parts."""
-    last = session.messages[-1] if session.messages else None
-    return last is not None and last.role is ModelMessageRole.USER and last.text == prompt

@@ -59,7 +59,7 @@ class ModelTurn:
             # The reply never came as a whole; the model needs its words to repair them.
             self._misfit, reply = error, ModelResponse("".join(said))
         finally:
-            await _close(stream)
+            await close_stream(stream)
         self._take(reply)
         yield StepFinishedEvent(by, self._step, self._facts())
 
@@ -160,7 +160,7 @@ def _as_text(structured: JsonValue) -> str:
     return "" if structured is None else canonical_json(structured)
 
 
-async def _close(stream: AsyncIterator[object]) -> None:
+async def close_stream(stream: AsyncIterator[object]) -> None:
     """Whoever leaves the loop early ends the generation with it."""
     if isinstance(stream, AsyncGenerator):
         await cast("AsyncGenerator[object, None]", stream).aclose()

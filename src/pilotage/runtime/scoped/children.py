@@ -17,6 +17,7 @@ from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.delegation import DelegationBudget
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.facts import run_delegated
+from pilotage.agent.limits import LimitCode
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.journal import RunKey
@@ -31,7 +32,7 @@ from pilotage.errors import AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Attempt, Call
-from pilotage.runtime.actions.interruptions import HandedOver, Paused, RunDiverged
+from pilotage.runtime.actions.interruptions import HandedOver, LimitReached, Paused, RunDiverged
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.attempts.live import LiveRun
 from pilotage.runtime.door.effects import Effects
@@ -44,6 +45,7 @@ from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
 _PACKET = "packet:"
+_COUNTED = (LimitCode.MAX_STEPS, LimitCode.MAX_TOKENS, LimitCode.MAX_COST)
 
 
 @value
@@ -290,10 +292,20 @@ class Children:
             case AgentStatus.ACTIVE:
                 # The process stops, and the child was left as it is; so is its parent.
                 raise HandedOver
+            case _ if (reached := self._own_bound(result.interruption_reason)) is not None:
+                # It was no bound of the child's: there is nothing that its parent could still do about it.
+                raise reached
             case _:
                 words = (result.error or {}).get("message") or state.current_activity or state.status.value
                 error = f"{state.agent_type!r} did not finish: {words}"
                 return {"error": error, "spent": encode_amount(spent)}
+
+    def _own_bound(self, reason: str | None) -> LimitReached | None:
+        """The bound of this run, or of one above it, that a child came to which stopped short for this reason."""
+        spending = self.effects.spending
+        if reason == LimitCode.MAX_TOOL_CALLS:
+            return spending.limit_for_tool_calls()
+        return spending.limit_for_model_call() if reason in _COUNTED else None
 
     def _id_for(self, action_id: str) -> str:
         return child_id(self.effects.ledger.run.run_id, action_id)

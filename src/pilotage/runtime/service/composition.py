@@ -236,7 +236,7 @@ class Composer:
             cumulative_usage=_NOTHING_USED,
         )
         given_exits = with_exits(dependencies, start.exits)
-        return Architected(drawn.architecture, session, given_exits, given.prompt)
+        return Architected(drawn.architecture, session, given_exits, given.prompt, effects)
 
     def _listen_for_loss(self, ledger: Ledger, effects: Effects) -> None:
         """Let others know what came of actions when somebody else has the run by then."""
