@@ -34,6 +34,7 @@ class StopReason(StrEnum):
     REFUSAL = "agent_refusal"
     EMPTY_REPLY = "agent_empty_reply"
     UNRESOLVED = "agent_unresolved"
+    PLAN_FAILED = "agent_plan_failed"
 
 
 @value

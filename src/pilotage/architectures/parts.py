@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pilotage.agent.control_tools import NoTools
 from pilotage.agent.ports.architecture import AgentSession, Architecture, Dependencies
+from pilotage.architectures.moves import StopReason
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import close_stream
 from pilotage.architectures.wording import asked, is_something
@@ -60,3 +61,13 @@ def hand_up(session: AgentSession, part: AgentSession) -> None:
 def take_up(session: AgentSession, prompt: str) -> None:
     """Put the question into the session, so that every call of the model knows it."""
     session.messages[:] = asked(session, prompt)
+
+
+def aside(session: AgentSession) -> AgentSession:
+    """A session beside another one, for a branch: what a branch changes besides its result is lost in replay."""
+    return AgentSession(session.id, session.instructions, list(session.messages))
+
+
+def interrupt(session: AgentSession, reason: StopReason) -> None:
+    """End without the answer: the best so far stands for it, and the reason says why."""
+    session.interrupted, session.interruption_reason = True, reason.value

@@ -9,7 +9,7 @@ from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependenci
 from pilotage.architectures.deciding import Share, decide
 from pilotage.architectures.moves import StopReason
 from pilotage.architectures.outputs import take_output
-from pilotage.architectures.parts import take_up
+from pilotage.architectures.parts import interrupt, take_up
 from pilotage.architectures.wording import briefing, listed
 from pilotage.architectures.workers import (
     WorkerRef,
@@ -73,7 +73,7 @@ class Router:
         yield deps.progress("router.routed", route=chosen.route, confidence=chosen.confidence)
         name, worker = self._for(chosen)
         if worker is None:
-            session.interrupted, session.interruption_reason = True, StopReason.UNRESOLVED.value
+            interrupt(session, StopReason.UNRESOLVED)
             session.output = f"No route is certain enough. The nearest is {chosen.route!r}: {chosen.reason}"
             return
         answer = await ask_worker(worker, name, briefing(session, prompt), session, deps)
