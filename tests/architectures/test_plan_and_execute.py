@@ -85,8 +85,8 @@ class PlanStory(ArchitectureStory):
             "a step that never reports is a failed step": Wrong(
                 [
                     LOOK,
-                    when("only this one: give it back", says("done!"), says("really")),
                     later,
+                    when("only this one: give it back", says("done!"), says("really")),
                     ANSWER,
                     plans(good, again),
                 ],

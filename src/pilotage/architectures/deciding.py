@@ -18,6 +18,7 @@ from pilotage.architectures.turn import added, lead_of
 from pilotage.architectures.wording import as_text
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.schema.constraints import Between
+from pilotage.values import value
 
 T = TypeVar("T")
 Share: TypeAlias = Annotated[float, Between(0, 1)]
@@ -50,26 +51,26 @@ async def decide(
         AgentStructuredOutputError: the second answer is wrong too.
         ModelCallError: the model failed.
     """
-    given: object = wanted
-    spec = limited(StructuredOutputSpec.from_type(given), choices)
+    kind: object = wanted
+    spec = limited(StructuredOutputSpec.from_type(kind), choices)
     messages = [*lead_of(session), *session.messages, ModelMessage.user(question)]
 
-    def problems_of(value: T) -> list[str]:
-        return [*outside(value, choices), *check(value)]
+    def problems_of(given: T) -> list[str]:
+        return [*outside(given, choices), *check(given)]
 
     answered = await _asked(session, deps, spec, messages, problems_of)
-    if isinstance(answered, _Wrong):
+    if isinstance(answered, Unusable):
         answered = await _asked(session, deps, spec, [*messages, *answered.repair()], problems_of)
-    if isinstance(answered, _Wrong):
-        raise answered.error(spec)
+    if isinstance(answered, Unusable):
+        raise answered.error("the model", spec)
     return answered
 
 
-def outside(value: object, choices: Choices) -> list[str]:
+def outside(given: object, choices: Choices) -> list[str]:
     """What of a value is none of the words that it may choose from."""
     problems: list[str] = []
     for member, allowed in choices.items():
-        chosen: object = getattr(value, member)
+        chosen: object = getattr(given, member)
         words = cast("Sequence[object]", chosen) if isinstance(chosen, list | tuple) else [chosen]
         wrong = [word for word in words if word not in allowed]
         if wrong:
@@ -78,21 +79,28 @@ def outside(value: object, choices: Choices) -> list[str]:
     return problems
 
 
-class _Wrong:
+@value
+class Unusable:
     """An answer that is not the value asked for: what was said, and what is wrong with it."""
 
-    def __init__(self, said: str, problems: Sequence[str]) -> None:
-        self._said, self._problems = said, problems
+    said: str
+    problems: Sequence[str]
+
+    @property
+    def note(self) -> str:
+        """What to say to whoever gave the answer."""
+        listed = "\n".join(f"- {problem}" for problem in self.problems)
+        return f"Your last answer cannot be used:\n{listed}\nAnswer again, in the form that was asked for."
 
     def repair(self) -> list[ModelMessage]:
-        listed = "\n".join(f"- {problem}" for problem in self._problems)
-        note = f"Your last answer cannot be used:\n{listed}\nAnswer again, in the form that was asked for."
-        said = [ModelMessage.assistant(self._said)] if self._said.strip() else []
-        return [*said, ModelMessage.user(note)]
+        """The end of a transcript that asks for a better answer."""
+        said = [ModelMessage.assistant(self.said)] if self.said.strip() else []
+        return [*said, ModelMessage.user(self.note)]
 
-    def error(self, spec: StructuredOutputSpec) -> AgentStructuredOutputError:
-        words = f"the model gave no usable {spec.output_type_name}, asked twice: {' '.join(self._problems)}"
-        return AgentStructuredOutputError(words, problems=self._problems)
+    def error(self, who: str, spec: StructuredOutputSpec) -> AgentStructuredOutputError:
+        """The end of it, where a second answer is no better."""
+        words = f"{who} gave no usable {spec.output_type_name}, asked twice: {' '.join(self.problems)}"
+        return AgentStructuredOutputError(words, problems=self.problems)
 
 
 async def _asked(
@@ -101,16 +109,16 @@ async def _asked(
     spec: StructuredOutputSpec,
     messages: Sequence[ModelMessage],
     check: Callable[[T], Sequence[str]],
-) -> T | _Wrong:
+) -> T | Unusable:
     session.turns += 1
     try:
         reply = await deps.model.complete(ModelRequest(messages, structured_output=spec))
         session.cumulative_usage = added(session.cumulative_usage, reply.usage)
-        value = cast(T, _decoded(reply, spec))
+        given = cast(T, _decoded(reply, spec))
     except AgentStructuredOutputError as error:
-        return _Wrong("", error.problems or [str(error)])
-    problems = check(value)
-    return _Wrong(reply.content or as_text(reply.structured_output), problems) if problems else value
+        return Unusable("", error.problems or [str(error)])
+    problems = check(given)
+    return Unusable(reply.content or as_text(reply.structured_output), problems) if problems else given
 
 
 def _decoded(reply: ModelResponse, spec: StructuredOutputSpec) -> object:

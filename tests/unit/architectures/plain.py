@@ -33,6 +33,7 @@ from pilotage.agent.tools.declare import get_agent_tool_definition
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentToolBindingError, AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import JsonValue, to_json_value
+from pilotage.safety.trust import TrustLabel
 
 T = TypeVar("T")
 BY = AgentEventAttribution("greeter", "run-1", "run-1")
@@ -165,6 +166,14 @@ class PlainDependencies(Dependencies):
         self._keep_messages = keep_messages
         self._messages = 0
         self.told: list[AgentEvent] = []
+        self._trust = TrustLabel()
+
+    @property
+    def trust(self) -> TrustLabel:
+        return self._trust
+
+    def learn(self, label: TrustLabel) -> None:
+        self._trust = self._trust.join(label)
 
     def fresh_session(self, instructions: str | None = None) -> AgentSession:
         return AgentSession("run-1", instructions or "")

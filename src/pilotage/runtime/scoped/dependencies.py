@@ -25,6 +25,7 @@ from pilotage.runtime.gate.gate import NO_STAGES, Stages
 from pilotage.runtime.scoped.blocks import ScopedRuntime
 from pilotage.runtime.scoped.model import ScopedModel
 from pilotage.runtime.scoped.tools import ScopedTools
+from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
 DEFAULT_MAX_TURNS = 50
@@ -90,6 +91,13 @@ class RunDependencies(Dependencies):
         self.fast_hooks = not stages.hooks
         self.fast_runtime = not self._effects.ledger.is_kept
         self.fast_budget = stages.budget is None
+
+    @property
+    def trust(self) -> TrustLabel:
+        return self._effects.trust
+
+    def learn(self, label: TrustLabel) -> None:
+        self._effects.trust = self._effects.trust.join(label)
 
     def fresh_session(self, instructions: str | None = None) -> AgentSession:
         run_id = self.attribution.run_id
