@@ -27,14 +27,14 @@ class CriticStory(ArchitectureStory):
     partials = {2: "Draft.", 3: "Draft.", 4: "Draft."}
 
     def agents(self, **spec: Any) -> Sequence[type[object]]:
-        actor, judge = agent("actor"), agent("critic", output_type=Verdict)
-        return agent("stage", ActorCritic(critic=judge, actor=actor, max_rounds=2), **spec), actor, judge
+        judge = agent("critic", output_type=Verdict)
+        return agent("stage", ActorCritic(critic=judge, max_rounds=2), **spec), judge
 
     def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
-        return [said_by("actor", says("Draft."), *deeds, says("Better.")), critic(POOR, GOOD)]
+        return [said_by("stage", says("Draft."), *deeds, says("Better.")), critic(POOR, GOOD)]
 
     def wrong(self) -> Mapping[str, Wrong]:
-        actor = said_by("actor", says("Draft."), says("Better."), says("Last."))
+        actor = said_by("stage", says("Draft."), says("Better."), says("Last."))
         high = says(output={"score": 2, "feedback": "wow"})
         return {
             "a score out of range is repaired": Wrong([actor, critic(high, GOOD)], "Draft."),
@@ -49,14 +49,15 @@ class CriticStory(ArchitectureStory):
 class TestActorCritic(ArchitectureProofs):
     story = CriticStory()
 
-    async def test_the_agent_may_act_itself_and_the_critic_be_a_spec(self) -> None:
-        class Alone(CriticStory):
+    async def test_another_agent_may_act_and_the_critic_be_a_spec(self) -> None:
+        class Others(CriticStory):
             def agents(self, **spec: Any) -> Sequence[type[object]]:
                 judge = AgentExecutionSpec(instructions="You are the critic.")
-                return (agent("stage", ActorCritic(critic=judge), **spec),)
+                actor = agent("actor")
+                return agent("stage", ActorCritic(critic=judge, actor=actor), **spec), actor
 
-        script = [said_by("stage", WRITE, says("Draft."), says("Better.")), critic(POOR, GOOD)]
-        result, stage = await played(Alone(), script)
+        script = [said_by("actor", WRITE, says("Draft."), says("Better.")), critic(POOR, GOOD)]
+        result, stage = await played(Others(), script)
         assert (result.output, stage.world.done) == ("Better.", {"deed": 1})
 
     async def test_a_critic_without_the_type_is_told_once_and_then_named(self) -> None:

@@ -37,6 +37,7 @@ class React:
 
     name = "react"
     version = 1
+    takes_exits = True
 
     def __post_init__(self) -> None:
         reject_not_positive(self, max_turns=self.max_turns, max_tool_errors=self.max_tool_errors)

@@ -6,19 +6,21 @@ tools of the agent that asks it, and instructions, loop and output type of its o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies, workers_of
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.architectures.parts import carry_out
 from pilotage.architectures.wording import as_text
 from pilotage.checks import reject_blank, reject_empty
 from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.jsonvalue import JsonValue, to_json_value
 from pilotage.runtime.scoped.architecture_registry import find_architecture
+from pilotage.runtime.scoped.exits import with_exits
 
 WorkerRef: TypeAlias = AgentRef | AgentExecutionSpec
 """An agent by class or by name, or a spec."""
@@ -78,20 +80,27 @@ def purpose_of(worker: WorkerRef) -> str:
 
 
 async def ask_worker(
-    worker: WorkerRef, name: str, task: str, session: AgentSession, deps: Dependencies
+    worker: WorkerRef,
+    name: str,
+    task: str,
+    session: AgentSession,
+    deps: Dependencies,
+    *,
+    exits: Sequence[ModelToolSpec] = (),
 ) -> JsonValue:
-    """Let a worker do a task, and give its output.
+    """Let a worker do a task, and give its output; where its model takes one of the exits, that is its output.
 
     Raises:
         ToolError: it failed, or stopped short; the message says how far it got.
         AgentToolDispatchError: too many runs stand above it.
     """
     if not isinstance(worker, AgentExecutionSpec):
-        return await deps.runtime.spawn_child(name, worker, task)
+        return await deps.runtime.spawn_child(name, worker, task, exits=exits)
     output = None if worker.output_type is None else StructuredOutputSpec.from_type(worker.output_type)
     alone = AgentSession(session.id, worker.instructions or worker.objective or session.instructions)
     base = find_architecture(worker.architecture)
-    done = await carry_out(base, alone, deps.with_output(output), name, task)
+    left_by = with_exits(deps.with_output(output), base, exits)
+    done = await carry_out(base, alone, left_by, name, task)
     if done.interrupted:
         raise ToolError(f"{name!r} stopped short ({done.interruption_reason}) at: {as_text(done.output)!r}")
     return to_json_value(done.output)

@@ -10,7 +10,7 @@ from typing import cast
 from pilotage.agent.control_tools import ControlTools
 from pilotage.agent.exits import Exit
 from pilotage.agent.messages import ModelToolCall
-from pilotage.agent.ports.architecture import Dependencies, ToolCallOutcome
+from pilotage.agent.ports.architecture import Architecture, Dependencies, ToolCallOutcome
 from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.jsonvalue import JsonObject, canonical_json
 from pilotage.schema.from_json import core_of_json
@@ -19,9 +19,14 @@ from pilotage.schema.validation import MisfitsError, Validate, compile_validator
 _ONE_IS_ENOUGH = "not done: the reply leaves by another way already."
 
 
-def with_exits(deps: Dependencies, exits: Sequence[ModelToolSpec]) -> Dependencies:
-    """The dependencies with these exits on offer; the first that a reply takes ends the loop."""
-    if not exits:
+def with_exits(
+    deps: Dependencies, architecture: Architecture, exits: Sequence[ModelToolSpec]
+) -> Dependencies:
+    """The dependencies of a loop with these exits on offer; the first that a reply takes ends the loop.
+
+    A loop that works in parts has no place for them: a part that ends is not the end. One that has says `takes_exits`.
+    """
+    if not exits or not getattr(architecture, "takes_exits", False):
         return deps
     by_name = {each.name: each for each in exits}
 

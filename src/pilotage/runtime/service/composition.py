@@ -235,8 +235,8 @@ class Composer:
             [*map(_as_message, material.history), *given.messages],
             cumulative_usage=_NOTHING_USED,
         )
-        given_exits = with_exits(dependencies, start.exits)
-        return Architected(drawn.architecture, session, given_exits, given.prompt, effects)
+        equipped = with_exits(dependencies, drawn.architecture, start.exits)
+        return Architected(drawn.architecture, session, equipped, given.prompt, effects)
 
     def _listen_for_loss(self, ledger: Ledger, effects: Effects) -> None:
         """Let others know what came of actions when somebody else has the run by then."""
