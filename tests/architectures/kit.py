@@ -107,6 +107,8 @@ class ArchitectureProofs:
         assert (result.error, to_json_value(result.output)) == (None, to_json_value(self.story.expected))
         assert stage.world.done == {"deed": 1}
         model.assert_complete()
+        # Whoever speaks has instructions.
+        assert all(request.messages[0].text.startswith("You are the ") for request in model.requests)
         own = [event for event in events if event.attribution.run_id == result.state.id]
         names = [event.step_name for event in own if isinstance(event, StepFinishedEvent)]
         assert [name for name in names if name in self.story.steps] == list(self.story.steps)
@@ -119,7 +121,7 @@ class ArchitectureProofs:
             self.story.prompt,
             model=ScriptedModel(self.story.script(WRITE)),
             add=add,
-            second_stops=(1,),
+            second_stops=(1, 2),
         )
         assert 20 < report.points < self.most_points
         assert to_json_value(report.reference.output) == to_json_value(self.story.expected)

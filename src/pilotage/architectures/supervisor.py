@@ -103,6 +103,7 @@ class _Desk:
         self._deps = deps
         self._may_forward = may_forward
         self._said: dict[str, JsonValue] = {}
+        self._log: list[JsonValue] = []
         self._choices = {"worker": list(what.workers)}
 
     @property
@@ -123,15 +124,18 @@ class _Desk:
         tasks = [(call, task) for call, task in read if isinstance(task, Delegation)]
         for _, task in tasks:
             await self._tell("supervisor.delegated", worker=task.worker)
-        branches = [partial(self._work, task) for _, task in tasks]
-        ended = await self._deps.runtime.gather(
-            DELEGATE, branches, limit=self._limit, policy=FailurePolicy.COLLECT
-        )
+        ended = await self._worked([task for _, task in tasks]) if tasks else ()
         done = [await self._outcome(*each, end) for each, end in zip(tasks, ended, strict=True)]
         worked = iter(done)
         return [
             next(worked) if isinstance(task, Delegation) else self._other(call, task) for call, task in read
         ]
+
+    async def _worked(self, tasks: Sequence[Delegation]) -> Sequence[JsonValue | BranchFailure]:
+        branches = [partial(self._work, task) for task in tasks]
+        return await self._deps.runtime.gather(
+            DELEGATE, branches, limit=self._limit, policy=FailurePolicy.COLLECT
+        )
 
     async def _work(self, task: Delegation) -> JsonValue:
         worker = self._workers[task.worker]
@@ -140,8 +144,11 @@ class _Desk:
     async def _outcome(
         self, call: ModelToolCall, task: Delegation, end: JsonValue | BranchFailure
     ) -> ToolCallOutcome:
-        failure = end.error if isinstance(end, BranchFailure) else None
-        await self._tell("supervisor.answered", worker=task.worker, failed=failure is not None)
+        has_failed = isinstance(end, BranchFailure)
+        await self._tell("supervisor.answered", worker=task.worker, failed=has_failed)
+        if self._may_forward:
+            self._log.append({"worker": task.worker, "task": task.instructions, "failed": has_failed})
+            self._session.metadata["delegations"] = list(self._log)
         if isinstance(end, BranchFailure):
             return ToolCallOutcome(call, error=f"{task.worker!r} failed: {end.error}")
         self._said[task.worker] = end

@@ -163,6 +163,7 @@ class Nursery(INursery):
             definition=definition_digest(definition),
             trust=parent.effects.trust.to_payload(),
             metadata=start.metadata,
+            session=start.context(parent.effects.ledger.run.run_id).session_id,
             branch=errand.branch,
             exits=errand.exits,
         )
