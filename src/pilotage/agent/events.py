@@ -38,7 +38,8 @@ class AgentEventKind(StrEnum):
 class AgentEventAttribution:
     """Whose event it is: the agent, its run, the conversation, and the run that delegated to it.
 
-    `branch` is the place in the work where it happened: of a child the step of its parent, of a part of a run its scope.
+    `branch` is the place in the work where it happened: of a child the step of its parent, of a part of a run its
+    scope.
     """
 
     agent_id: str

@@ -3,6 +3,7 @@
 from pilotage.architectures.actor_critic import ActorCritic, Verdict
 from pilotage.architectures.blackboard import Blackboard, Coordination
 from pilotage.architectures.debate import Debate, Position, Ruling
+from pilotage.architectures.describe import describe
 from pilotage.architectures.moves import StopReason
 from pilotage.architectures.plan_and_execute import PlanAndExecute
 from pilotage.architectures.react import React
@@ -37,4 +38,5 @@ __all__ = [
     "TreeOfThoughts",
     "Verdict",
     "WorkerRef",
+    "describe",
 ]

@@ -115,7 +115,8 @@ class Blackboard:
             return NextTurn([names[(round_ - 1) % len(names)]], done=False)
         known = listed({name: purpose_of(worker) for name, worker in self.agents.items()})
         question = (
-            f"You coordinate work on a board.\nThe board:\n{_shown(board) or '(empty)'}\n\nWho may contribute:\n{known}\n\n"
+            f"You coordinate work on a board.\nThe board:\n{_shown(board) or '(empty)'}\n\n"
+            f"Who may contribute:\n{known}\n\n"
             "Who contributes next? Several work side by side. If the board holds enough for the answer, you are done."
         )
         return await decide(
@@ -170,7 +171,8 @@ def _shown(board: Sequence[Post]) -> str:
 
 
 def _contributing(question: str, board: Sequence[Post]) -> str:
-    return f"{question}\n\nThe board, which others read too:\n{_shown(board) or '(empty)'}\n\nAdd what you can contribute."
+    shown = _shown(board) or "(empty)"
+    return f"{question}\n\nThe board, which others read too:\n{shown}\n\nAdd what you can contribute."
 
 
 def _deciding(question: str, board: Sequence[Post]) -> str:

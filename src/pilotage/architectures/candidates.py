@@ -10,10 +10,11 @@ from pilotage.values import value
 
 @value
 class Candidate:
-    """An answer and how good somebody finds it, from 0 to 1."""
+    """An answer, how good somebody finds it from 0 to 1, and why it stopped short, if it did."""
 
     output: object
     score: float
+    interruption: str | None = None
 
 
 class Candidates:
@@ -28,14 +29,14 @@ class Candidates:
         """The one with the highest score; of equals the latest, which answers more of what was found wrong."""
         return max(reversed(self._tried), key=lambda candidate: candidate.score)
 
-    def add(self, output: object, score: float) -> Candidate:
+    def add(self, output: object, score: float, interruption: str | None = None) -> None:
         """Keep one that was judged."""
-        candidate = Candidate(output, score)
-        self._tried.append(candidate)
-        if is_something(self.best.output):
-            self._session.output = self.best.output
+        self._tried.append(Candidate(output, score, interruption))
+        session, best = self._session, self.best
+        if is_something(best.output):
+            session.output = best.output
+        session.interrupted, session.interruption_reason = best.interruption is not None, best.interruption
         shown: list[JsonValue] = [
             {"output": to_json_value(each.output), "score": each.score} for each in self._tried
         ]
-        self._session.metadata["candidates"] = shown
-        return candidate
+        session.metadata["candidates"] = shown

@@ -1,4 +1,4 @@
-"""Debate: several answer side by side, read each other and answer again, until they agree, a judge or a vote decides."""
+"""Debate: several answer side by side, read each other and answer again; agreement, a judge or a vote closes it."""
 
 from __future__ import annotations
 

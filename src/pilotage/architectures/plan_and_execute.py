@@ -1,4 +1,4 @@
-"""Plan and execute: a typed plan, its steps carried out by another loop, a new plan where one failed, then the answer."""
+"""Plan and execute: a typed plan, its steps carried out by another loop, a new one where a step failed, the answer."""
 
 from __future__ import annotations
 
@@ -188,12 +188,12 @@ def _keep(session: AgentSession, plan: Plan, done: Mapping[str, StepReport]) -> 
 
 
 _PLAN = (
-    "Make a plan that leads to the answer. Each step is a task for somebody with tools; say which steps need the results "
-    "of which others. Steps that need nothing of each other are done side by side."
+    "Make a plan that leads to the answer. Each step is a task for somebody with tools; say which steps need the "
+    "results of which others. Steps that need nothing of each other are done side by side."
 )
 _AGAIN = (
-    "A step has failed, or what it found changes the plan. Plan what is left to do, with new ids; the new steps may need "
-    "the results of those that are done."
+    "A step has failed, or what it found changes the plan. Plan what is left to do, with new ids; the new steps may "
+    "need the results of those that are done."
 )
 _HOW = (
     "Report what came of it. The status is 'done', 'failed', or 'surprising' where what you found makes the rest of "

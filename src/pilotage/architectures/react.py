@@ -48,8 +48,8 @@ class React:
     ) -> AsyncGenerator[AgentEvent, None]:
         """Drive the agent from the prompt to its answer; a prompt that the session ends with is not asked again.
 
-        The answer is the session's output, or that of a control call which ends the loop. Where there is none the session is interrupted, with the reason, and
-        its output is the best partial text.
+        The answer is the session's output; a control call that ends the loop gives it too. Where there is none the
+        session is interrupted, with the reason, and its output is the best partial text.
 
         Raises:
             ModelCallError: the model failed.

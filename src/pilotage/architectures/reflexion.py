@@ -54,7 +54,7 @@ class Reflexion:
     ) -> AsyncGenerator[AgentEvent, None]:
         """Attempt until one is good enough or the attempts are over.
 
-        An attempt that stopped short counts as it is, with what it came to.
+        An attempt that stopped short is judged by what it came to. Where it is the best one, the run stops short too.
 
         Raises:
             AgentStructuredOutputError: the model gives no evaluation, asked twice.
@@ -67,14 +67,12 @@ class Reflexion:
             attempt = await self._attempt(session, deps, prompt, known)
             yield deps.progress("reflexion.attempted", attempt=number)
             evaluation = await decide(session, deps, Evaluation, _evaluating(attempt))
-            candidates.add(attempt.output, evaluation.score)
+            candidates.add(attempt.output, evaluation.score, attempt.interruption_reason)
             yield deps.progress("reflexion.evaluated", attempt=number, score=evaluation.score)
             if evaluation.score >= self.threshold:
-                break
+                return
             known = [*known, evaluation.lesson]
             await lessons.keep(number, evaluation.lesson)
-        if not is_something(session.output):
-            session.interrupted, session.interruption_reason = True, attempt.interruption_reason
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """Those of the base."""

@@ -85,8 +85,9 @@ class Rewoo:
             }
         )
         question = (
-            "Plan all tool calls that are needed to answer, before any of them is made. Where an argument is the result "
-            "of another call, leave its value out and name that call in result_of; member picks one member of it. "
+            "Plan all tool calls that are needed to answer, before any of them is made. Where an argument is the "
+            "result of another call, leave its value out and name that call in result_of; member picks one member of "
+            "it. "
             f"At most {self.max_steps} calls. The tools:\n{offered or 'none'}"
         )
         return await decide(session, deps, CallPlan, question, check=problems)

@@ -39,8 +39,8 @@ class Route:
 class Router:
     """Classify, then hand over.
 
-    routes: who answers what, by name; the purpose of each (`objective`, else the first line of its instructions) is what
-        the model chooses by.
+    routes: who answers what, by name; the model chooses by the purpose of each: its `objective`, else the first line of
+        its instructions.
     fallback: who answers where the model is not certain enough; without one the run ends unresolved.
     min_confidence: from 0 to 1, what is certain enough.
     """

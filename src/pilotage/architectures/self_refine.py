@@ -90,8 +90,8 @@ class SelfRefine:
 
 def _critical(draft: object) -> str:
     return (
-        f"This is a draft of your answer:\n{as_text(draft)}\n\nCriticise it: what is wrong, how severe is it, how good is "
-        "the draft from 0 to 1, and is it done?"
+        f"This is a draft of your answer:\n{as_text(draft)}\n\nCriticise it: what is wrong, how severe is it, how "
+        "good is the draft from 0 to 1, and is it done?"
     )
 
 
@@ -99,4 +99,5 @@ def _refining(draft: str, critique: Critique) -> str:
     issues = (
         "\n".join(f"- {issue.severity.value}: {issue.text}" for issue in critique.issues) or "- none named"
     )
-    return f"This is a draft of your answer:\n{draft}\n\nWhat is wrong with it:\n{issues}\n\nWrite the answer anew, without that."
+    wrong = f"What is wrong with it:\n{issues}"
+    return f"This is a draft of your answer:\n{draft}\n\n{wrong}\n\nWrite the answer anew, without that."

@@ -1,7 +1,7 @@
 """Workers: other agents of the application, run as children, or specs, run as parts of the run itself.
 
-A worker that is an `@Agent` has its own tools, model and limits, and is a run of its own. One that is only a spec has the
-tools of the agent that asks it, and instructions, loop and output type of its own.
+A worker that is an `@Agent` has its own tools, model and limits, and is a run of its own. One that is only a spec has
+the tools of the agent that asks it, and instructions, loop and output type of its own.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check_worker(owner: object, field: str, worker: WorkerRef) -> None:
         _check_spec(what, worker)
     elif isinstance(worker, str):
         reject_blank(owner, **{field: worker})
-    elif not isinstance(worker, type) or AgentDefinition.get_or_none(worker) is None:
+    elif AgentDefinition.get_or_none(worker) is None:
         raise AgentDefinitionError(
             f"{what} is {worker!r}, which is no agent. Give a class marked @Agent, the name of an agent, or a spec."
         )

@@ -27,8 +27,8 @@ class RunStart:
     may use, None for all of its agent's. `history` is how many turns of the conversation came before it. `salt` goes
     into fingerprints: the run's own id, but for a fork, whose rows have those of the run it left. `trust` is the
     label of what its parent knew when it asked, or of the context it was given. `model` is the one its caller selected.
-    `session` is the conversation of a parent, which a worker knows and does not hold. `branch` is the step of its parent
-    that it stands for, `exits` are the control calls that end it.
+    `session` is the conversation of a parent, which a worker knows and does not hold. `branch` is the step of its
+    parent that it stands for, `exits` are the control calls that end it.
     """
 
     agent: str

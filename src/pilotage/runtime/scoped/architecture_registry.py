@@ -60,19 +60,18 @@ def _installed(name: str) -> Architecture:
 def _made(entry: EntryPoint) -> Architecture:
     try:
         make = cast("Callable[[], object]", entry.load())
-        if needed := _needed_by(make):
-            raise AgentDefinitionError(
-                f"the architecture {entry.name!r} needs {', '.join(needed)}, so its name is not enough. "
-                f"Hand over a value: architecture={getattr(make, '__name__', entry.name)}({needed[0]}=...)."
-            )
-        made = make()
-    except AgentDefinitionError:
-        raise
+        needed = _needed_by(make)
+        made = make() if not needed else None
     except Exception as error:
         raise AgentDefinitionError(
             f"the architecture {entry.name!r} ({entry.value}) failed: {type(error).__name__}: {error}. "
             "Fix or upgrade the package, or use another architecture."
         ) from error
+    if needed:
+        raise AgentDefinitionError(
+            f"the architecture {entry.name!r} needs {', '.join(needed)}, so its name is not enough. "
+            f"Hand over a value: architecture={entry.attr}({needed[0]}=...)."
+        )
     return _checked(made, f"what {entry.value} makes for the architecture {entry.name!r}")
 
 

@@ -122,7 +122,11 @@ class RunDependencies(Dependencies):
 
     def with_tools(self, change: ToolsChange) -> Dependencies:
         before = self._change_tools
-        return self._with(change_tools=change if before is None else lambda tools: change(before(tools)))
+
+        def changed(tools: IScopedTools) -> IScopedTools:
+            return change(tools if before is None else before(tools))
+
+        return self._with(change_tools=changed)
 
     def with_output(self, output: StructuredOutputSpec | None) -> Dependencies:
         return self._with(output=output)
