@@ -130,9 +130,9 @@ async def crash_matrix(
     """Try every crash point of one run of an agent, its children included.
 
     `add` holds what the agent needs. Classes are made anew by every process. Instances are the outside world: they
-    outlive the processes of one run, and every crash point gets copies of them as they were at first. `store` gives an empty
-    store, one for each crash point. `second_stops` are the commits of a recovering process at which it dies too; fewer
-    of them are faster.
+    outlive the processes of one run, and every crash point gets copies of them as they were at first. `store` gives an
+    empty store, one for each crash point. `second_stops` are the commits of a recovering process at which it dies too;
+    fewer of them are faster.
     """
     pristine = [deepcopy(each) for each in add]
     reference = _Story(agent, given, model, add, approve, store())

@@ -97,7 +97,9 @@ def test_what_is_no_architecture_is_refused(wanted: object, words: str) -> None:
 
 
 def test_an_architecture_that_needs_workers_cannot_be_had_by_name_alone() -> None:
-    with pytest.raises(AgentDefinitionError, match="'router' needs routes, so its name is not enough") as caught:
+    with pytest.raises(
+        AgentDefinitionError, match="'router' needs routes, so its name is not enough"
+    ) as caught:
         find_architecture("router")
     assert "Hand over a value: architecture=Router(routes=...)." in str(caught.value)
 
