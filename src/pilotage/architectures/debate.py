@@ -163,5 +163,7 @@ def leading(positions: Mapping[str, Position]) -> tuple[str, bool]:
 
 
 _SAY = "Give your final answer, as short as it can be, and what speaks for it."
-_SAY_AGAIN = "Think about what the others say, keep your answer or change it, and give it as short as it can be."
+_SAY_AGAIN = (
+    "Think about what the others say, keep your answer or change it, and give it as short as it can be."
+)
 _JUDGE = "Who has the best answer? Do all of them mean the same?"

@@ -6,15 +6,15 @@ Plain control flow. What to do with a reply is decided in `moves`; here it is do
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
 
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies, ToolCallOutcome
 from pilotage.architectures.course import Course
 from pilotage.architectures.moves import CallTools, Move, Patience, RefuseTools, StopReason
-from pilotage.architectures.turn import ModelTurn, lead_of
+from pilotage.architectures.turn import ModelTurn, close_stream, lead_of
 from pilotage.architectures.wording import asked
 from pilotage.checks import reject_negative, reject_not_positive
+from pilotage.errors import AgentStructuredOutputError
 from pilotage.values import value
 
 
@@ -61,16 +61,22 @@ class React:
         for _ in range(self.max_turns or deps.max_turns):
             await deps.fit(session)
             turn = ModelTurn(session, deps, lead)
-            async with aclosing(turn.events()) as events:
-                async for event in events:
-                    yield event
+            yield turn.started
+            try:
+                async for event in turn.stream:
+                    for shown in turn.shown(event):
+                        yield shown
+            except AgentStructuredOutputError as error:
+                turn.misfit(error)
+            finally:
+                await close_stream(turn.stream)
+            yield turn.finish()
             course.hear(turn.reply.content)
             move = turn.move(course.patience)
             outcomes = await self._outcomes(move, deps)
             for outcome in outcomes:
                 yield turn.told(outcome)
-            all_failed = all(outcome.is_error for outcome in outcomes)
-            if course.follow(move, all_failed=all_failed) or course.leave(outcomes):
+            if course.follow(move, outcomes):
                 return
         course.interrupt(StopReason.MAX_STEPS)
 
