@@ -66,7 +66,7 @@ class NoTools(IScopedTools):
         return [await self.call(call) for call in calls]
 
 
-def control(name: str, arguments: object, purpose: str, **choices: Sequence[str]) -> ModelToolSpec:
+def control_call(name: str, arguments: object, purpose: str, **choices: Sequence[str]) -> ModelToolSpec:
     """A control call as the model sees it: its arguments are those of a type, some of them one of these choices."""
     spec = limited(StructuredOutputSpec.from_type(arguments), choices)
     return ModelToolSpec(name, spec.constraint, purpose)

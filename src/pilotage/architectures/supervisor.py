@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 
-from pilotage.agent.control_tools import ControlTools, control
+from pilotage.agent.control_tools import ControlTools, control_call
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.ports.architecture import (
@@ -111,9 +111,9 @@ class _Desk:
         known = listed({name: purpose_of(worker) for name, worker in self._workers.items()})
         delegate = f"Give a worker something to do. Workers called in one reply work side by side.\n{known}"
         forward = "End with the last answer of a worker, word for word."
-        offered = [control(DELEGATE, Delegation, delegate, **self._choices)]
+        offered = [control_call(DELEGATE, Delegation, delegate, **self._choices)]
         return (
-            [*offered, control(FORWARD, Forwarding, forward, **self._choices)]
+            [*offered, control_call(FORWARD, Forwarding, forward, **self._choices)]
             if self._may_forward
             else offered
         )

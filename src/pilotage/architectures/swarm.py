@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from pilotage.agent.control_tools import control
+from pilotage.agent.control_tools import control_call
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.exits import Exit
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
@@ -126,7 +126,7 @@ class Swarm:
     def _exits(self, active: str) -> Sequence[ModelToolSpec]:
         others = {name: _as_peer(peer) for name, peer in self.peers.items() if name != active}
         return [
-            control(_tool(name), peer.payload, f"Hand over to {name}. {purpose_of(peer.agent)}".strip())
+            control_call(_tool(name), peer.payload, f"Hand over to {name}. {purpose_of(peer.agent)}".strip())
             for name, peer in others.items()
         ]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tests.unit.architectures.plain import PlainTools
 
 from pilotage import ToolEffects, agent_tool
-from pilotage.agent.control_tools import ControlTools, NoTools, control
+from pilotage.agent.control_tools import ControlTools, NoTools, control_call
 from pilotage.agent.exits import Exit
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.ports.architecture import ToolCallOutcome
@@ -29,7 +29,7 @@ async def answered(calls: Sequence[ModelToolCall]) -> list[ToolCallOutcome]:
     return [ToolCallOutcome(call, f"jumped {call.arguments['how']}", ends=True) for call in calls]
 
 
-JUMP = control("jump", Jump, "Jump.", how=["high", "far"])
+JUMP = control_call("jump", Jump, "Jump.", how=["high", "far"])
 LOOK_CALL, JUMP_CALL = ModelToolCall("look", {"what": "x"}, "1"), ModelToolCall("jump", {"how": "high"}, "2")
 
 
