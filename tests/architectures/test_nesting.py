@@ -52,7 +52,7 @@ class TestReflexionOverSupervisorOverWorkersThatPlan(ArchitectureProofs):
         place = "attempt#1/delegate#1/0/child:clerk#1"
         assert {by.branch for by in of_child} == {
             place,
-            f"{place}/step#1/0/pay#1",
+            f"{place}/step#1/0/base#1",
             f"{place}/synthesis#1",
         }
         own = [event for event in events if event.attribution.run_id == result.state.id]

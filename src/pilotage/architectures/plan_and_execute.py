@@ -68,9 +68,6 @@ class StepReport:
     status: StepStatus = StepStatus.DONE
 
 
-_REPORT = StructuredOutputSpec.from_type(StepReport)
-
-
 @value
 class PlanAndExecute:
     """Plan first, then do.
@@ -162,7 +159,8 @@ class PlanAndExecute:
         needed = {need: done[need].result for need in step.needs}
         found = f"\nWhat you know from earlier steps:\n{listed(needed)}" if needed else ""
         task = f"Carry out this step, and only this one: {step.task}{found}\n{_HOW}"
-        part = await carry_out(self.base, aside(session), deps.with_output(_REPORT), step.id, task)
+        reporting = deps.with_output(StructuredOutputSpec.from_type(StepReport))
+        part = await carry_out(self.base, aside(session), reporting, "base", task)
         if part.interrupted:
             words = f"{as_text(part.output)} ({part.interruption_reason})"
             return StepReport(words.strip(), StepStatus.FAILED)
