@@ -137,6 +137,8 @@ class PlainRuntime(IScopedRuntime):
 class PlainDependencies(Dependencies):
     """Everything an architecture may use, with nothing behind it but a model and functions."""
 
+    fast_audit = fast_telemetry = fast_permissions = fast_hooks = fast_runtime = fast_budget = True
+
     def __init__(
         self,
         model: IAgentModel,
@@ -161,8 +163,6 @@ class PlainDependencies(Dependencies):
         self.context = RunContext(run_id=BY.run_id)
         self.max_turns = max_turns
         self.streaming = True
-        self.fast_audit = self.fast_telemetry = self.fast_permissions = True
-        self.fast_hooks = self.fast_runtime = self.fast_budget = True
         self._keep_messages = keep_messages
         self._messages = 0
         self.told: list[AgentEvent] = []

@@ -207,12 +207,36 @@ class Dependencies(ABC):
     context: RunContext
     max_turns: int
     streaming: bool
-    fast_audit: bool
-    fast_telemetry: bool
-    fast_permissions: bool
-    fast_hooks: bool
-    fast_runtime: bool
-    fast_budget: bool
+
+    @property
+    @abstractmethod
+    def fast_audit(self) -> bool:
+        """Whether there is no audit log."""
+
+    @property
+    @abstractmethod
+    def fast_telemetry(self) -> bool:
+        """Whether there is no telemetry."""
+
+    @property
+    @abstractmethod
+    def fast_permissions(self) -> bool:
+        """Whether everybody may do everything."""
+
+    @property
+    @abstractmethod
+    def fast_hooks(self) -> bool:
+        """Whether there are no hooks."""
+
+    @property
+    @abstractmethod
+    def fast_runtime(self) -> bool:
+        """Whether the run is not kept."""
+
+    @property
+    @abstractmethod
+    def fast_budget(self) -> bool:
+        """Whether there is no budget of the application."""
 
     @property
     @abstractmethod

@@ -85,12 +85,30 @@ class RunDependencies(Dependencies):
         self.hooks: Sequence[IAgentHooks] = stages.hooks
         self.telemetry: IAgentTelemetry = provided.telemetry or NoTelemetry()
         self.audit_log: IAgentAuditLog | None = provided.audit_log
-        self.fast_audit = provided.audit_log is None
-        self.fast_telemetry = provided.telemetry is None
-        self.fast_permissions = stages.permissions is None
-        self.fast_hooks = not stages.hooks
-        self.fast_runtime = not self._effects.ledger.is_kept
-        self.fast_budget = stages.budget is None
+
+    @property
+    def fast_audit(self) -> bool:
+        return self._provided.audit_log is None
+
+    @property
+    def fast_telemetry(self) -> bool:
+        return self._provided.telemetry is None
+
+    @property
+    def fast_permissions(self) -> bool:
+        return self._provided.stages.permissions is None
+
+    @property
+    def fast_hooks(self) -> bool:
+        return not self._provided.stages.hooks
+
+    @property
+    def fast_runtime(self) -> bool:
+        return not self._effects.ledger.is_kept
+
+    @property
+    def fast_budget(self) -> bool:
+        return self._provided.stages.budget is None
 
     @property
     def trust(self) -> TrustLabel:
