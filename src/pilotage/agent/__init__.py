@@ -51,6 +51,7 @@ from pilotage.agent.context_health import (
     ContextOptimizationEvidenceStage,
     ContextRotSymptom,
 )
+from pilotage.agent.control_tools import ControlTools, NoTools, control_call
 from pilotage.agent.decisions import (
     DecisionMalformed,
     DecisionMisdirected,
@@ -92,6 +93,7 @@ from pilotage.agent.events import (
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.evidence_capture import STRUCTURED_RESULT_LIMIT
 from pilotage.agent.execution import ExecuteContract, ExecuteShape
+from pilotage.agent.exits import Exit
 from pilotage.agent.fact_types import (
     AgentActionCompleted,
     AgentActionOutcome,
@@ -466,6 +468,7 @@ __all__ = [
     "ContextRotSymptom",
     "ContextSensitivity",
     "ContextTokenBudget",
+    "ControlTools",
     "ConversationTurn",
     "ConversationTurns",
     "CredentialRef",
@@ -492,6 +495,7 @@ __all__ = [
     "EvidencePage",
     "ExecuteContract",
     "ExecuteShape",
+    "Exit",
     "ExposurePolicy",
     "Externality",
     "FailurePolicy",
@@ -576,6 +580,7 @@ __all__ = [
     "ModelUsage",
     "NoBudget",
     "NoTelemetry",
+    "NoTools",
     "OutboxEntry",
     "OutboxEvent",
     "OutboxPage",
@@ -665,6 +670,7 @@ __all__ = [
     "check_agent_recovery_decision",
     "complete_agent_cancellation",
     "consume_pending_agent_signals",
+    "control_call",
     "discover_agent_tools",
     "expired_approval_outcome",
     "find_sensitive_fields",

@@ -53,6 +53,7 @@ class AgentBootstrapValidationPostProcessor(IPostProcessor, IContainerAware):
             yield from _missing_sealer(node, definition, graph)
             yield from _missing_runner(definition, graph)
             yield from _missing_prices(definition, graph)
+            yield from _missing_workers(definition, [other for _, other in agents])
         yield from _wrong_tools(agents, graph)
         yield from rule_of_two(agent_reaches(graph))
 
@@ -131,6 +132,19 @@ def _missing_prices(definition: AgentDefinition, graph: Graph) -> Iterator[Probl
         )
 
 
+def _missing_workers(definition: AgentDefinition, agents: list[AgentDefinition]) -> Iterator[Problem]:
+    known = {agent.agent_id for agent in agents}
+    for worker in dict.fromkeys(map(_id_of, delegates_of(definition))):
+        if worker not in known:
+            yield Problem(
+                code="agent_worker_missing",
+                summary=f"it hands work to {worker!r}, which is no agent of this application.",
+                remedy="Add it: app.add(...), or scan the module that it is in.",
+                path=(definition.target.__name__,),
+                family=AgentBootstrapError,
+            )
+
+
 def agent_reaches(graph: Graph) -> list[AgentReach]:
     """What each agent of an application may use and whom it may hand work to, as far as classes tell."""
     return [_reach(node, node.pod, graph) for node in graph.nodes if isinstance(node.pod, AgentDefinition)]
@@ -144,13 +158,16 @@ def _reach(node: Node, definition: AgentDefinition, graph: Graph) -> AgentReach:
     return AgentReach(
         definition.agent_id,
         _readable_tools(node, graph),
-        (*injected, *map(_id_of, _declared(definition))),
+        (*injected, *map(_id_of, delegates_of(definition))),
         AgentSignalKind.EXTERNAL_EVENT in definition.spec.accepted_signals,
     )
 
 
-def _declared(definition: AgentDefinition) -> Iterator[AgentRef]:
-    """An architecture that is only named is made without arguments, so it has no workers of its own."""
+def delegates_of(definition: AgentDefinition) -> Iterator[AgentRef]:
+    """The agents that an agent may hand work to: its teammates, and the workers of its loop.
+
+    A loop that is only named is made without arguments, so it has no workers of its own.
+    """
     yield from (mate.pod for mate in definition.spec.teammates if mate.pod is not None)
     architecture = definition.spec.architecture
     if architecture is not None and not isinstance(architecture, str):

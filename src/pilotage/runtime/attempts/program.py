@@ -74,23 +74,30 @@ class Architected(Program):
     """The loop of a declarative agent."""
 
     def __init__(
-        self, architecture: Architecture, session: AgentSession, dependencies: Dependencies, prompt: str
+        self,
+        architecture: Architecture,
+        session: AgentSession,
+        dependencies: Dependencies,
+        prompt: str,
+        effects: Effects,
     ) -> None:
         self._architecture = architecture
         self._session = session
         self._dependencies = dependencies
         self._prompt = prompt
+        self._effects = effects
 
     def events(self) -> AsyncIterator[AgentEvent]:
         return self._architecture.run(self._session, self._dependencies, self._prompt)
 
     @property
     def answer(self) -> Answer:
-        session = self._session
+        session, spent = self._session, self._effects.spending
         return Answer(
             session.output,
             (session.interruption_reason or "agent_interrupted") if session.interrupted else None,
-            session.cumulative_usage,
-            session.turns,
+            # What branches, workers and turns that are folded took is in no session.
+            spent.usage,
+            spent.spent.steps,
             dict(session.metadata),
         )

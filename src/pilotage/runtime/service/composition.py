@@ -47,6 +47,7 @@ from pilotage.runtime.journal.start_record import RunStart
 from pilotage.runtime.scoped.blocks import ScopedRuntime
 from pilotage.runtime.scoped.children import Children, INursery, teller_for
 from pilotage.runtime.scoped.dependencies import DEFAULT_MAX_TURNS, RunDependencies
+from pilotage.runtime.scoped.exits import with_exits
 from pilotage.runtime.scoped.model import ScopedModel
 from pilotage.runtime.scoped.tools import ScopedTools
 from pilotage.runtime.service.blueprint import Blueprint, blueprint_of
@@ -103,7 +104,9 @@ class Composer:
         """An attempt that is ready to run."""
         definition, start, ledger = material.definition, material.start, material.ledger
         run_id = ledger.run.run_id
-        by = AgentEventAttribution(definition.agent_id, run_id, start.conversation or run_id, start.parent)
+        by = AgentEventAttribution(
+            definition.agent_id, run_id, start.conversation or run_id, start.parent, start.branch
+        )
         context = start.context(run_id)
         given = decode_instruction(start.input) if definition.is_declarative else None
         effects = self._effects(material, by, context)
@@ -235,7 +238,8 @@ class Composer:
             [*map(_as_message, material.history), *given.messages],
             cumulative_usage=_NOTHING_USED,
         )
-        return Architected(drawn.architecture, session, dependencies, given.prompt)
+        equipped = with_exits(dependencies, drawn.architecture, start.exits)
+        return Architected(drawn.architecture, session, equipped, given.prompt, effects)
 
     def _listen_for_loss(self, ledger: Ledger, effects: Effects) -> None:
         """Let others know what came of actions when somebody else has the run by then."""

@@ -45,6 +45,12 @@ class ToldItem:
         event = cast("Mapping[str, JsonValue]", self.record["event"])
         return event.get("kind") in _ENDS and "by" not in event
 
+    @property
+    def teller(self) -> str | None:
+        """The run below that told it first; None where it is of the run itself. Cheaper than the whole event."""
+        whose = cast("Mapping[str, JsonValue]", self.record["event"]).get("by")
+        return None if whose is None else cast("Sequence[str]", whose)[1]
+
     def event(self, by: AgentEventAttribution, offset: int = 0) -> AgentEvent:
         """The event, its text from an offset on."""
         event = decode_event(cast(JsonObject, self.record["event"]), by)
