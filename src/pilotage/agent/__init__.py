@@ -183,7 +183,7 @@ from pilotage.agent.ports.journal import (
 )
 from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes, LateOutcome
 from pilotage.agent.ports.leases import IAgentLeases, Lease
-from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope
+from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope, MemoryUse
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
 from pilotage.agent.ports.permissions import (
@@ -556,6 +556,7 @@ __all__ = [
     "MemoryItem",
     "MemoryKind",
     "MemoryScope",
+    "MemoryUse",
     "Message",
     "MessageDeltaEvent",
     "ModelCapability",

@@ -16,6 +16,7 @@ from pilotage.runtime.outbox.retrying import RelaySettings
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
 from pilotage.runtime.scoped.architecture_registry import find_architecture
+from pilotage.runtime.scoped.memory_tools import MemoryTools, Recalled
 from pilotage.runtime.service.launch import RunHandle
 from pilotage.runtime.stream.cursor import EventCursor
 from pilotage.runtime.stream.subscription import Subscription
@@ -27,7 +28,9 @@ __all__ = [
     "AgentRuns",
     "EventCursor",
     "LeaseSettings",
+    "MemoryTools",
     "Paused",
+    "Recalled",
     "RelaySettings",
     "RunAwareModel",
     "RunDiverged",

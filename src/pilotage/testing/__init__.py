@@ -4,6 +4,7 @@ Shipped to users and never registered by Pilotage itself. The conformance kits a
 `pilotage.testing.conformance`, which needs pytest.
 """
 
+from pilotage.testing.agent_memory import MemoryAgentMemory
 from pilotage.testing.audit_log import MemoryAuditLog
 from pilotage.testing.backlog import MemoryBacklog
 from pilotage.testing.clock import VirtualClock
@@ -42,6 +43,7 @@ __all__ = [
     "Fault",
     "FaultyJournal",
     "LoseReply",
+    "MemoryAgentMemory",
     "MemoryAuditLog",
     "MemoryBacklog",
     "MemoryEvidenceRepository",

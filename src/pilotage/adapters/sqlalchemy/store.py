@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
+from pilotage.adapters.sqlalchemy.agent_memory import SqlAlchemyAgentMemory
 from pilotage.adapters.sqlalchemy.audit_log import SqlAlchemyAuditLog
 from pilotage.adapters.sqlalchemy.backlog import SqlAlchemyBacklog
 from pilotage.adapters.sqlalchemy.conversations import SqlAlchemyTaskStore
@@ -40,8 +41,8 @@ from pilotage.ids import IClock
 class SqlAlchemyStore:
     """One database, and its ports over the runs of all tenants.
 
-    `Application.add(*store.ports)` makes the ports pods. `switches` and `audit_log` are for applications that want
-    them: `Application.add(store.switches)`. Close it when nobody uses it any more.
+    `Application.add(*store.ports)` makes the ports pods. `switches`, `audit_log` and `memory` are for applications
+    that want them: `Application.add(store.switches)`. Close it when nobody uses it any more.
     """
 
     def __init__(self, database: Database) -> None:
@@ -59,6 +60,7 @@ class SqlAlchemyStore:
         self.backlog = SqlAlchemyBacklog(database)
         self.switches = SqlAlchemySwitches(database)
         self.audit_log = SqlAlchemyAuditLog(database)
+        self.memory = SqlAlchemyAgentMemory(database)
 
     @classmethod
     def open(cls, settings: DatabaseSettings | None = None, clock: IClock | None = None) -> Self:

@@ -33,6 +33,7 @@ from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.counting import count_rows
 from pilotage.runtime.gate.deadline import timed_out
 from pilotage.runtime.gate.gate import Ask, Deny, Gate, GateVerdict
+from pilotage.runtime.gate.recalled import label_of_recalled
 from pilotage.runtime.gate.spending import NOTHING, ONE_TOOL_CALL, Spending
 from pilotage.runtime.gate.switch_stage import SwitchStage
 from pilotage.runtime.gate.trust_stage import label_after_tool
@@ -178,6 +179,7 @@ class Effects:
             case Reuse(row):
                 self._know(call)
                 count_rows(self.recording.inside(call.action.id), self.spending)
+                self.trust = self.trust.join(label_of_recalled(self.recording.inside(call.action.id)))
                 if call.descriptor is not None and call.descriptor.secrets:
                     self.unrecalled.append(call.descriptor)
                 return recorded_result(call, row)

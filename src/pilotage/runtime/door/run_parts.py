@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
+from pilotage.agent.context import ContextPack
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.budget import BudgetAmount
@@ -88,6 +89,10 @@ class IContext(Protocol):
 
         A request whose reply is recorded goes to no model.
         """
+        ...
+
+    def also_show(self, packs: Sequence[ContextPack]) -> None:
+        """Show these with every request from here on, beside what the caller of the run gave it."""
         ...
 
     async def shown(

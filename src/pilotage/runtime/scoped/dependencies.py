@@ -21,6 +21,7 @@ from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.model_calls import next_message_id
 from pilotage.runtime.gate.gate import NO_STAGES, Stages
 from pilotage.runtime.scoped.blocks import ScopedRuntime
+from pilotage.runtime.scoped.memory import ScopedMemory
 from pilotage.runtime.scoped.model import ScopedModel
 from pilotage.runtime.scoped.tools import ScopedTools
 from pilotage.values import value
@@ -71,7 +72,7 @@ class RunDependencies(Dependencies):
 
     def _take(self, provided: Provided) -> None:
         stages = provided.stages
-        self.memory: IAgentMemory | None = provided.memory
+        self.memory: IAgentMemory | None = self._remembering(provided.memory)
         self.budget: IAgentBudget = stages.budget or NoBudget()
         self.permissions: IAgentPermissions = stages.permissions or AllowAll()
         self.hooks: Sequence[IAgentHooks] = stages.hooks
@@ -83,6 +84,9 @@ class RunDependencies(Dependencies):
         self.fast_hooks = not stages.hooks
         self.fast_runtime = not self._effects.ledger.is_kept
         self.fast_budget = stages.budget is None
+
+    def _remembering(self, memory: IAgentMemory | None) -> ScopedMemory | None:
+        return None if memory is None else ScopedMemory(memory, self._effects, self.context, self._scope)
 
     def fresh_session(self, instructions: str | None = None) -> AgentSession:
         run_id = self.attribution.run_id

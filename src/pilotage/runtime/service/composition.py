@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import lru_cache
 
@@ -47,6 +47,7 @@ from pilotage.runtime.journal.start_record import RunStart
 from pilotage.runtime.scoped.blocks import ScopedRuntime
 from pilotage.runtime.scoped.children import Children, INursery, teller_for
 from pilotage.runtime.scoped.dependencies import DEFAULT_MAX_TURNS, RunDependencies
+from pilotage.runtime.scoped.memory import ScopedMemory
 from pilotage.runtime.scoped.model import ScopedModel
 from pilotage.runtime.scoped.tools import ScopedTools
 from pilotage.runtime.service.blueprint import Blueprint, blueprint_of
@@ -232,7 +233,8 @@ class Composer:
             [*map(_as_message, material.history), *given.messages],
             cumulative_usage=_NOTHING_USED,
         )
-        return Architected(drawn.architecture, session, dependencies, given.prompt)
+        recall = _recall(definition, services, effects, context, given.prompt)
+        return Architected(drawn.architecture, session, dependencies, given.prompt, recall)
 
     def _listen_for_loss(self, ledger: Ledger, effects: Effects) -> None:
         """Let others know what came of actions when somebody else has the run by then."""
@@ -276,6 +278,20 @@ class Composer:
         if selected is not None:
             return selected_model(self._services.app, selected)
         return drawn.model or self._services.model
+
+
+def _recall(
+    definition: AgentDefinition, services: Services, effects: Effects, context: RunContext, question: str
+) -> Callable[[], Awaitable[None]] | None:
+    """What lets every model call of a run know what is remembered, where its agent wants that."""
+    use, memory, stage = definition.spec.memory, services.provided.memory, effects.context
+    if use is None or memory is None or stage is None:
+        return None
+
+    async def recall() -> None:
+        stage.also_show(await ScopedMemory(memory, effects, context).packs_for(use, question))
+
+    return recall
 
 
 @lru_cache(maxsize=1024)

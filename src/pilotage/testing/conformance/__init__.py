@@ -21,6 +21,7 @@ pytest.register_assert_rewrite(
             "journal",
             "late_outcomes",
             "leases",
+            "memory",
             "model",
             "outbox",
             "retention",
@@ -44,6 +45,7 @@ from pilotage.testing.conformance.evidence import EvidenceRepositoryConformance 
 from pilotage.testing.conformance.journal import JournalConformance  # noqa: E402
 from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance  # noqa: E402
 from pilotage.testing.conformance.leases import LeasesConformance  # noqa: E402
+from pilotage.testing.conformance.memory import MemoryConformance  # noqa: E402
 from pilotage.testing.conformance.model import ModelConformance  # noqa: E402
 from pilotage.testing.conformance.outbox import OutboxConformance  # noqa: E402
 from pilotage.testing.conformance.retention import RetentionConformance  # noqa: E402
@@ -62,6 +64,7 @@ __all__ = [
     "JournalConformance",
     "LateOutcomesConformance",
     "LeasesConformance",
+    "MemoryConformance",
     "ModelConformance",
     "OutboxConformance",
     "RetentionConformance",
