@@ -140,8 +140,8 @@ def _unfit_memory(definition: AgentDefinition, graph: Graph) -> Iterator[Problem
     if not definition.is_declarative:
         yield Problem(
             code="agent_memory_unused",
-            summary=f"{name} declares memory=MemoryUse(...) and has an execute() of its own, which decides itself what "
-            "a model is shown.",
+            summary="it declares memory=MemoryUse(...) and has an execute() of its own, which decides itself what a "
+            "model is shown.",
             remedy="Leave `memory` out of the spec, and recall in execute(): inject pilotage.runtime.MemoryTools.",
             path=(name,),
             family=AgentBootstrapError,
@@ -149,7 +149,7 @@ def _unfit_memory(definition: AgentDefinition, graph: Graph) -> Iterator[Problem
     if not graph.contains(IAgentMemory):
         yield Problem(
             code="agent_memory_missing",
-            summary=f"{name} declares memory=MemoryUse(...), and nothing provides IAgentMemory.",
+            summary="it declares memory=MemoryUse(...), and nothing provides IAgentMemory.",
             remedy='Install the provider: pip install "pilotage[sqlalchemy]", or bind one: '
             "app.bind(IAgentMemory, ...). In tests, pilotage.testing.MemoryAgentMemory().",
             path=(name,),
