@@ -130,6 +130,7 @@ from pilotage.agent.model_reply import (
 )
 from pilotage.agent.model_request import ModelRequest, SamplingOptions, StreamingOptions
 from pilotage.agent.on_event import on_event
+from pilotage.agent.permission_rules import PermissionRule, PermissionRules, StrictestOf
 from pilotage.agent.ports.architecture import (
     AgentRef,
     AgentSession,
@@ -583,6 +584,8 @@ __all__ = [
     "OutboxStatus",
     "PermissionDecision",
     "PermissionRequest",
+    "PermissionRule",
+    "PermissionRules",
     "PermissionVerdict",
     "PilotageError",
     "Principal",
@@ -631,6 +634,7 @@ __all__ = [
     "StreamingRedactionResult",
     "StreamingRedactionSession",
     "StreamingSensitivePattern",
+    "StrictestOf",
     "StructuredOutputSpec",
     "Switch",
     "SwitchKind",
