@@ -19,6 +19,7 @@ from pilotage.agent.approval_decision import (
     parse_agent_approval_decision_signal,
 )
 from pilotage.agent.bootstrap import AgentBootstrapValidationPostProcessor
+from pilotage.agent.budget_windows import BudgetPeriod, BudgetWindow
 from pilotage.agent.cancellation import (
     begin_agent_cancellation,
     complete_agent_cancellation,
@@ -150,6 +151,7 @@ from pilotage.agent.ports.budget import (
     BudgetExhausted,
     BudgetGranted,
     BudgetReservation,
+    BudgetSettlement,
     BudgetVerdict,
     IAgentBudget,
     NoBudget,
@@ -212,6 +214,7 @@ from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealCon
 from pilotage.agent.ports.secret_store import ISecrets
 from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff, SwitchKind
 from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry, TelemetryValue
+from pilotage.agent.ports.tenant_spending import ITenantSpending
 from pilotage.agent.ports.tools import IAgentToolProvider
 from pilotage.agent.ports.wakeups import IAgentWakeUps, IWakeUpSubscription
 from pilotage.agent.principal import Principal, RunContext, get_run_context, run_context
@@ -443,8 +446,11 @@ __all__ = [
     "BudgetAmount",
     "BudgetExhausted",
     "BudgetGranted",
+    "BudgetPeriod",
     "BudgetReservation",
+    "BudgetSettlement",
     "BudgetVerdict",
+    "BudgetWindow",
     "Cancel",
     "CancellationToken",
     "CommitOutcome",
@@ -536,6 +542,7 @@ __all__ = [
     "IScopedTools",
     "ISecrets",
     "ITaskStore",
+    "ITenantSpending",
     "IToolCalls",
     "IWakeUpSubscription",
     "Idempotency",

@@ -11,6 +11,8 @@ from pilotage.runtime.actions.interruptions import (
 from pilotage.runtime.door.awaiting import next_signal
 from pilotage.runtime.door.run_aware_model import RunAwareModel
 from pilotage.runtime.door.steps import now, random, step, uid
+from pilotage.runtime.gate.asking import GateSettings
+from pilotage.runtime.gate.tenant_budget import TenantBudget
 from pilotage.runtime.journal.leasing import LeaseSettings
 from pilotage.runtime.outbox.retrying import RelaySettings
 from pilotage.runtime.runner import AgentRunner
@@ -27,6 +29,7 @@ __all__ = [
     "AgentRunner",
     "AgentRuns",
     "EventCursor",
+    "GateSettings",
     "LeaseSettings",
     "MemoryTools",
     "Paused",
@@ -40,6 +43,7 @@ __all__ = [
     "RunResult",
     "StoreUnavailable",
     "Subscription",
+    "TenantBudget",
     "Transcript",
     "WorkerSettings",
     "find_architecture",

@@ -35,6 +35,7 @@ from pilotage.testing.script import calls, fails, says, turn, when
 from pilotage.testing.scripted_model import ScriptedModel
 from pilotage.testing.sealer import MemorySealer
 from pilotage.testing.switches import MemorySwitches
+from pilotage.testing.tenant_spending import MemoryTenantSpending
 from pilotage.testing.wakeups import MemoryWakeUps
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "MemoryStore",
     "MemorySwitches",
     "MemoryTaskStore",
+    "MemoryTenantSpending",
     "MemoryWakeUps",
     "ProcessStopped",
     "ScriptedModel",

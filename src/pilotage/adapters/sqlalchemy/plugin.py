@@ -33,6 +33,7 @@ from pilotage.agent.ports.repositories import (
 from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.ports.switches import IAgentSwitches
+from pilotage.agent.ports.tenant_spending import ITenantSpending
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.container.application import Application
 from pilotage.container.lifecycle import ILifecycle
@@ -183,6 +184,13 @@ def agent_retention(store: StoreOnDemand) -> IAgentRetention:
 
 
 @Pod(lazy=True)
+def tenant_spending(store: StoreOnDemand) -> ITenantSpending:
+    """What tenants spend, in the database."""
+    spending: ITenantSpending = store.open().spending
+    return spending
+
+
+@Pod(lazy=True)
 def sealer_beside_the_database(settings: DatabaseSettings) -> IRecordSealer:
     """The sealer of an embedded database: its key file is beside the database file, and made with it."""
     file = sqlite_file(settings.url) or Path(settings.url)
@@ -225,6 +233,7 @@ _FACTORIES = (
     agent_outbox,
     agent_backlog,
     agent_retention,
+    tenant_spending,
 )
 
 

@@ -21,6 +21,7 @@ from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
 from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
 from pilotage.adapters.sqlalchemy.switches import SqlAlchemySwitches
+from pilotage.adapters.sqlalchemy.tenant_spending import SqlAlchemyTenantSpending
 from pilotage.adapters.sqlalchemy.wakeups import SqlAlchemyWakeUps
 from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
@@ -34,6 +35,7 @@ from pilotage.agent.ports.repositories import (
     IAgentStateRepository,
 )
 from pilotage.agent.ports.retention import IAgentRetention
+from pilotage.agent.ports.tenant_spending import ITenantSpending
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.ids import IClock
 
@@ -61,6 +63,7 @@ class SqlAlchemyStore:
         self.switches = SqlAlchemySwitches(database)
         self.audit_log = SqlAlchemyAuditLog(database)
         self.memory = SqlAlchemyAgentMemory(database)
+        self.spending = SqlAlchemyTenantSpending(database)
 
     @classmethod
     def open(cls, settings: DatabaseSettings | None = None, clock: IClock | None = None) -> Self:
@@ -86,11 +89,12 @@ class SqlAlchemyStore:
         IAgentOutbox,
         IAgentBacklog,
         IAgentRetention,
+        ITenantSpending,
     ]:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
         work = (self.leases, self.wake_ups, self.late_outcomes, self.deliveries, self.backlog, self.retention)
-        return self.journal, *repositories, self.conversations, *work
+        return self.journal, *repositories, self.conversations, *work, self.spending
 
     def close(self) -> None:
         """Finish what is under way, and close all connections."""

@@ -28,7 +28,14 @@ from pilotage.runtime.door.liveness import Liveness
 from pilotage.runtime.door.observing import Observer
 from pilotage.runtime.door.outcomes import Outcomes, executed_arguments, recorded_result
 from pilotage.runtime.door.questions import fits
-from pilotage.runtime.door.run_parts import IChildren, IContext, IOpenStream, IPrompts, ISignalHandling
+from pilotage.runtime.door.run_parts import (
+    IChildren,
+    IContext,
+    IOpenStream,
+    IPrompts,
+    ISignalHandling,
+    IWarnings,
+)
 from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.counting import count_rows
 from pilotage.runtime.gate.deadline import timed_out
@@ -94,6 +101,7 @@ class Effects:
         self.prompts: IPrompts | None = None
         self.handling: ISignalHandling | None = None
         self.switches: SwitchStage | None = None
+        self.warnings: IWarnings | None = None
         self.observer = Observer(None)
         self.may_delegate = False
         self.trust = RUN_INPUT
@@ -224,13 +232,20 @@ class Effects:
             verdict = await self.gate.before_call(call, self.trust, was_asked=was_asked)
             arguments = self._allowed(call, verdict)
             used = ONE_TOOL_CALL
-            return await self._begin(call, self._attempt(call, 1, arguments))
         finally:
+            # Before it begins: the row that says so and what it takes out of the budget are one commit.
             await self.gate.settle(reserved, used)
+        return await self._begin(call, self._attempt(call, 1, arguments))
 
     def _count(self, call: Call) -> None:
         if call.action.kind is AgentActionKind.TOOL_CALL and not call.is_reserved:
             self.spending.reserve_tool_calls()
+            self.warn_if_near()
+
+    def warn_if_near(self) -> None:
+        """Tell the readers of the run where it comes near a bound."""
+        if self.warnings is not None:
+            self.warnings.look_at(self.spending)
 
     def _allowed(self, call: Call, verdict: GateVerdict) -> JsonObject | None:
         """Return when the gate and, where one is needed, a person allow the call: with other arguments, if any."""

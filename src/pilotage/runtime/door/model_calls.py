@@ -26,7 +26,13 @@ from pilotage.runtime.actions.closing import close
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.handling import is_inside_an_action
-from pilotage.runtime.door.left_streams import ESTIMATED, LeftUsage, ToldUsage, usage_of_left
+from pilotage.runtime.door.left_streams import (
+    ESTIMATED,
+    LeftUsage,
+    ToldUsage,
+    expected_usage,
+    usage_of_left,
+)
 from pilotage.runtime.door.run_parts import IContext, Summary
 from pilotage.runtime.gate.counting import count_reply
 from pilotage.runtime.gate.spending import NOTHING, ONE_STEP
@@ -142,7 +148,7 @@ class ModelCall:
         if effects.switches is not None:
             await effects.switches.check()
         held = effects.spending.reserve_model_call(self._name)
-        reserved, used = await effects.gate.reserve(ONE_STEP), ONE_STEP
+        reserved, used = await effects.gate.reserve(self._needed(request)), ONE_STEP
         try:
             await self._check_allowed(request)
             self._keep_prompt(request)
@@ -172,6 +178,7 @@ class ModelCall:
         effects.message_id = message_id_of(effects.ledger.run.run_id, self._action.id, effects.ledger.epoch)
         effects.telling.supersede(effects.message_id)
         self._held = effects.spending.reserve_model_call(self._name)
+        effects.warn_if_near()
         if not effects.gate.is_open or effects.waits.was_asked(self._action.id):
             await self._pass_the_gate(request)
         effects.go_on()
@@ -181,12 +188,22 @@ class ModelCall:
         effects.open_streams.append(self)
 
     async def _pass_the_gate(self, request: ModelRequest) -> None:
-        self._budgeted = await self._effects.gate.reserve(ONE_STEP)
-        await self._ask_whoever_must_be_asked()
+        self._budgeted = await self._effects.gate.reserve(self._needed(request))
         try:
+            await self._ask_whoever_must_be_asked()
             await self._check_allowed(request)
         except ModelCallError as denied:
+            await self._settle(NOTHING)
             raise self._failed(denied) from denied
+        except BaseException:
+            await self._settle(NOTHING)
+            raise
+
+    def _needed(self, request: ModelRequest) -> BudgetAmount:
+        """What the call is thought to take, for an application that bounds what several calls take together."""
+        if not self._effects.gate.has_budget:
+            return ONE_STEP
+        return ONE_STEP + self._effects.spending.worth_of(self._name, expected_usage(request))
 
     async def _ask_whoever_must_be_asked(self) -> None:
         boundary, effects = AgentApprovalBoundaryKind.MODEL_CALL, self._effects

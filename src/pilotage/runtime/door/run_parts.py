@@ -12,6 +12,7 @@ from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.signals import AgentSignal
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.actions.scope import Scope
+from pilotage.runtime.gate.spending import Spending
 from pilotage.values import value
 
 
@@ -70,6 +71,14 @@ class IPrompts(Protocol):
 
     def keep(self, action_id: str, model: str, request: ModelRequest) -> None:
         """Keep a request that is about to be sent."""
+        ...
+
+
+class IWarnings(Protocol):
+    """Tells the readers of a run that a budget comes to its end."""
+
+    def look_at(self, spending: Spending) -> None:
+        """Warn of the bounds that the run comes near to."""
         ...
 
 

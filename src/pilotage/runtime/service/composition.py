@@ -24,6 +24,7 @@ from pilotage.runtime.attempts.attempt import RunAttempt
 from pilotage.runtime.attempts.cancellation import Cleanup
 from pilotage.runtime.attempts.ending import Closing, Ending
 from pilotage.runtime.attempts.program import Architected, HandWritten, Program
+from pilotage.runtime.door.budget_warnings import BudgetWarnings
 from pilotage.runtime.door.context_stage import ContextStage
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.handling import SignalHandling
@@ -119,7 +120,7 @@ class Composer:
             hidden_output(definition),
             definition.spec.human_time_counts,
         )
-        children = self._equipped(material, effects)
+        children = self._equipped(material, effects, by)
         if definition.signal_handlers:
             effects.handling = self._handling(material, effects, tools, by)
         if given is None:
@@ -184,7 +185,7 @@ class Composer:
             return PipedTelling(exposure, forward)
         return KeptTelling(by, material.ledger, exposure, list(told_items(material.rows)), forward)
 
-    def _equipped(self, material: Material, effects: Effects) -> Children:
+    def _equipped(self, material: Material, effects: Effects, by: AgentEventAttribution) -> Children:
         """Give the effects what is made from them, the run's children among it."""
         definition, start = material.definition, material.start
         effects.children = children = Children(effects, start, self._nursery)
@@ -196,6 +197,11 @@ class Composer:
             effects.trust = effects.trust.join(turn.trust)
         effects.context = self._context(material, effects, decode_context(start.given))
         effects.observer = Observer(self._services.provided.telemetry)
+        if material.ledger.is_kept:
+            effects.gate.settles_with = material.ledger.settle_budget
+        if effects.gate.has_budget or effects.spending.own.is_bounded:
+            warnings = BudgetWarnings(effects, by, told_items(material.rows))
+            effects.warnings, effects.gate.warns = warnings, warnings.tell
         effects.switches = self._switches(definition, effects)
         self._listen_for_loss(material.ledger, effects)
         if definition.spec.prompt_snapshots and material.ledger.is_kept:

@@ -27,6 +27,7 @@ pytest.register_assert_rewrite(
             "retention",
             "sealing",
             "signals",
+            "spending",
             "states",
             "switches",
             "transaction",
@@ -51,6 +52,7 @@ from pilotage.testing.conformance.outbox import OutboxConformance  # noqa: E402
 from pilotage.testing.conformance.retention import RetentionConformance  # noqa: E402
 from pilotage.testing.conformance.sealing import SealerConformance  # noqa: E402
 from pilotage.testing.conformance.signals import SignalRepositoryConformance  # noqa: E402
+from pilotage.testing.conformance.spending import SpendingConformance  # noqa: E402
 from pilotage.testing.conformance.states import StateRepositoryConformance  # noqa: E402
 from pilotage.testing.conformance.switches import SwitchesConformance  # noqa: E402
 from pilotage.testing.conformance.transaction import TransactionConformance  # noqa: E402
@@ -70,6 +72,7 @@ __all__ = [
     "RetentionConformance",
     "SealerConformance",
     "SignalRepositoryConformance",
+    "SpendingConformance",
     "StateRepositoryConformance",
     "SwitchesConformance",
     "TaskStoreConformance",
