@@ -22,7 +22,7 @@ class BudgetWarnings:
         self._by = by
         events = (item.event(by) for item in told)
         self._warned = {
-            event.content
+            str(event.content)
             for event in events
             if isinstance(event, ArtifactEvent) and event.name == BUDGET_WARNING and event.attribution == by
         }

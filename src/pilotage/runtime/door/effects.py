@@ -56,6 +56,7 @@ from pilotage.runtime.journal.recovery import (
     Reuse,
     recovery_for,
 )
+from pilotage.runtime.journal.trace_record import TRACE
 from pilotage.runtime.journal.trust_record import RUN_INPUT
 from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.telling import Telling
@@ -103,6 +104,7 @@ class Effects:
         self.switches: SwitchStage | None = None
         self.warnings: IWarnings | None = None
         self.observer = Observer(None)
+        self.earlier_trace: str | None = None
         self.may_delegate = False
         self.trust = RUN_INPUT
         self.message_id = f"{ledger.run.run_id}:message"
@@ -141,6 +143,12 @@ class Effects:
         """What was taken in is known from here on, whoever wrote it."""
         if self.inbox.trust is not None:
             self.trust = self.trust.join(self.inbox.trust)
+
+    def leave_trace(self) -> None:
+        """Let a trace of this attempt go on from that of the one before, and leave word of it for the next one."""
+        here = self.observer.follow(self.earlier_trace)
+        if here is not None:
+            self.ledger.claim({TRACE: here}, {TRACE: here})
 
     def open_streams_at(self, path: str) -> list[IOpenStream]:
         """The streams whose reply must be recorded before another action begins in their scope."""

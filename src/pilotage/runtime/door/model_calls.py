@@ -10,7 +10,7 @@ from typing import cast
 from weakref import ref
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
-from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind
+from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind, ModelUsage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
 from pilotage.agent.ports.journal import JournalRow, JournalStage
@@ -74,6 +74,7 @@ class ModelCall:
         self._held = self._took = NOTHING
         self._manifest: JsonObject | None = None
         self._budgeted: BudgetReservation | None = None
+        self._asked_at: float | None = None
         self.is_over = False
         self._reader: ref[AsyncGenerator[ModelStreamEvent, None]] | None = None
         self._scope: Scope = scope_for("model")
@@ -192,6 +193,7 @@ class ModelCall:
         self._keep_prompt(request)
         self._asked_for = request
         self._inner = self._model.stream(request)
+        self._asked_at = effects.clock.monotonic()
         effects.open_streams.append(self)
 
     async def _pass_the_gate(self, request: ModelRequest) -> None:
@@ -268,10 +270,27 @@ class ModelCall:
             self._record(record)
         self.is_over = True
         effects.observer.count("agent.model.tokens", response.usage.total_tokens or 0)
+        self._observe(response.usage, response.finish_reason)
         used = effects.spending.settle_model_call(self._name, response.usage, self._held)
         if not effects.gate.is_open:
             await self._settle(ONE_STEP + used)
             await effects.gate.after_model(response, self._request, effects.redactor)
+
+    def _observe(self, usage: ModelUsage, finish_reason: str | None = None, error: str | None = None) -> None:
+        """A span of the call, once it has come to its end: nobody is inside of a stream."""
+        if self._asked_at is None:
+            return
+        seconds, self._asked_at = self._effects.clock.monotonic() - self._asked_at, None
+        self._effects.observer.record(
+            "agent.model_call",
+            seconds,
+            error,
+            model=self._name,
+            action_id=self._action.id,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            finish_reason=finish_reason,
+        )
 
     async def _settle(self, used: BudgetAmount) -> None:
         """Tell the application's budget what the call took, once."""
@@ -294,6 +313,7 @@ class ModelCall:
         """Record what was read; an attempt that is being stopped has not left, and makes the call again."""
         self.is_over = True
         left = self._counted()
+        self._observe(left.usage, "left")
         task = asyncio.current_task()
         if not self._effects.liveness.is_ending and not (task and task.cancelling()):
             facts: JsonObject = {ESTIMATED: True} if left.is_estimated else {}
@@ -310,8 +330,10 @@ class ModelCall:
     def _failed(self, error: Exception) -> ModelCallError | AgentStructuredOutputError:
         """Write down how the call failed, and give the error the program gets, now and in replay."""
         took: JsonObject = {}
+        usage = ModelUsage()
         if self._text or self._reasoning or self._told is not None:
             left = self._counted()
+            usage = left.usage
             took = {
                 "model": self._name,
                 "left": True,
@@ -320,6 +342,7 @@ class ModelCall:
             }
         else:
             self._effects.spending.let_go(self._held)
+        self._observe(usage, error=str(getattr(error, "code", type(error).__name__)))
         if isinstance(error, AgentStructuredOutputError):
             said = "".join(self._text)
             self._record({"error": str(error), "problems": list(error.problems), "text": said, **took})

@@ -45,6 +45,7 @@ from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.start_record import RunStart
+from pilotage.runtime.journal.trace_record import last_trace
 from pilotage.runtime.scoped.blocks import ScopedRuntime
 from pilotage.runtime.scoped.children import Children, INursery, teller_for
 from pilotage.runtime.scoped.dependencies import DEFAULT_MAX_TURNS, RunDependencies
@@ -196,7 +197,9 @@ class Composer:
             # What an earlier run of the conversation read, this one is told of in its words.
             effects.trust = effects.trust.join(turn.trust)
         effects.context = self._context(material, effects, decode_context(start.given))
-        effects.observer = Observer(self._services.provided.telemetry)
+        if self._services.provided.telemetry is not None:
+            effects.observer = Observer(self._services.provided.telemetry)
+            effects.earlier_trace = last_trace(material.rows)
         if material.ledger.is_kept:
             effects.gate.settles_with = material.ledger.settle_budget
         if effects.gate.has_budget or effects.spending.own.is_bounded:

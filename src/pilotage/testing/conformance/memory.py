@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import cast
 
 import pytest
 
 from pilotage.agent.ports.memory import MOST_RECALLED, IAgentMemory, MemoryItem, MemoryKind, MemoryScope
 from pilotage.errors import AgentDefinitionError, AgentMemoryError
+from pilotage.jsonvalue import JsonObject
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
+from pilotage.testing.conformance.samples import UNSTORABLE
 
 ADA = MemoryScope("acme", "ada")
 BARISTA = replace(ADA, agent_type="barista")
@@ -181,7 +184,8 @@ class MemoryConformance:
             await memory.recall(ADA, "tea", limit=limit)
 
     async def test_what_has_no_json_form_is_refused(self, memory: IAgentMemory) -> None:
-        broken = MemoryItem("tea", MemoryKind.FACT, "drinks tea", TrustLabel(), {"when": object()})  # type: ignore[dict-item]
+        unstorable = cast(JsonObject, UNSTORABLE)
+        broken = MemoryItem("tea", MemoryKind.FACT, "drinks tea", TrustLabel(), unstorable)
         with pytest.raises(AgentDefinitionError, match="'tea'"):
             await memory.remember(ADA, broken)
         assert list(await memory.export(ADA)) == []
