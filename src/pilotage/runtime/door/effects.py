@@ -194,8 +194,9 @@ class Effects:
         match recovery:
             case Reuse(row):
                 self._know(call)
-                count_rows(self.recording.inside(call.action.id), self.spending)
-                self.trust = self.trust.join(label_of_recalled(self.recording.inside(call.action.id)))
+                if rows := self.recording.inside(call.action.id):
+                    count_rows(rows, self.spending)
+                    self.trust = self.trust.join(label_of_recalled(rows))
                 if call.descriptor is not None and call.descriptor.secrets:
                     self.unrecalled.append(call.descriptor)
                 return recorded_result(call, row)

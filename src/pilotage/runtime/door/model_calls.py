@@ -193,7 +193,8 @@ class ModelCall:
         self._keep_prompt(request)
         self._asked_for = request
         self._inner = self._model.stream(request)
-        self._asked_at = effects.clock.monotonic()
+        if not effects.observer.is_idle:
+            self._asked_at = effects.clock.monotonic()
         effects.open_streams.append(self)
 
     async def _pass_the_gate(self, request: ModelRequest) -> None:

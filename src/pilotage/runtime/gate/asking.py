@@ -35,7 +35,7 @@ class Asker:
     """Asks and tells, and waits no longer than it has patience."""
 
     def __init__(self, settings: GateSettings | None = None) -> None:
-        self._seconds = (settings or GateSettings()).patience_seconds
+        self._seconds = PATIENCE_SECONDS if settings is None else settings.patience_seconds
 
     async def asked(self, ask: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """What somebody says who must not keep the run waiting.
