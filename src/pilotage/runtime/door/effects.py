@@ -194,9 +194,7 @@ class Effects:
         match recovery:
             case Reuse(row):
                 self._know(call)
-                if rows := self.recording.inside(call.action.id):
-                    count_rows(rows, self.spending)
-                    self.trust = self.trust.join(label_of_recalled(rows))
+                self._know_inside(call)
                 if call.descriptor is not None and call.descriptor.secrets:
                     self.unrecalled.append(call.descriptor)
                 return recorded_result(call, row)
@@ -333,6 +331,12 @@ class Effects:
         """The program knows what came of a call from here on: whatever it decides, it decides knowing it."""
         if call.descriptor is not None:
             self.trust = label_after_tool(self.trust, call.descriptor)
+
+    def _know_inside(self, call: Call) -> None:
+        """What happened inside a call that replay does not enter: it was paid for, and what it recalled is known."""
+        if rows := self.recording.inside(call.action.id):
+            count_rows(rows, self.spending)
+            self.trust = self.trust.join(label_of_recalled(rows))
 
     def _leave_to_a_person(self, call: Call, attempt: Attempt) -> None:
         """A call that was cut short may have taken effect: whoever cut it short must not go on as if it had not."""
