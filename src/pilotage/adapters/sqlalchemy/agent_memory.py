@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Select, Table, bindparam, delete, func, insert, select, update
 from sqlalchemy.sql.expression import ColumnElement
 
 from pilotage.adapters.sqlalchemy.bulk import bulk_insert
@@ -31,7 +31,7 @@ from pilotage.safety.trust import TrustLabel
 
 T = TypeVar("T")
 
-_INSERT_WORDS = bulk_insert(memory_words, ("tenant_id", "user_id", "word", "memory"), lambda _: {})
+_INSERT_WORDS = bulk_insert(memory_words, [column.name for column in memory_words.c], lambda _: {})
 _FORGET_WORDS = delete(memory_words).where(memory_words.c.memory == bindparam("of"))
 
 
@@ -79,12 +79,15 @@ class SqlAlchemyAgentMemory(IAgentMemory):
         return await _answered(self._database.read, look)
 
     async def forget(self, scope: MemoryScope, item_id: str | None = None) -> int:
-        meant = [*_inside(scope), *(() if item_id is None else (memories.c.item_id == item_id,))]
-        positions = select(memories.c.position).where(*meant)
+        meant = [*_inside(memories, scope), *(() if item_id is None else (memories.c.item_id == item_id,))]
 
         def work(connection: Connection) -> int:
             self._database.engines.take_turns(connection, "memory", scope.tenant_id, scope.user_id)
-            connection.execute(delete(memory_words).where(memory_words.c.memory.in_(positions)))
+            if item_id is None:
+                connection.execute(delete(memory_words).where(*_inside(memory_words, scope)))
+            else:
+                for position in connection.execute(select(memories.c.position).where(*meant)).scalars().all():
+                    connection.execute(_FORGET_WORDS, {"of": position})
             return connection.execute(delete(memories).where(*meant)).rowcount
 
         return await _answered(self._database.write, work)
@@ -98,7 +101,7 @@ class SqlAlchemyAgentMemory(IAgentMemory):
 
     def _add(self, connection: Connection, scope: MemoryScope, item: MemoryItem, written: Values) -> int:
         user = MemoryScope(scope.tenant_id, scope.user_id)
-        count = select(func.count()).select_from(memories).where(*_inside(user))
+        count = select(func.count()).select_from(memories).where(*_inside(memories, user))
         if connection.execute(count).scalar_one() >= self._max_items:
             raise memory_full(scope, self._max_items)
         place = {
@@ -124,11 +127,9 @@ def _shared(
     connection: Connection, scope: MemoryScope, wanted: Sequence[str], kind: MemoryKind | None
 ) -> dict[int, list[str]]:
     """The words of a question that each memory of a scope has, by position, the earliest first."""
-    of_user = (memory_words.c.tenant_id == scope.tenant_id, memory_words.c.user_id == scope.user_id)
     found = (
         select(memory_words.c.memory, memory_words.c.word)
-        .join(memories, memories.c.position == memory_words.c.memory)
-        .where(*of_user, memory_words.c.word.in_(wanted), *_inside(scope, kind))
+        .where(*_inside(memory_words, scope, kind), memory_words.c.word.in_(wanted))
         .order_by(memory_words.c.memory)
     )
     shared: dict[int, list[str]] = {}
@@ -138,22 +139,24 @@ def _shared(
 
 
 def _all(scope: MemoryScope, kind: MemoryKind | None = None) -> Select[Any]:
-    return select(memories).where(*_inside(scope, kind))
+    return select(memories).where(*_inside(memories, scope, kind))
 
 
 def _at(scope: MemoryScope, item_id: str) -> Select[Any]:
     """The one item of an id that was remembered in exactly this scope."""
     exact = memories.c.agent_type == (scope.agent_type or "")
-    return select(memories.c.position).where(*_inside(scope), exact, memories.c.item_id == item_id)
+    return select(memories.c.position).where(*_inside(memories, scope), exact, memories.c.item_id == item_id)
 
 
-def _inside(scope: MemoryScope, kind: MemoryKind | None = None) -> Sequence[ColumnElement[bool]]:
-    """What holds of everything in a scope; tenant and user are part of every question."""
-    conditions = [memories.c.tenant_id == scope.tenant_id, memories.c.user_id == scope.user_id]
+def _inside(
+    table: Table, scope: MemoryScope, kind: MemoryKind | None = None
+) -> Sequence[ColumnElement[bool]]:
+    """What holds of everything in a scope, in either table; tenant and user are part of every question."""
+    conditions = [table.c.tenant_id == scope.tenant_id, table.c.user_id == scope.user_id]
     if scope.agent_type is not None:
-        conditions.append(memories.c.agent_type == scope.agent_type)
+        conditions.append(table.c.agent_type == scope.agent_type)
     if kind is not None:
-        conditions.append(memories.c.kind == kind.value)
+        conditions.append(table.c.kind == kind.value)
     return conditions
 
 
@@ -168,9 +171,14 @@ def _columns(item: MemoryItem) -> Values:
 
 
 def _words(scope: MemoryScope, item: MemoryItem, position: int) -> list[Values]:
-    words: Collection[str] = words_of(item.text)
-    place = {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "memory": position}
-    return [{**place, "word": word} for word in sorted(words)]
+    place = {
+        "tenant_id": scope.tenant_id,
+        "user_id": scope.user_id,
+        "memory": position,
+        "agent_type": scope.agent_type or "",
+        "kind": item.kind.value,
+    }
+    return [{**place, "word": word} for word in sorted(words_of(item.text))]
 
 
 def _item(values: Stored) -> MemoryItem:

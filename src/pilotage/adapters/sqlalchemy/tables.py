@@ -311,6 +311,9 @@ memory_words = Table(
     Column("user_id", ExactText, nullable=False),
     Column("word", ExactText, nullable=False),
     Column("memory", _POSITION, nullable=False),
+    # As the memory has them: who is looked for is found here, without a join whose plan depends on statistics.
+    Column("agent_type", ExactText, nullable=False),
+    Column("kind", String(16), nullable=False),
     PrimaryKeyConstraint("tenant_id", "user_id", "word", "memory"),
     ForeignKeyConstraint(["memory"], ["pilotage_memories.position"], name="fk_word_memory"),
     _index("ix_pilotage_memory_words_memory", "memory"),

@@ -48,6 +48,8 @@ def _make_memories() -> None:
         sa.Column("user_id", ExactText(), nullable=False),
         sa.Column("word", ExactText(), nullable=False),
         sa.Column("memory", _POSITION, nullable=False),
+        sa.Column("agent_type", ExactText(), nullable=False),
+        sa.Column("kind", sa.String(length=16), nullable=False),
         sa.PrimaryKeyConstraint("tenant_id", "user_id", "word", "memory"),
         sa.ForeignKeyConstraint(["memory"], ["pilotage_memories.position"], name="fk_word_memory"),
     )
