@@ -201,13 +201,17 @@ class ModelCall:
         self._budgeted = await self._effects.gate.reserve(self._needed(request))
         try:
             await self._ask_whoever_must_be_asked()
-            await self._check_allowed(request)
-        except ModelCallError as denied:
-            await self._settle(NOTHING)
-            raise self._failed(denied) from denied
+            await self._look_for_a_veto(request)
         except BaseException:
+            # Nobody was asked: what was held for the call is free again, also while the run waits for a person.
             await self._settle(NOTHING)
             raise
+
+    async def _look_for_a_veto(self, request: ModelRequest) -> None:
+        try:
+            await self._check_allowed(request)
+        except ModelCallError as denied:
+            raise self._failed(denied) from denied
 
     def _needed(self, request: ModelRequest) -> BudgetAmount:
         """What the call is thought to take, for an application that bounds what several calls take together."""
