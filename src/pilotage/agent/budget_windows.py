@@ -55,6 +55,8 @@ class BudgetWindow:
 
     def __post_init__(self) -> None:
         bounds = {name: getattr(self, f"max_{name}") for name in _COUNTED}
+        for name, bound in bounds.items():
+            _reject_inexact(f"max_{name}", bound, Decimal if name == "cost" else int)
         reject_not_positive(self, **{f"max_{name}": bound for name, bound in bounds.items()})
         reject_outside_unit(self, warn_at=self.warn_at)
         if all(bound is None for bound in bounds.values()):
@@ -65,7 +67,13 @@ class BudgetWindow:
 
 
 _COUNTED = ("steps", "tool_calls", "tokens", "cost")
-_KNOWN_BEFOREHAND = frozenset({"steps", "tool_calls"})
+
+
+def _reject_inexact(name: str, bound: object, kind: type) -> None:
+    if bound is not None and type(bound) not in (int, kind):
+        raise AgentDefinitionError(
+            f"BudgetWindow.{name} is {bound!r}. Use {kind.__name__}: it is compared with exact sums."
+        )
 
 
 def verdict_for(
@@ -85,7 +93,7 @@ def verdict_for(
                 continue
             amount: int | Decimal = getattr(taken, name)
             need: int | Decimal = getattr(wanted.amount, name)
-            if _is_too_much(name, amount, need, bound):
+            if _is_too_much(name, amount, wanted.amount, bound):
                 return _exhausted(tenant_id, window.period, name, amount, bound)
             if warning is None and amount + need >= bound * Decimal(str(window.warn_at)):
                 share = f"{window.warn_at:.0%}".replace("%", " %")
@@ -93,10 +101,15 @@ def verdict_for(
     return BudgetGranted(wanted, warning)
 
 
-def _is_too_much(name: str, taken: int | Decimal, need: int | Decimal, bound: int | Decimal) -> bool:
-    if name in _KNOWN_BEFOREHAND:
-        return bool(need) and taken + need > bound
-    return taken >= bound
+def _is_too_much(name: str, taken: int | Decimal, need: BudgetAmount, bound: int | Decimal) -> bool:
+    """A bound stands against what is counted by it: tokens and cost are those of model calls, not of tools."""
+    match name:
+        case "steps":
+            return need.steps > 0 and taken + need.steps > bound
+        case "tool_calls":
+            return need.tool_calls > 0 and taken + need.tool_calls > bound
+        case _:
+            return need.steps > 0 and taken >= bound
 
 
 def _exhausted(

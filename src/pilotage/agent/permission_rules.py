@@ -101,4 +101,8 @@ class StrictestOf(IAgentPermissions):
 
 
 def _fits(pattern: str | None, names: Iterable[str]) -> bool:
-    return pattern is None or any(fnmatchcase(name, pattern) for name in names)
+    if pattern is None:
+        return True
+    # A bracket is a bracket: a rule about "user[1]" must not miss the one it names.
+    literal = pattern.replace("[", "[[]")
+    return any(fnmatchcase(name, literal) for name in names)

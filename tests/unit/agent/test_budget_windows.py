@@ -36,6 +36,7 @@ def verdict(
     return verdict_for("acme", [window], {window.period: spent}, held, BudgetReservation("h", need))
 
 
+STEP = BudgetAmount(steps=1)
 STEPS, TOOLS = BudgetWindow(DAY, max_steps=10), BudgetWindow(DAY, max_tool_calls=10)
 TOKENS, COST = BudgetWindow(DAY, max_tokens=10), BudgetWindow(DAY, max_cost=Decimal(10))
 
@@ -51,7 +52,8 @@ TOKENS, COST = BudgetWindow(DAY, max_tokens=10), BudgetWindow(DAY, max_cost=Deci
         (TOKENS, BudgetAmount(tokens=9), NOTHING, BudgetAmount(tokens=99), True),
         (TOKENS, BudgetAmount(tokens=5), BudgetAmount(tokens=5), BudgetAmount(steps=1), False),
         (COST, BudgetAmount(cost=Decimal("9.99")), NOTHING, BudgetAmount(steps=1), True),
-        (COST, BudgetAmount(cost=Decimal("9.99")), BudgetAmount(cost=Decimal("0.01")), NOTHING, False),
+        (COST, BudgetAmount(cost=Decimal("9.99")), BudgetAmount(cost=Decimal("0.01")), STEP, False),
+        (TOKENS, BudgetAmount(tokens=99), NOTHING, BudgetAmount(tool_calls=1), True),
     ],
 )
 def test_what_is_granted(
@@ -61,7 +63,7 @@ def test_what_is_granted(
 
 
 def test_a_refusal_names_the_bound_and_the_way_out() -> None:
-    refused = verdict(TOKENS, BudgetAmount(tokens=12), NOTHING, NOTHING)
+    refused = verdict(TOKENS, BudgetAmount(tokens=12), NOTHING, STEP)
     assert refused == BudgetExhausted(
         "day.max_tokens",
         "tenant 'acme' may spend max_tokens=10 in this day, and 12 are spent or held. "
@@ -84,5 +86,9 @@ def test_a_window_must_bound_something_with_sense() -> None:
         BudgetWindow(HOUR)
     with pytest.raises(AgentDefinitionError, match="max_tokens"):
         BudgetWindow(HOUR, max_tokens=0)
+    with pytest.raises(AgentDefinitionError, match="max_cost is 0.5. Use Decimal"):
+        BudgetWindow(HOUR, max_cost=0.5)  # type: ignore[arg-type]
+    with pytest.raises(AgentDefinitionError, match="max_steps is True. Use int"):
+        BudgetWindow(HOUR, max_steps=True)
     with pytest.raises(AgentDefinitionError, match="warn_at"):
         BudgetWindow(HOUR, max_tokens=1, warn_at=1.5)

@@ -111,6 +111,13 @@ async def test_a_decision_says_why() -> None:
     assert decision.reason == "a rule says ask to 'pay_invoice' for 'ada'"
 
 
+async def test_a_bracket_in_a_pattern_is_a_bracket() -> None:
+    user = PermissionRequest(Principal("user[1]"), PAY.context, PAY.action, PAY.name)
+    rules = PermissionRules([PermissionRule(ALLOW), PermissionRule(DENY, principal="user[1]")])
+    assert (await rules.check(user)).verdict is DENY
+    assert not PermissionRule(DENY, principal="[a]da").fits(PAY)
+
+
 def test_a_blank_pattern_is_a_mistake() -> None:
     with pytest.raises(AgentDefinitionError, match=r"PermissionRule\.tenant"):
         PermissionRule(ALLOW, tenant=" ")

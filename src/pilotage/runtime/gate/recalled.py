@@ -44,9 +44,11 @@ def _label_of(row: JournalRow) -> TrustLabel:
     record = row.record if isinstance(row.record, dict) else {}
     if "error" in record:
         return TrustLabel()
-    items = cast("list[dict[str, JsonValue]] | None", record.get("result"))
+    items = cast("list[dict[str, JsonValue]]", record.get("result"))
+    if items == []:
+        return TrustLabel()
     try:
-        labels = [TrustLabel.from_payload(cast(JsonObject, item["label"])) for item in items or [{}]]
+        labels = [TrustLabel.from_payload(cast(JsonObject, item["label"])) for item in items]
     except (AgentDefinitionError, KeyError, TypeError):
-        return _UNKNOWN if items != [] else TrustLabel()
+        return _UNKNOWN
     return TrustLabel.join_all((_PRIVATE, *labels))
