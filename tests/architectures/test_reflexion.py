@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pilotage.agent import IAgentMemory, MemoryItem, MemoryScope
+from pilotage.agent import MemoryScope
 from pilotage.architectures import Reflexion
 from pilotage.architectures.reflexion import Evaluation
 from pilotage.safety import TrustLabel
-from pilotage.testing import ScriptedModel, says
+from pilotage.testing import MemoryAgentMemory, ScriptedModel, says
 from pilotage.testing.script import ScriptedReply, ScriptEntry
 from tests.architectures.kit import PAGE, WRITE, ArchitectureProofs, ArchitectureStory, Stage, Wrong, played
 from tests.architectures.world import agent
@@ -21,24 +21,7 @@ WORSE = says(output=Evaluation(0.1, "do not guess"))
 FIRST, SECOND = says("First."), says("Second.")
 
 
-class Notebook(IAgentMemory):
-    """Keeps items by scope."""
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[MemoryScope, str], MemoryItem] = {}
-
-    async def remember(self, scope: MemoryScope, item: MemoryItem) -> MemoryItem:
-        self.kept[scope, item.id] = item
-        return item
-
-    async def recall(self, scope: MemoryScope, query: str, *, limit: int = 10) -> Sequence[MemoryItem]:
-        return [item for (owner, _), item in self.kept.items() if owner == scope][:limit]
-
-    async def forget(self, scope: MemoryScope, item_id: str | None = None) -> int:
-        raise NotImplementedError
-
-    async def export(self, scope: MemoryScope) -> Sequence[MemoryItem]:
-        raise NotImplementedError
+LEARNER = MemoryScope("default", "local", "learner")
 
 
 class ReflexionStory(ArchitectureStory):
@@ -46,7 +29,7 @@ class ReflexionStory(ArchitectureStory):
     steps = ("reflexion.attempted", "reflexion.evaluated", "reflexion.attempted", "reflexion.evaluated")
     partials = {1: "", 2: "First.", 3: "First.", 4: "First."}
 
-    def __init__(self, memory: Notebook | None = None) -> None:
+    def __init__(self, memory: MemoryAgentMemory | None = None) -> None:
         self.memory = memory
 
     def agents(self, **spec: Any) -> Sequence[type[object]]:
@@ -78,18 +61,18 @@ class TestReflexion(ArchitectureProofs):
 class TestReflexionWithMemory(ArchitectureProofs):
     @property
     def story(self) -> ReflexionStory:  # type: ignore[override]
-        return ReflexionStory(Notebook())
+        return ReflexionStory(MemoryAgentMemory())
 
 
 async def test_a_lesson_reaches_the_next_attempt_and_the_next_run_of_the_same_user_only() -> None:
-    story = ReflexionStory(memory := Notebook())
+    story = ReflexionStory(memory := MemoryAgentMemory())
     stage, model = Stage(story), ScriptedModel(story.script(WRITE))
     async with stage.play(model) as (runs, chosen):
         await start(runs, chosen, "go")
     shown = [any("look before you pay" in m.text for m in request.messages) for request in model.requests]
     assert shown == [False, False, False, True, False]
-    ((scope, _),) = memory.kept
-    assert (scope.tenant_id, scope.user_id, scope.agent_type) == ("default", "local", "learner")
+    assert [item.text for item in await memory.export(LEARNER)] == ["look before you pay"]
+    assert await memory.export(MemoryScope("default", "local")) == await memory.export(LEARNER)
     again, later = Stage(story), ScriptedModel([FIRST, GOOD])
     async with again.play(later) as (runs, chosen):
         await start(runs, chosen, "go")
@@ -97,18 +80,18 @@ async def test_a_lesson_reaches_the_next_attempt_and_the_next_run_of_the_same_us
 
 
 async def test_a_lesson_from_strangers_taints_the_run_that_recalls_it() -> None:
-    story = ReflexionStory(memory := Notebook())
+    story = ReflexionStory(memory := MemoryAgentMemory())
     await played(story, [PAGE, FIRST, POOR, SECOND, GOOD])
-    (item,) = memory.kept.values()
+    (item,) = await memory.export(LEARNER)
     assert item.label.is_untrusted
     result, stage = await played(story, [WRITE, FIRST, GOOD])
     assert (result.status, stage.world.done) == ("interrupted", {})
 
 
 async def test_a_lesson_that_was_learned_in_trust_leaves_the_run_free() -> None:
-    story = ReflexionStory(memory := Notebook())
+    story = ReflexionStory(memory := MemoryAgentMemory())
     await played(story, story.script())
-    (item,) = memory.kept.values()
+    (item,) = await memory.export(LEARNER)
     assert item.label.join(TrustLabel()) == item.label
     result, stage = await played(story, [WRITE, FIRST, GOOD])
     assert (result.output, stage.world.done) == ("First.", {"deed": 1})

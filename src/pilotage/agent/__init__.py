@@ -19,6 +19,7 @@ from pilotage.agent.approval_decision import (
     parse_agent_approval_decision_signal,
 )
 from pilotage.agent.bootstrap import AgentBootstrapValidationPostProcessor
+from pilotage.agent.budget_windows import BudgetPeriod, BudgetWindow
 from pilotage.agent.cancellation import (
     begin_agent_cancellation,
     complete_agent_cancellation,
@@ -132,6 +133,7 @@ from pilotage.agent.model_reply import (
 )
 from pilotage.agent.model_request import ModelRequest, SamplingOptions, StreamingOptions
 from pilotage.agent.on_event import on_event
+from pilotage.agent.permission_rules import PermissionRule, PermissionRules, StrictestOf
 from pilotage.agent.ports.architecture import (
     AgentRef,
     AgentSession,
@@ -151,6 +153,7 @@ from pilotage.agent.ports.budget import (
     BudgetExhausted,
     BudgetGranted,
     BudgetReservation,
+    BudgetSettlement,
     BudgetVerdict,
     IAgentBudget,
     NoBudget,
@@ -185,7 +188,7 @@ from pilotage.agent.ports.journal import (
 )
 from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes, LateOutcome
 from pilotage.agent.ports.leases import IAgentLeases, Lease
-from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope
+from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope, MemoryUse
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
 from pilotage.agent.ports.permissions import (
@@ -213,6 +216,7 @@ from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealCon
 from pilotage.agent.ports.secret_store import ISecrets
 from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff, SwitchKind
 from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry, TelemetryValue
+from pilotage.agent.ports.tenant_spending import ITenantSpending
 from pilotage.agent.ports.tools import IAgentToolProvider
 from pilotage.agent.ports.wakeups import IAgentWakeUps, IWakeUpSubscription
 from pilotage.agent.principal import Principal, RunContext, get_run_context, run_context
@@ -444,8 +448,11 @@ __all__ = [
     "BudgetAmount",
     "BudgetExhausted",
     "BudgetGranted",
+    "BudgetPeriod",
     "BudgetReservation",
+    "BudgetSettlement",
     "BudgetVerdict",
+    "BudgetWindow",
     "Cancel",
     "CancellationToken",
     "CommitOutcome",
@@ -539,6 +546,7 @@ __all__ = [
     "IScopedTools",
     "ISecrets",
     "ITaskStore",
+    "ITenantSpending",
     "IToolCalls",
     "IWakeUpSubscription",
     "Idempotency",
@@ -560,6 +568,7 @@ __all__ = [
     "MemoryItem",
     "MemoryKind",
     "MemoryScope",
+    "MemoryUse",
     "Message",
     "MessageDeltaEvent",
     "ModelCapability",
@@ -587,6 +596,8 @@ __all__ = [
     "OutboxStatus",
     "PermissionDecision",
     "PermissionRequest",
+    "PermissionRule",
+    "PermissionRules",
     "PermissionVerdict",
     "PilotageError",
     "Principal",
@@ -635,6 +646,7 @@ __all__ = [
     "StreamingRedactionResult",
     "StreamingRedactionSession",
     "StreamingSensitivePattern",
+    "StrictestOf",
     "StructuredOutputSpec",
     "Switch",
     "SwitchKind",

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pilotage.agent.ports.architecture import Dependencies
 from pilotage.agent.ports.memory import MemoryItem, MemoryKind, MemoryScope
-from pilotage.agent.tools.metadata import Idempotency
 from pilotage.safety.trust import TrustLabel
 
-_REPEATABLE = Idempotency.IDEMPOTENT
 _MOST = 5
 
 
@@ -17,41 +13,32 @@ class Lessons:
     """What an agent has learned for one user. Without a memory, nothing is recalled and nothing kept."""
 
     def __init__(self, deps: Dependencies) -> None:
-        self._deps = deps
-        context = deps.context
-        self._scope = MemoryScope(context.tenant_id, context.user_id or "nobody", deps.attribution.agent_id)
+        self._runtime = deps.runtime
+        self._memory = deps.memory
+        self._scope = MemoryScope.of(deps.context, deps.attribution.agent_id)
 
     async def recalled(self, question: str) -> list[str]:
-        """The lessons that fit a question. The run knows them from here on, with the trust they deserve.
+        """The lessons that fit a question, then the latest. The run knows them from here on.
 
         Raises:
             AgentMemoryError: the memory could not be searched.
         """
-        memory = self._deps.memory
-        if memory is None:
+        if self._memory is None:
             return []
+        found = {item.id: item for item in await self._memory.recall(self._scope, question, limit=_MOST)}
+        if len(found) < _MOST:
+            latest = await self._memory.recall(self._scope, "", limit=_MOST)
+            found |= {item.id: item for item in latest}
+        return [item.text for item in found.values()][:_MOST]
 
-        async def recall() -> list[MemoryItem]:
-            return list(await memory.recall(self._scope, question, limit=_MOST))
-
-        found: Sequence[MemoryItem] = await self._deps.runtime.step("recall", recall, idempotency=_REPEATABLE)
-        for item in found:
-            self._deps.learn(item.label)
-        return [item.text for item in found]
-
-    async def keep(self, number: int, lesson: str) -> None:
-        """Keep a lesson with the label of everything the run knew when it learned it; the same one again replaces it.
+    async def keep(self, lesson: str) -> None:
+        """Keep a lesson with the label of everything the run knew when it learned it.
 
         Raises:
             AgentMemoryError: it could not be kept.
         """
-        memory, text = self._deps.memory, lesson.strip()
-        if memory is None or not text:
-            return
-        label: TrustLabel = self._deps.trust
-        item = MemoryItem(f"{self._deps.context.run_id}:lesson-{number}", MemoryKind.EPISODE, text, label)
-
-        async def remember() -> str:
-            return (await memory.remember(self._scope, item)).id
-
-        await self._deps.runtime.step("remember", remember, idempotency=_REPEATABLE)
+        text = lesson.strip()
+        if self._memory is not None and text:
+            # The memory of a run adds the label of what the run knows.
+            item = MemoryItem(await self._runtime.uid(), MemoryKind.EPISODE, text, TrustLabel())
+            await self._memory.remember(self._scope, item)

@@ -72,7 +72,7 @@ class Reflexion:
             if evaluation.score >= self.threshold:
                 return
             known = [*known, evaluation.lesson]
-            await lessons.keep(number, evaluation.lesson)
+            await lessons.keep(evaluation.lesson)
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """Those of the base."""

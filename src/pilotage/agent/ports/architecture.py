@@ -28,7 +28,6 @@ from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tool_calling import ModelToolSpec, ToolCallingSpec
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonValue
-from pilotage.safety.trust import TrustLabel
 from pilotage.values import shared, value
 
 T = TypeVar("T")
@@ -237,15 +236,6 @@ class Dependencies(ABC):
     @abstractmethod
     def fast_budget(self) -> bool:
         """Whether there is no budget of the application."""
-
-    @property
-    @abstractmethod
-    def trust(self) -> TrustLabel:
-        """The label of everything that the run knows by now."""
-
-    @abstractmethod
-    def learn(self, label: TrustLabel) -> None:
-        """From here on the run knows something with this label too, such as what it remembers of earlier runs."""
 
     @abstractmethod
     def fresh_session(self, instructions: str | None = None) -> AgentSession:

@@ -23,9 +23,9 @@ from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.model_calls import next_message_id
 from pilotage.runtime.gate.gate import NO_STAGES, Stages
 from pilotage.runtime.scoped.blocks import ScopedRuntime
+from pilotage.runtime.scoped.memory import ScopedMemory
 from pilotage.runtime.scoped.model import ScopedModel
 from pilotage.runtime.scoped.tools import ScopedTools
-from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
 DEFAULT_MAX_TURNS = 50
@@ -79,7 +79,7 @@ class RunDependencies(Dependencies):
 
     def _take(self, provided: Provided) -> None:
         stages = provided.stages
-        self.memory: IAgentMemory | None = provided.memory
+        self.memory: IAgentMemory | None = self._remembering(provided.memory)
         self.budget: IAgentBudget = stages.budget or NoBudget()
         self.permissions: IAgentPermissions = stages.permissions or AllowAll()
         self.hooks: Sequence[IAgentHooks] = stages.hooks
@@ -110,12 +110,8 @@ class RunDependencies(Dependencies):
     def fast_budget(self) -> bool:
         return self._provided.stages.budget is None
 
-    @property
-    def trust(self) -> TrustLabel:
-        return self._effects.trust
-
-    def learn(self, label: TrustLabel) -> None:
-        self._effects.trust = self._effects.trust.join(label)
+    def _remembering(self, memory: IAgentMemory | None) -> ScopedMemory | None:
+        return None if memory is None else ScopedMemory(memory, self._effects, self.context, self._scope)
 
     def fresh_session(self, instructions: str | None = None) -> AgentSession:
         run_id = self.attribution.run_id
