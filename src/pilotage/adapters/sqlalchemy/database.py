@@ -2,6 +2,8 @@
 
 The event loop never waits for a database: whatever is asked of one is done in a thread, as one transaction. SQLite
 has one writer at a time, so one thread writes there, and nobody in this process ever waits for a lock of another.
+
+A server that goes away for a while, because it is restarted or a line is cut, is waited for by whoever may ask twice.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine, exc
 
 from pilotage.adapters.sqlalchemy.engines import Engines
-from pilotage.adapters.sqlalchemy.errors import StoreUnreachableError, translated
+from pilotage.adapters.sqlalchemy.errors import StoreUnreachableError, is_away, translated
+from pilotage.adapters.sqlalchemy.patience import pauses
 from pilotage.adapters.sqlalchemy.postgresql import PostgresqlEngines
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings, shown
 from pilotage.adapters.sqlalchemy.sqlite import SqliteEngines
@@ -40,16 +43,19 @@ class Database:
             if self.is_sqlite
             else PostgresqlEngines(url, settings)
         )
+        self._clock = clock or SystemClock()
         self._writers = ThreadPoolExecutor(self.engines.writers, "pilotage-writer")
         self._readers = ThreadPoolExecutor(settings.pool_size, "pilotage-reader")
 
-    async def read(self, work: Work[T]) -> T:
+    async def read(self, work: Work[T], *, waits: bool = True) -> T:
         """Read something; each statement sees what is committed.
 
         Raises:
             StoreUnreachableError: the database did not answer.
         """
-        return await self._in_thread(self._readers, _read, self.engines.reading, work)
+        if not waits:
+            return await self._in_thread(self._readers, _look, self.engines.reading, work)
+        return await self._patiently(self._readers, _look, self.engines.reading, work)
 
     async def write(self, work: Work[T], *, may_be_repeated: bool = False) -> T:
         """Do something in one transaction, durable on return.
@@ -58,23 +64,43 @@ class Database:
             StoreUnreachableError: the database did not answer; whether it is done is unknown.
             ConflictingWriteError: it cannot be done; nothing is.
         """
-        return await self._in_thread(
-            self._writers, _repeated if may_be_repeated else _write, self.engines.writing, work
-        )
+        if may_be_repeated:
+            return await self._patiently(self._writers, _write, self.engines.writing, work)
+        return await self._in_thread(self._writers, _write, self.engines.writing, work)
 
     async def hint(self, work: Work[T]) -> T:
         """Do something in one transaction that a failure of the machine may undo, and that may be done twice.
 
+        Nobody waits here for a server to come back: what is only a hint is given again later.
+
         Raises:
             StoreUnreachableError: the database did not answer; whether it is done is unknown.
         """
-        return await self._in_thread(self._writers, _repeated, self.engines.hinting, work)
+        return await self._in_thread(self._writers, _write_twice, self.engines.hinting, work)
 
     def close(self) -> None:
         """End the threads when they have done what they are at, and close all connections."""
         for threads in (self._writers, self._readers):
             threads.shutdown()
         self.engines.dispose()
+
+    async def _patiently(
+        self,
+        threads: ThreadPoolExecutor,
+        transact: Callable[[Engine, Work[T]], T],
+        engine: Engine,
+        work: Work[T],
+    ) -> T:
+        """Ask again while the server is away, for as long as anybody may have to wait for it."""
+        until, waits = self._clock.monotonic() + self.engines.patience_seconds, pauses()
+        while True:
+            try:
+                return await self._in_thread(threads, transact, engine, work)
+            except StoreUnreachableError as error:
+                pause = next(waits)
+                if not error.is_away or self._clock.monotonic() + pause > until:
+                    raise
+            await self._clock.sleep(pause)
 
     async def _in_thread(
         self,
@@ -98,24 +124,16 @@ def _write(engine: Engine, work: Work[T]) -> T:
         return work(connection)
 
 
-def _read(engine: Engine, work: Work[T]) -> T:
-    return _twice(_look, engine, work)
-
-
-def _repeated(engine: Engine, work: Work[T]) -> T:
-    return _twice(_write, engine, work)
-
-
 def _look(engine: Engine, work: Work[T]) -> T:
     with engine.connect() as connection:
         return work(connection)
 
 
-def _twice(transact: Callable[[Engine, Work[T]], T], engine: Engine, work: Work[T]) -> T:
+def _write_twice(engine: Engine, work: Work[T]) -> T:
     """A connection of the pool may have died while nobody used it; then the others have, too, and a new one is made."""
     try:
-        return transact(engine, work)
+        return _write(engine, work)
     except exc.DBAPIError as error:
-        if not error.connection_invalidated:
+        if not is_away(error):
             raise
-    return transact(engine, work)
+    return _write(engine, work)

@@ -23,6 +23,9 @@ class Engines(ABC):
     writers: int
     """How many transactions can write at once."""
 
+    patience_seconds: float
+    """How long to wait for a database that is away to come back."""
+
     @abstractmethod
     def take_turns(self, connection: Connection, *queue: str) -> None:
         """Until the transaction ends, let nobody else number what belongs to this queue."""

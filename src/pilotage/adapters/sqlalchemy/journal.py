@@ -8,7 +8,7 @@ from functools import partial
 from sqlalchemy import Connection, bindparam, select
 
 from pilotage.adapters.sqlalchemy.commits import commit_together
-from pilotage.adapters.sqlalchemy.database import Database
+from pilotage.adapters.sqlalchemy.database import Database, Work
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.reading import PAGE, read_page
 from pilotage.adapters.sqlalchemy.tables import runs
@@ -39,7 +39,7 @@ class SqlAlchemyJournal(IAgentJournal):
         if not commits:
             return []
         try:
-            return await self._database.write(partial(commit_together, self._database.engines, commits))
+            return await self._write(partial(commit_together, self._database.engines, commits))
         except ConflictingWriteError:
             # One of them cannot be written, and nobody knows which: each for itself then.
             return [await self._commit_alone(commit) for commit in commits]
@@ -62,15 +62,19 @@ class SqlAlchemyJournal(IAgentJournal):
         work = partial(commit_together, self._database.engines, [commit], looks_closely=True)
         for _ in range(_TRIES - 1):
             try:
-                (outcome,) = await self._database.write(work)
+                (outcome,) = await self._write(work)
             except ConflictingWriteError:
                 continue
             return outcome
         try:
-            (outcome,) = await self._database.write(work)
+            (outcome,) = await self._write(work)
         except ConflictingWriteError as conflict:
             return CommitRefused(f"run {commit.run.run_id!r}: {conflict}")
         return outcome
+
+    async def _write(self, work: Work[list[CommitOutcome]]) -> list[CommitOutcome]:
+        # A commit may be sent twice: its token tells whether it was written the first time.
+        return await self._database.write(work, may_be_repeated=True)
 
     async def _page(self, run: RunKey, after: int) -> list[JournalRow]:
         return await self._database.read(lambda connection: read_page(connection, run, after))

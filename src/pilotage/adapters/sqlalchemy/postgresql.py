@@ -18,6 +18,7 @@ class PostgresqlEngines(Engines):
 
     def __init__(self, url: URL, settings: DatabaseSettings) -> None:
         self.writers = settings.pool_size
+        self.patience_seconds = settings.timeout_seconds
         self.writing = create_engine(
             url,
             pool_size=settings.pool_size,

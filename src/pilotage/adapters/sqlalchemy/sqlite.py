@@ -23,6 +23,8 @@ class SqliteEngines(Engines):
     """The engines of an SQLite file. Its clock is that of the machine: all who can open the file share it."""
 
     writers = 1
+    # A file that is gone does not come back by itself.
+    patience_seconds = 0.0
 
     def __init__(self, url: URL, settings: DatabaseSettings, clock: IClock) -> None:
         self._url, self._settings, self._clock = url, settings, clock
