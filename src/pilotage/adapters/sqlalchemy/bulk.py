@@ -55,20 +55,27 @@ def bulk_insert(
     computed: Expressions,
     *,
     extra: Types | None = None,
+    beside: tuple[Table, Sequence[str]] | None = None,
     skips_known: bool = False,
 ) -> Bulk:
     """Inserts rows: the columns that are given, and those that are computed from what is given.
 
-    `extra` names what is given and no column. Rows that are known already are left alone if `skips_known`.
+    `extra` names what is given and no column. `beside` is a table with a row for each that is given, found by its key:
+    columns may be computed from that too. Rows that are known already are left alone if `skips_known`.
     """
 
     def build(values: Given, source: FromClause | None) -> ClauseElement:
         expressions = {**{name: values[name] for name in given}, **computed(values)}
-        if source is None:
-            each = sqlite.insert(table).values(expressions)
-            return each.on_conflict_do_nothing() if skips_known else each
-        chosen = select(*expressions.values()).select_from(source)
-        all_ = postgresql.insert(table).from_select(list(expressions), chosen)
+        insert = sqlite.insert(table) if source is None else postgresql.insert(table)
+        if source is None and beside is None:
+            all_ = insert.values(expressions)
+        else:
+            chosen = select(*expressions.values())
+            if source is not None:
+                chosen = chosen.select_from(source)
+            if beside is not None:
+                chosen = chosen.where(*(beside[0].c[name] == values[name] for name in beside[1]))
+            all_ = insert.from_select(list(expressions), chosen)
         return all_.on_conflict_do_nothing() if skips_known else all_
 
     return Bulk({**{name: table.c[name].type for name in given}, **(extra or {})}, build)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, bindparam, case, func, select, tuple_
+from sqlalchemy import BigInteger, Connection, bindparam, case, func, literal_column, select, tuple_
 from sqlalchemy.sql.expression import ColumnElement
 
 from pilotage.adapters.sqlalchemy.batch import Batch, Known, Standing, Writes, as_columns
@@ -18,7 +18,8 @@ from pilotage.adapters.sqlalchemy.columns import Moment, now
 from pilotage.adapters.sqlalchemy.engines import Engines
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored
-from pilotage.adapters.sqlalchemy.tables import blobs, evidence, journal, outbox, runs, signals
+from pilotage.adapters.sqlalchemy.reading import NUMBER
+from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, evidence, journal, outbox, runs, signals
 from pilotage.adapters.sqlalchemy.turns import append_turns
 from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, JournalStage, RunKey
 from pilotage.agent.state import AgentStatus
@@ -42,20 +43,17 @@ _LOCKED_SOME = _LOCKED.where(
 ).order_by(runs.c.tenant_id, runs.c.run_id)
 
 _TOKEN = select(journal.c.token).where(
-    journal.c.tenant_id == bindparam("tenant"),
-    journal.c.run_id == bindparam("run"),
-    journal.c.seq == bindparam("seq"),
+    journal.c.place == NUMBER * PLACES + bindparam("seq", type_=journal.c.run.type)
 )
 
 _EPOCH_THEN = (
     select(journal.c.epoch)
     .where(
-        journal.c.tenant_id == bindparam("tenant"),
-        journal.c.run_id == bindparam("run"),
-        journal.c.seq <= bindparam("seq"),
+        journal.c.place > NUMBER * PLACES,
+        journal.c.place <= NUMBER * PLACES + bindparam("seq", type_=journal.c.run.type),
         journal.c.stage == JournalStage.CLAIMED.value,
     )
-    .order_by(journal.c.seq.desc())
+    .order_by(journal.c.place.desc())
     .limit(1)
 )
 
@@ -71,8 +69,7 @@ _PENDING = select(signals.c.tenant_id, signals.c.run_id, signals.c.signal_id).wh
 )
 
 _ACTIONS = select(journal.c.action_id, journal.c.stage, journal.c.attempt).where(
-    journal.c.tenant_id == bindparam("tenant"),
-    journal.c.run_id == bindparam("run"),
+    journal.c.run == NUMBER,
     journal.c.action_id.in_(bindparam("actions", expanding=True)),
 )
 
@@ -141,8 +138,15 @@ _MOVE_RUNS = bulk_update(
 
 _INSERT_ROWS = bulk_insert(
     journal,
-    [column.name for column in journal.c if column.name not in ("created_at", "erased")],
-    lambda _: {"created_at": now()},
+    [column.name for column in journal.c if column.name not in ("place", "run", "created_at", "erased")],
+    lambda given: {
+        "place": runs.c.position * literal_column(str(PLACES), BigInteger()) + given["seq"],
+        "run": runs.c.position,
+        # Asked once: rows need not be inserted in their order.
+        "created_at": select(now()).scalar_subquery(),
+    },
+    extra={"tenant_id": runs.c.tenant_id.type, "run_id": runs.c.run_id.type, "seq": journal.c.run.type},
+    beside=(runs, ("tenant_id", "run_id")),
 )
 
 _INSERT_BLOBS = bulk_insert(
@@ -276,7 +280,7 @@ def _write(engines: Engines, connection: Connection, known: Known, writes: Write
     _expect(_MOVE_RUNS.run(connection, moved), moved)
     _expect(_INSERT_RUNS.run(connection, made), made)
     _INSERT_BLOBS.run(connection, writes.blobs)
-    _INSERT_ROWS.run(connection, writes.journal)
+    _expect(_INSERT_ROWS.run(connection, writes.journal), writes.journal)
     _expect(_CONSUME.run(connection, writes.consumed), writes.consumed)
     _INSERT_EVIDENCE.run(connection, writes.evidence)
     _INSERT_EVENTS.run(connection, writes.outbox)
