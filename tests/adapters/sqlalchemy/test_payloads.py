@@ -78,7 +78,9 @@ def test_whatever_rows_of_a_commit_say_comes_back(results: list[JsonValue], data
     assert read_back(rows) == [(each.record, each.view) for each in rows]
 
 
-async def test_a_page_that_begins_between_a_result_and_what_is_told_of_it_is_read(store: SqlAlchemyStore) -> None:
+async def test_a_page_that_begins_between_a_result_and_what_is_told_of_it_is_read(
+    store: SqlAlchemyStore,
+) -> None:
     rows = [done(1, LONG), done(2, [LONG * 50]), told(3, LONG, [LONG * 50]), row(4)]
     await store.journal.commit([commit_of(*rows)])
     for after in range(4):

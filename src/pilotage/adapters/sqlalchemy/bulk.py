@@ -1,8 +1,7 @@
 """Statements over many rows at once, as each database does them best.
 
 SQLite repeats a statement for each row without leaving the process. PostgreSQL gets one statement with an array for
-each column: one round trip, however many rows. Statements are compiled once; what SQLAlchemy does for each parameter of
-each execution would cost more than the database does.
+each column: one round trip, however many rows.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.expression import ClauseElement, ColumnElement
 from sqlalchemy.types import TypeEngine
 
+from pilotage.adapters.sqlalchemy.driver import carry_out, compiled_text, to_driver
 from pilotage.adapters.sqlalchemy.mapping import Values
 
 Given: TypeAlias = Mapping[str, ColumnElement[Any]]
@@ -99,18 +99,17 @@ def bulk_update(
 
 def _one_by_one(dialect: Dialect, given: Types, build: Build) -> Run:
     binds = {name: bindparam(_bind(name), type_=type_) for name, type_ in given.items()}
-    compiled = build(binds, None).compile(dialect=dialect)
-    statement, stored = str(compiled), _processors(dialect, given)
+    statement, places = compiled_text(build(binds, None), dialect)
     # A name may occur several times in a statement, and each time is a place of its own.
     names = {_bind(name): name for name in given}
-    places = [names[bind] for bind in getattr(compiled, "positiontup", None) or ()]
-    plan = [(name, stored[name]) for name in places]
+    converts = {name: to_driver(dialect, type_) for name, type_ in given.items()}
+    plan = [(names[place], converts[names[place]]) for place in places]
 
     def run(connection: Connection, rows: Sequence[Values]) -> int:
         sets = [
-            tuple([process(row[name]) if process else row[name] for name, process in plan]) for row in rows
+            tuple([convert(row[name]) if convert else row[name] for name, convert in plan]) for row in rows
         ]
-        return connection.exec_driver_sql(statement, sets, execution_options=_COUNTED).rowcount
+        return _changed(carry_out(connection, statement, sets, many=True))
 
     return run
 
@@ -119,27 +118,26 @@ def _all_at_once(dialect: Dialect, given: Types, build: Build) -> Run:
     arrays = [bindparam(_bind(name), type_=ARRAY(type_)) for name, type_ in given.items()]
     columns = [column(name, type_) for name, type_ in given.items()]
     table = func.unnest(*arrays).table_valued(*columns, name="given").render_derived()
-    statement = str(build({name: table.c[name] for name in given}, table).compile(dialect=dialect))
-    plan = [(name, _bind(name), process) for name, process in _processors(dialect, given).items()]
+    statement, _ = compiled_text(build({name: table.c[name] for name in given}, table), dialect)
+    plan = [(name, _bind(name), to_driver(dialect, type_)) for name, type_ in given.items()]
 
     def run(connection: Connection, rows: Sequence[Values]) -> int:
         values = {
-            bind: [process(row[name]) for row in rows] if process else [row[name] for row in rows]
-            for name, bind, process in plan
+            bind: [convert(row[name]) for row in rows] if convert else [row[name] for row in rows]
+            for name, bind, convert in plan
         }
-        return connection.exec_driver_sql(statement, values, execution_options=_COUNTED).rowcount
+        return _changed(carry_out(connection, statement, values))
 
     return run
 
 
-_COUNTED = {"preserve_rowcount": True}
+def _changed(cursor: Any) -> int:
+    try:
+        return int(cursor.rowcount)
+    finally:
+        cursor.close()
 
 
 def _bind(name: str) -> str:
     """The name of a parameter: SQLAlchemy keeps the names of columns for itself."""
     return f"p_{name}"
-
-
-def _processors(dialect: Dialect, given: Types) -> dict[str, Callable[[Any], Any] | None]:
-    """By name, what makes the database's value of a given one."""
-    return {name: type_.dialect_impl(dialect).bind_processor(dialect) for name, type_ in given.items()}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import BigInteger, Dialect, LargeBinary, Text
 from sqlalchemy.dialects.postgresql import TIMESTAMP
@@ -13,6 +14,9 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from pilotage.jsonvalue import to_bytes
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK = timedelta(microseconds=1)
@@ -42,17 +46,22 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
+def _unless_none(convert: Callable[[T], R]) -> Callable[[T | None], R | None]:
+    return lambda value: None if value is None else convert(value)
+
+
 class ExactText(TypeDecorator[str]):
     """Any Python text. What no database would take is stored as escapes, so that it can still be read by people."""
 
     impl = Text
     cache_ok = True
 
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        return None if value is None else to_stored(value)
+    # The functions themselves: the usual way goes through two more for every value.
+    def bind_processor(self, dialect: Dialect) -> Any:
+        return _unless_none(to_stored)
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        return None if value is None else from_stored(value)
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:
+        return _unless_none(from_stored)
 
 
 class HexText(TypeDecorator[str]):
@@ -64,11 +73,11 @@ class HexText(TypeDecorator[str]):
     impl = LargeBinary
     cache_ok = True
 
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:
-        return None if value is None else to_packed(value)
+    def bind_processor(self, dialect: Dialect) -> Any:
+        return _unless_none(to_packed)
 
-    def process_result_value(self, value: bytes | None, dialect: Dialect) -> str | None:
-        return None if value is None else from_packed(value)
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:
+        return _unless_none(from_packed)
 
 
 _HEX, _OTHER = b"x", b"~"

@@ -1,4 +1,4 @@
-"""Carrying commits out in one transaction: look, decide, write.
+"""Carrying commits out in one transaction: look, decide, write. Nobody looks at what this process has just written.
 
 Runs and parents are locked in the order of their keys, then conversations, so that two batches never wait for each
 other. The head is compared again inside the statement that moves it.
@@ -7,6 +7,7 @@ other. The head is compared again inside the statement that moves it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import BigInteger, Connection, bindparam, case, func, literal_column, select, tuple_
@@ -19,6 +20,7 @@ from pilotage.adapters.sqlalchemy.engines import Engines
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored
 from pilotage.adapters.sqlalchemy.reading import NUMBER
+from pilotage.adapters.sqlalchemy.recent import RecentRuns
 from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, evidence, journal, outbox, runs, signals
 from pilotage.adapters.sqlalchemy.turns import append_turns
 from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, JournalStage, RunKey
@@ -175,13 +177,22 @@ _CONSUME = bulk_update(
 )
 
 
+@dataclass(frozen=True)
+class Carried:
+    """What became of commits, and how the runs stand that they wrote about, once the transaction is committed."""
+
+    outcomes: list[CommitOutcome]
+    standings: Mapping[RunKey, Standing]
+
+
 def commit_together(
     engines: Engines,
+    recent: RecentRuns,
     commits: Sequence[JournalCommit],
     connection: Connection,
     *,
     looks_closely: bool = False,
-) -> list[CommitOutcome]:
+) -> Carried:
     """Carry commits out in one transaction; the outcome of each.
 
     `looks_closely` is for a commit that could not be written: it finds out which action or evidence is there already.
@@ -189,13 +200,13 @@ def commit_together(
     Raises:
         ConflictingWriteError: what is there is not what it was, or one of the commits repeats something.
     """
-    known = _look(connection, commits)
+    known = (None if looks_closely else recent.known(commits)) or _look(connection, commits)
     if looks_closely:
         _look_closely(connection, commits, known)
     batch = Batch(known)
     outcomes = [batch.take(commit) for commit in commits]
     _write(engines, connection, known, batch.writes)
-    return outcomes
+    return Carried(outcomes, {run: known.runs[run] for run in batch.writes.runs})
 
 
 def _look(connection: Connection, commits: Sequence[JournalCommit]) -> Known:

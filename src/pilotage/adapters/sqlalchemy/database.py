@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, exc
 
 from pilotage.adapters.sqlalchemy.engines import Engines
 from pilotage.adapters.sqlalchemy.errors import StoreUnreachableError, is_away, translated
+from pilotage.adapters.sqlalchemy.gathering import Gathering
 from pilotage.adapters.sqlalchemy.patience import pauses
 from pilotage.adapters.sqlalchemy.postgresql import PostgresqlEngines
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings, shown
@@ -46,6 +48,7 @@ class Database:
         self._clock = clock or SystemClock()
         self._writers = ThreadPoolExecutor(self.engines.writers, "pilotage-writer")
         self._readers = ThreadPoolExecutor(settings.pool_size, "pilotage-reader")
+        self._hints = Gathering(self._writers, partial(_write_twice, self.engines.hinting))
 
     async def read(self, work: Work[T], *, waits: bool = True) -> T:
         """Read something; each statement sees what is committed.
@@ -69,14 +72,20 @@ class Database:
         return await self._in_thread(self._writers, _write, self.engines.writing, work)
 
     async def hint(self, work: Work[T]) -> T:
-        """Do something in one transaction that a failure of the machine may undo, and that may be done twice.
+        """Do something that the machine may undo by failing, and that may be done twice, with what else waits.
 
         Nobody waits here for a server to come back: what is only a hint is given again later.
 
         Raises:
             StoreUnreachableError: the database did not answer; whether it is done is unknown.
         """
-        return await self._in_thread(self._writers, _write_twice, self.engines.hinting, work)
+        try:
+            given: T = await asyncio.wrap_future(self._hints.add(work))
+        except RuntimeError as error:
+            raise self._closed() from error
+        except exc.SQLAlchemyError as error:
+            raise translated(error) from error
+        return given
 
     def close(self) -> None:
         """End the threads when they have done what they are at, and close all connections."""
@@ -112,11 +121,14 @@ class Database:
         try:
             running = asyncio.get_running_loop().run_in_executor(threads, transact, engine, work)
         except RuntimeError as error:
-            raise StoreUnreachableError(f"{self.name} is closed: the application has stopped") from error
+            raise self._closed() from error
         try:
             return await running
         except exc.SQLAlchemyError as error:
             raise translated(error) from error
+
+    def _closed(self) -> StoreUnreachableError:
+        return StoreUnreachableError(f"{self.name} is closed: the application has stopped")
 
 
 def _write(engine: Engine, work: Work[T]) -> T:

@@ -11,12 +11,15 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from pilotage.adapters.sqlalchemy.columns import microseconds
+from pilotage.adapters.sqlalchemy.driver import carry_out
 from pilotage.adapters.sqlalchemy.engines import Engines, first_value
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.start_errors import DatabaseDurabilityError
 from pilotage.ids import IClock
 
 _FULL = 2
+_LOG_PAGES = 4000
+"""How long the log may get before it is carried over: pages that are written again and again are carried over once."""
 
 
 class SqliteEngines(Engines):
@@ -59,7 +62,11 @@ class SqliteEngines(Engines):
 
     def _writer(self, synchronous: str) -> Engine:
         engine = self._engine(
-            1, "PRAGMA journal_mode = WAL", f"PRAGMA synchronous = {synchronous}", "PRAGMA foreign_keys = ON"
+            1,
+            "PRAGMA journal_mode = WAL",
+            f"PRAGMA synchronous = {synchronous}",
+            f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}",
+            "PRAGMA foreign_keys = ON",
         )
         # The lock is taken when the transaction begins: one that reads first and then writes could not be continued.
         event.listen(engine, "begin", _begin_immediate)
@@ -95,4 +102,4 @@ def _set_up(connection: sqlite3.Connection, _: Any, *, pragmas: tuple[str, ...],
 
 
 def _begin_immediate(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    carry_out(connection, "BEGIN IMMEDIATE", ()).close()
