@@ -1,20 +1,37 @@
 """Statements over many rows at once, as each database does them best.
 
-SQLite repeats a statement for each row without leaving the process. PostgreSQL gets one statement with an array for
-each column: one round trip, however many rows.
+SQLite repeats a statement for each row without leaving the process. PostgreSQL gets one statement with all rows as one
+JSON text: one round trip, and one parameter to make, however many rows. (An array for each column takes psycopg ten
+times as long.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from json import JSONEncoder
 from typing import Any, TypeAlias
 
-from sqlalchemy import ARRAY, Connection, Dialect, FromClause, Table, bindparam, column, func, select, update
+from sqlalchemy import (
+    JSON,
+    Connection,
+    Dialect,
+    FromClause,
+    Table,
+    Text,
+    bindparam,
+    cast,
+    column,
+    func,
+    literal_column,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.expression import ClauseElement, ColumnElement
 from sqlalchemy.types import TypeEngine
 
-from pilotage.adapters.sqlalchemy.driver import carry_out, compiled_text, to_driver
+from pilotage.adapters.sqlalchemy.columns import HexText, Moment, to_packed
+from pilotage.adapters.sqlalchemy.driver import Convert, carry_out, compiled_text, to_driver
 from pilotage.adapters.sqlalchemy.mapping import Values
 
 Given: TypeAlias = Mapping[str, ColumnElement[Any]]
@@ -115,20 +132,45 @@ def _one_by_one(dialect: Dialect, given: Types, build: Build) -> Run:
 
 
 def _all_at_once(dialect: Dialect, given: Types, build: Build) -> Run:
-    arrays = [bindparam(_bind(name), type_=ARRAY(type_)) for name, type_ in given.items()]
-    columns = [column(name, type_) for name, type_ in given.items()]
-    table = func.unnest(*arrays).table_valued(*columns, name="given").render_derived()
-    statement, _ = compiled_text(build({name: table.c[name] for name in given}, table), dialect)
-    plan = [(name, _bind(name), to_driver(dialect, type_)) for name, type_ in given.items()]
+    columns = [column(name, _written_type(type_)) for name, type_ in given.items()]
+    rows_given = cast(bindparam("rows", type_=Text()), JSON())
+    table = func.json_to_recordset(rows_given).table_valued(*columns, name="given")
+    source = table.render_derived(with_types=True)
+    statement, _ = compiled_text(
+        build({name: _read(source.c[name], type_) for name, type_ in given.items()}, source), dialect
+    )
+    plan = [(name, _writer(dialect, type_)) for name, type_ in given.items()]
 
     def run(connection: Connection, rows: Sequence[Values]) -> int:
-        values = {
-            bind: [convert(row[name]) for row in rows] if convert else [row[name] for row in rows]
-            for name, bind, convert in plan
-        }
-        return _changed(carry_out(connection, statement, values))
+        written = [
+            {name: convert(row[name]) if convert else row[name] for name, convert in plan} for row in rows
+        ]
+        return _changed(carry_out(connection, statement, {"rows": _encoded(written)}))
 
     return run
+
+
+def _written_type(type_: TypeEngine[Any]) -> TypeEngine[Any]:
+    """The type of a column within JSON; bytes are hex digits there."""
+    return Text() if isinstance(type_, HexText) else type_
+
+
+def _read(given: ColumnElement[Any], type_: TypeEngine[Any]) -> ColumnElement[Any]:
+    return func.decode(given, literal_column("'hex'"), type_=type_) if isinstance(type_, HexText) else given
+
+
+def _writer(dialect: Dialect, type_: TypeEngine[Any]) -> Convert:
+    """What makes of a value what stands in the JSON."""
+    match type_:
+        case HexText():
+            return lambda value: None if value is None else to_packed(value).hex()
+        case Moment():
+            return lambda value: None if value is None else value.isoformat()
+        case _:
+            return to_driver(dialect, type_)
+
+
+_encoded = JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
 def _changed(cursor: Any) -> int:
