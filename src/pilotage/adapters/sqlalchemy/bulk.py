@@ -45,11 +45,14 @@ Types: TypeAlias = Mapping[str, TypeEngine[Any]]
 Build: TypeAlias = Callable[[Given, FromClause | None], ClauseElement]
 """The statement over what is given; for one row, or for all of a table of rows."""
 
-Run: TypeAlias = Callable[[Connection, Sequence[Values]], int]
+Changed: TypeAlias = Callable[[], int]
+"""How many rows a statement has changed, for whoever asks when it is carried out."""
+
+Run: TypeAlias = Callable[[Connection, Sequence[Values]], Changed]
 
 
 class Bulk:
-    """A statement that is carried out for each of many rows; `run` says how many rows it changed."""
+    """A statement that is carried out for each of many rows; how many rows it changed is known then."""
 
     def __init__(self, given: Types, build: Build) -> None:
         self._given, self._build = given, build
@@ -57,8 +60,12 @@ class Bulk:
 
     def run(self, connection: Connection, rows: Sequence[Values]) -> int:
         """Carry it out for all rows; the number of rows that were changed."""
+        return self.send(connection, rows)()
+
+    def send(self, connection: Connection, rows: Sequence[Values]) -> Changed:
+        """Let it be carried out for all rows, perhaps later (see `Engines.in_one_trip`)."""
         if not rows:
-            return 0
+            return _nothing
         name = connection.dialect.name
         if name not in self._compiled:
             compiled = _all_at_once if name == "postgresql" else _one_by_one
@@ -122,7 +129,7 @@ def _one_by_one(dialect: Dialect, given: Types, build: Build) -> Run:
     converts = {name: to_driver(dialect, type_) for name, type_ in given.items()}
     plan = [(names[place], converts[names[place]]) for place in places]
 
-    def run(connection: Connection, rows: Sequence[Values]) -> int:
+    def run(connection: Connection, rows: Sequence[Values]) -> Changed:
         sets = [
             tuple([convert(row[name]) if convert else row[name] for name, convert in plan]) for row in rows
         ]
@@ -141,7 +148,7 @@ def _all_at_once(dialect: Dialect, given: Types, build: Build) -> Run:
     )
     plan = [(name, _writer(dialect, type_)) for name, type_ in given.items()]
 
-    def run(connection: Connection, rows: Sequence[Values]) -> int:
+    def run(connection: Connection, rows: Sequence[Values]) -> Changed:
         written = [
             {name: convert(row[name]) if convert else row[name] for name, convert in plan} for row in rows
         ]
@@ -173,11 +180,18 @@ def _writer(dialect: Dialect, type_: TypeEngine[Any]) -> Convert:
 _encoded = JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
-def _changed(cursor: Any) -> int:
-    try:
-        return int(cursor.rowcount)
-    finally:
-        cursor.close()
+def _changed(cursor: Any) -> Changed:
+    def changed() -> int:
+        try:
+            return int(cursor.rowcount)
+        finally:
+            cursor.close()
+
+    return changed
+
+
+def _nothing() -> int:
+    return 0
 
 
 def _bind(name: str) -> str:

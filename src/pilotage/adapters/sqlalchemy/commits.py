@@ -284,17 +284,22 @@ def _look_closely(connection: Connection, commits: Iterable[JournalCommit], know
 
 
 def _write(engines: Engines, connection: Connection, known: Known, writes: Writes) -> None:
-    changed = [(key, known.runs[key]) for key in sorted(writes.runs, key=_order)]
-    moved = [as_columns(key, run) for key, run in changed if run.is_stored]
-    made = [as_columns(key, run) for key, run in changed if not run.is_stored]
-    # Runs that end let go of their conversations before others take hold of them.
-    _expect(_MOVE_RUNS.run(connection, moved), moved)
-    _expect(_INSERT_RUNS.run(connection, made), made)
-    _INSERT_BLOBS.run(connection, writes.blobs)
-    _expect(_INSERT_ROWS.run(connection, writes.journal), writes.journal)
-    _expect(_CONSUME.run(connection, writes.consumed), writes.consumed)
-    _INSERT_EVIDENCE.run(connection, writes.evidence)
-    _INSERT_EVENTS.run(connection, writes.outbox)
+    written = [(key, known.runs[key]) for key in sorted(writes.runs, key=_order)]
+    moved = [as_columns(key, run) for key, run in written if run.is_stored]
+    made = [as_columns(key, run) for key, run in written if not run.is_stored]
+    with engines.in_one_trip(connection):
+        _INSERT_BLOBS.send(connection, writes.blobs)
+        expected = [
+            # Runs that end let go of their conversations before others take hold of them.
+            (_MOVE_RUNS.send(connection, moved), moved),
+            (_INSERT_RUNS.send(connection, made), made),
+            (_INSERT_ROWS.send(connection, writes.journal), writes.journal),
+            (_CONSUME.send(connection, writes.consumed), writes.consumed),
+        ]
+        _INSERT_EVIDENCE.send(connection, writes.evidence)
+        _INSERT_EVENTS.send(connection, writes.outbox)
+    for changed, rows in expected:
+        _expect(changed(), rows)
     said = sorted(writes.turns, key=lambda turn: (turn[0].tenant_id, turn[1].conversation_id))
     for run, added in said:
         append_turns(engines, connection, run.tenant_id, added.conversation_id, added.turns, run.run_id)

@@ -6,7 +6,8 @@ once for each database, and then goes straight to the driver's cursor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Dialect, exc
@@ -33,8 +34,19 @@ def carry_out(connection: Connection, statement: str, given: Any, *, many: bool 
             cursor.execute(statement, given)
     except Exception as error:
         cursor.close()
-        raise _as_sqlalchemy_says_it(connection, statement, error) from error
+        raise _translated(connection, statement, error) from error
     return cursor
+
+
+@contextmanager
+def as_sqlalchemy_says_it(connection: Connection) -> Generator[None]:
+    """Whatever the driver raises in the block is raised as SQLAlchemy would raise it."""
+    try:
+        yield
+    except exc.SQLAlchemyError:
+        raise
+    except Exception as error:
+        raise _translated(connection, "", error) from error
 
 
 class Prepared:
@@ -98,7 +110,7 @@ def from_driver(dialect: Dialect, type_: TypeEngine[Any]) -> Convert:
     return type_.dialect_impl(dialect).result_processor(dialect, None)
 
 
-def _as_sqlalchemy_says_it(connection: Connection, statement: str, error: Exception) -> Exception:
+def _translated(connection: Connection, statement: str, error: Exception) -> Exception:
     dialect: Any = connection.dialect
     if not isinstance(error, dialect.loaded_dbapi.Error):
         return error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
 from typing import Any
 
 from sqlalchemy import Connection, Engine
@@ -29,6 +30,14 @@ class Engines(ABC):
     @abstractmethod
     def take_turns(self, connection: Connection, *queue: str) -> None:
         """Until the transaction ends, let nobody else number what belongs to this queue."""
+
+    @abstractmethod
+    def in_one_trip(self, connection: Connection) -> AbstractContextManager[object]:
+        """Send the statements of the block together; what they did is known behind it.
+
+        Raises:
+            DBAPIError: one of them failed, as SQLAlchemy would raise it.
+        """
 
     @abstractmethod
     def check_durability(self, *, may_lose_commits: bool) -> None:

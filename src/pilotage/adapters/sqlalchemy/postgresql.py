@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from sqlalchemy import URL, Connection, create_engine, event, func, select
 
+from pilotage.adapters.sqlalchemy.driver import as_sqlalchemy_says_it, carry_out
 from pilotage.adapters.sqlalchemy.engines import Engines, first_value
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.start_errors import DatabaseDurabilityError
@@ -35,6 +39,10 @@ class PostgresqlEngines(Engines):
         key = func.hashtextextended("\n".join(queue), 0)
         connection.execute(select(func.pg_advisory_xact_lock(key)))
 
+    def in_one_trip(self, connection: Connection) -> AbstractContextManager[object]:
+        """By a pipeline: the answers are waited for once."""
+        return _one_trip(connection)
+
     def check_durability(self, *, may_lose_commits: bool) -> None:
         if may_lose_commits:
             return
@@ -51,4 +59,13 @@ class PostgresqlEngines(Engines):
 
 
 def _need_not_be_durable(connection: Connection) -> None:
-    connection.exec_driver_sql(_LOCAL)
+    # The driver begins the transaction with the first statement: both are one trip.
+    with _one_trip(connection):
+        carry_out(connection, _LOCAL, None)
+
+
+@contextmanager
+def _one_trip(connection: Connection) -> Generator[None]:
+    line: Any = connection.connection.driver_connection
+    with as_sqlalchemy_says_it(connection), line.pipeline():
+        yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,10 @@ class SqliteEngines(Engines):
 
     def take_turns(self, connection: Connection, *queue: str) -> None:
         """Nothing to do: there is one writer at a time."""
+
+    def in_one_trip(self, connection: Connection) -> AbstractContextManager[object]:
+        """Nothing to do: nobody travels."""
+        return nullcontext()
 
     def check_durability(self, *, may_lose_commits: bool) -> None:
         with self.writing.begin() as connection:
