@@ -111,20 +111,24 @@ class Moment(TypeDecorator[datetime]):
             return dialect.type_descriptor(TIMESTAMP(timezone=True))
         return dialect.type_descriptor(BigInteger())
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | int | None:
-        if value is None or dialect.name == "postgresql":
-            return value
-        return microseconds(value)
+    def bind_processor(self, dialect: Dialect) -> Any:
+        return None if dialect.name == "postgresql" else _unless_none(microseconds)
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        return value.astimezone(UTC) if isinstance(value, datetime) else _EPOCH + value * _TICK
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:
+        return _unless_none(_in_utc) if dialect.name == "postgresql" else _unless_none(_moment)
 
 
 def microseconds(moment: datetime) -> int:
     """A moment as a number, for databases that have no type for it."""
     return (moment - _EPOCH) // _TICK
+
+
+def _moment(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC)
 
 
 class now(FunctionElement[datetime]):  # noqa: N801 - reads as an SQL function

@@ -66,10 +66,11 @@ class Prepared:
     def _prepared(self, dialect: Dialect) -> Callable[[Connection, Mapping[str, Any]], list[Row]]:
         compiled: Any = self._statement.compile(dialect=dialect)
         text, order = str(compiled), compiled.positiontup
-        to_database = {name: to_driver(dialect, bind.type) for name, bind in compiled.binds.items()}
+        to_database = {name: to_driver(dialect, bind.type) for bind, name in compiled.bind_names.items()}
         fixed = {name: said for name, said in compiled.params.items() if said is not None}
-        returned = getattr(self._statement, "exported_columns", None) or ()
-        from_database = [from_driver(dialect, column.type) for column in returned]
+        returned = list(getattr(self._statement, "exported_columns", None) or ())
+        converts = [from_driver(dialect, column.type) for column in returned]
+        from_database = [(place, convert) for place, convert in enumerate(converts) if convert]
 
         def rows(connection: Connection, given: Mapping[str, Any]) -> list[Row]:
             named = {**fixed, **given}
@@ -79,19 +80,18 @@ class Prepared:
             }
             cursor = carry_out(connection, text, [values[name] for name in order] if order else values)
             try:
-                if not from_database:
-                    return []
-                return [
-                    tuple(
-                        convert(said) if convert else said
-                        for convert, said in zip(from_database, row, strict=True)
-                    )
-                    for row in cursor.fetchall()
-                ]
+                return [_converted(row, from_database) for row in cursor.fetchall()] if returned else []
             finally:
                 cursor.close()
 
         return rows
+
+
+def _converted(row: Row, converts: Sequence[tuple[int, Callable[[Any], Any]]]) -> Row:
+    values = list(row)
+    for place, convert in converts:
+        values[place] = convert(values[place])
+    return tuple(values)
 
 
 def compiled_text(statement: ClauseElement, dialect: Dialect) -> tuple[str, Sequence[str]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from sqlalchemy import RowMapping
 
@@ -118,32 +119,60 @@ def take_out_blobs(values: Values) -> list[Values]:
     return found
 
 
-def stored_payloads(values: Stored, blobs: Mapping[str, str]) -> Payloads:
-    """The texts in these columns."""
-    record = values["record"] if values["record_blob"] is None else blobs[values["record_blob"]]
-    view = values["view"] if values["view_blob"] is None else blobs[values["view_blob"]]
-    return Payloads(record, view, values["key_id"])
+class StoredRow(NamedTuple):
+    """A row of a journal as it was read, its columns in this order."""
+
+    seq: int
+    action_id: str
+    kind: str | None
+    stage: str
+    attempt: int
+    epoch: int
+    fingerprint: str
+    idempotency: str
+    key_id: str | None
+    record: str
+    record_blob: str | None
+    view: str | None
+    view_blob: str | None
+    digest: str
+    salt: str
+    erased: str | None
+    created_at: datetime
+
+    def payloads(self, blobs: Mapping[str, str]) -> Payloads:
+        """Its texts; those that are blobs are given."""
+        record = self.record if self.record_blob is None else blobs[self.record_blob]
+        return Payloads(record, self.view if self.view_blob is None else blobs[self.view_blob], self.key_id)
 
 
-def row_of(values: Stored, stored: Payloads, record_of: Callable[[int], str]) -> JournalRow:
+_KINDS: Mapping[str | None, AgentActionKind | None] = {
+    None: None,
+    **{kind.value: kind for kind in AgentActionKind},
+}
+_STAGES = {stage.value: stage for stage in JournalStage}
+_CLASSES = {each.value: each for each in Idempotency}
+
+
+def row_of(stored: StoredRow, payloads: Payloads, record_of: Callable[[int], str]) -> JournalRow:
     """The journal row in these columns; `record_of` gives the record of another row of the run."""
-    is_erased = values["erased"] is not None
-    record, view = (ErasedRecord(values["erased"]), None) if is_erased else values_of(stored, record_of)
-    kind = values["kind"]
+    record, view = (
+        values_of(payloads, record_of) if stored.erased is None else (ErasedRecord(stored.erased), None)
+    )
     return JournalRow(
-        seq=values["seq"],
-        action_id=values["action_id"],
-        kind=None if kind is None else AgentActionKind(kind),
-        stage=JournalStage(values["stage"]),
-        attempt=values["attempt"],
-        epoch=values["epoch"],
-        fingerprint=values["fingerprint"],
-        idempotency=Idempotency(values["idempotency"]),
+        seq=stored.seq,
+        action_id=stored.action_id,
+        kind=_KINDS[stored.kind],
+        stage=_STAGES[stored.stage],
+        attempt=stored.attempt,
+        epoch=stored.epoch,
+        fingerprint=stored.fingerprint,
+        idempotency=_CLASSES[stored.idempotency],
         record=record,
         view=view,
-        digest=values["digest"],
-        created_at=values["created_at"],
-        salt=values["salt"],
+        digest=stored.digest,
+        created_at=stored.created_at,
+        salt=stored.salt,
     )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from pilotage.agent.ports.journal import ErasedRecord, JournalRow, SealedRecord
 from pilotage.jsonvalue import JsonValue, canonical_json, to_bytes
@@ -26,6 +26,19 @@ BLOB_LENGTH = 8192
 _ADDED, _ECHO = "+", "="
 _SHORTEST_ECHO = 64
 _RESULT = "result"
+
+
+_decoder: Any = json.JSONDecoder()
+_scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once
+
+
+def parsed(text: str) -> JsonValue:
+    """The value of a canonical text: without blanks around it, half of what `json.loads` does is of no use."""
+    try:
+        value, end = _scan(text, 0)
+    except StopIteration:
+        value, end = None, -1
+    return cast(JsonValue, value if end == len(text) else json.loads(text))
 
 
 class Payloads(NamedTuple):
@@ -144,13 +157,13 @@ def values_of(
     """Record and view. Read twice rather than shared: what a reader changes in the one must not show in the other."""
     record, view, key_id = stored
     if key_id is not None:
-        return SealedRecord(key_id, record), json.loads(record if view is None else view)
+        return SealedRecord(key_id, record), parsed(record if view is None else view)
     if view is None:
-        return json.loads(record), json.loads(record)
+        return parsed(record), parsed(record)
     if view.startswith(_ADDED):
-        added = cast("dict[str, JsonValue]", json.loads(view[1:]))
-        return json.loads(record), {**json.loads(record), **added}
-    return json.loads(record), json.loads(view_text(view, record_of))
+        added = cast("dict[str, JsonValue]", parsed(view[1:]))
+        return parsed(record), {**cast("dict[str, JsonValue]", parsed(record)), **added}
+    return parsed(record), parsed(view_text(view, record_of))
 
 
 def blob_digest(tenant_id: str, content: str) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, literal_column, select
 
-from pilotage.adapters.sqlalchemy.mapping import Stored, row_of, stored_payloads
+from pilotage.adapters.sqlalchemy.driver import Prepared
+from pilotage.adapters.sqlalchemy.mapping import StoredRow, row_of
 from pilotage.adapters.sqlalchemy.payloads import Payloads, echoed_rows
 from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, journal, runs
 from pilotage.agent.ports.journal import JournalRow, RunKey
@@ -14,7 +15,7 @@ from pilotage.agent.ports.journal import JournalRow, RunKey
 PAGE = 500
 
 _SEQ = (journal.c.place - journal.c.run * PLACES).label("seq")
-_COLUMNS = [column for column in journal.c if column.name not in ("place", "run")]
+_COLUMNS = [_SEQ, *(journal.c[name] for name in StoredRow._fields[1:])]
 
 NUMBER = (
     select(runs.c.position)
@@ -23,17 +24,17 @@ NUMBER = (
 )
 """The position of a run; its rows are found by that, and so only within its tenant."""
 
-_ROWS = (
-    select(_SEQ, *_COLUMNS)
+_ROWS = Prepared(
+    select(*_COLUMNS)
     .where(
         journal.c.place > NUMBER * PLACES + bindparam("after", type_=journal.c.run.type),
         journal.c.place < (NUMBER + 1) * PLACES,
     )
     .order_by(journal.c.place)
-    .limit(PAGE)
+    .limit(literal_column(str(PAGE)))
 )
 
-_ECHOED = select(_SEQ, *_COLUMNS).where(
+_ECHOED = select(*_COLUMNS).where(
     journal.c.run == NUMBER,
     journal.c.place.in_(bindparam("places", expanding=True)),
 )
@@ -46,15 +47,14 @@ _BLOBS = select(blobs.c.digest, blobs.c.content).where(
 def read_page(connection: Connection, run: RunKey, after: int) -> list[JournalRow]:
     """The next rows of a run behind a number, up to `PAGE` of them."""
     place = {"tenant": run.tenant_id, "run": run.run_id, "after": after}
-    found = connection.execute(_ROWS, place).mappings().all()
-    contents = _blobs_of(connection, found)
-    payloads = {values["seq"]: stored_payloads(values, contents) for values in found}
+    found = [StoredRow._make(row) for row in _ROWS.rows(connection, place)]
+    payloads = _payloads_of(connection, found)
     elsewhere = _echoed_elsewhere(connection, run, payloads)
 
     def record_of(seq: int) -> str:
         return (payloads.get(seq) or elsewhere[seq]).record
 
-    return [row_of(values, payloads[values["seq"]], record_of) for values in found]
+    return [row_of(stored, payloads[stored.seq], record_of) for stored in found]
 
 
 def _echoed_elsewhere(
@@ -67,13 +67,16 @@ def _echoed_elsewhere(
     place = {"tenant": run.tenant_id, "run": run.run_id}
     number = connection.execute(select(NUMBER), place).scalar_one()
     named = {**place, "places": [number * PLACES + seq for seq in sorted(missing)]}
-    found = connection.execute(_ECHOED, named).mappings().all()
-    contents = _blobs_of(connection, found)
-    return {values["seq"]: stored_payloads(values, contents) for values in found}
+    return _payloads_of(connection, [StoredRow._make(row) for row in connection.execute(_ECHOED, named)])
 
 
-def _blobs_of(connection: Connection, rows: Sequence[Stored]) -> Mapping[str, str]:
-    digests = {row[column] for row in rows for column in ("record_blob", "view_blob")} - {None}
+def _payloads_of(connection: Connection, rows: Sequence[StoredRow]) -> dict[int, Payloads]:
+    digests = {row.record_blob for row in rows} | {row.view_blob for row in rows}
+    contents = _contents(connection, {digest for digest in digests if digest is not None})
+    return {row.seq: row.payloads(contents) for row in rows}
+
+
+def _contents(connection: Connection, digests: set[str]) -> Mapping[str, str]:
     if not digests:
         return {}
     found = connection.execute(_BLOBS, {"digests": sorted(digests)})

@@ -14,7 +14,7 @@ from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.stream.cursor import START, EventCursor
 from pilotage.runtime.stream.deltas import with_text
-from pilotage.runtime.stream.event_record import decode_event
+from pilotage.runtime.stream.event_record import decode_attribution, decode_event
 from pilotage.runtime.stream.feed import Told
 from pilotage.values import value
 
@@ -40,14 +40,28 @@ class ToldItem:
         return EventCursor(self.epoch, self.number, len(self.text))
 
     @property
+    def encoded(self) -> JsonObject:
+        """The event as it was kept, without its text."""
+        return cast(JsonObject, self.record["event"])
+
+    @property
+    def kind(self) -> str:
+        """The kind of the event, in the word of `AgentEventKind`."""
+        return cast(str, self.encoded.get("kind"))
+
+    def run_id(self, by: AgentEventAttribution) -> str:
+        """The run that tells it: the one whose log it is, or a child of it."""
+        whose = self.encoded.get("by")
+        return by.run_id if whose is None else decode_attribution(whose).run_id
+
+    @property
     def is_end(self) -> bool:
         """Whether the run's stream ends with it; what its children tell does not end it."""
-        event = cast("Mapping[str, JsonValue]", self.record["event"])
-        return event.get("kind") in _ENDS and "by" not in event
+        return self.kind in _ENDS and "by" not in self.encoded
 
     def event(self, by: AgentEventAttribution, offset: int = 0) -> AgentEvent:
         """The event, its text from an offset on."""
-        event = decode_event(cast(JsonObject, self.record["event"]), by)
+        event = decode_event(self.encoded, by)
         return with_text(event, self.text[offset:]) if "text" in self.record else event
 
 
