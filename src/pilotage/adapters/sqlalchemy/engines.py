@@ -28,6 +28,10 @@ class Engines(ABC):
     """How long to wait for a database that is away to come back."""
 
     @abstractmethod
+    def transaction(self, engine: Engine) -> AbstractContextManager[Connection]:
+        """A transaction of one of the engines that write, for the length of the block; only for threads that write."""
+
+    @abstractmethod
     def take_turns(self, connection: Connection, *queue: str) -> None:
         """Until the transaction ends, let nobody else number what belongs to this queue."""
 

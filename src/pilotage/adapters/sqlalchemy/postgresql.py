@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from sqlalchemy import URL, Connection, create_engine, event, func, select
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, select
 
 from pilotage.adapters.sqlalchemy.driver import as_sqlalchemy_says_it, carry_out
 from pilotage.adapters.sqlalchemy.engines import Engines, first_value
@@ -33,6 +33,10 @@ class PostgresqlEngines(Engines):
         self.reading = self.writing.execution_options(isolation_level="AUTOCOMMIT")
         self.hinting = self.writing.execution_options()
         event.listen(self.hinting, "begin", _need_not_be_durable)
+
+    def transaction(self, engine: Engine) -> AbstractContextManager[Connection]:
+        """On a connection of the pool."""
+        return engine.begin()
 
     def take_turns(self, connection: Connection, *queue: str) -> None:
         """Take a lock by the name of the queue: numbers from a sequence would not be in the order of commits."""

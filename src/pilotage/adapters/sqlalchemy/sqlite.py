@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,21 @@ class SqliteEngines(Engines):
     def __init__(self, url: URL, settings: DatabaseSettings, clock: IClock) -> None:
         self._url, self._settings, self._clock = url, settings, clock
         self._made: list[Engine] = []
+        self._kept: dict[Engine, Connection] = {}
         self.writing = self._writer("NORMAL" if settings.may_lose_commits_on_power_failure else "FULL")
         self.hinting = self._writer("NORMAL")
         # `foreign_keys` and the like matter to writers only; a reader that tries to write is a mistake of ours.
         self.reading = self._engine(settings.pool_size, "PRAGMA query_only = ON")
         _make_private(Path(str(url.database)))
+
+    @contextmanager
+    def transaction(self, engine: Engine) -> Generator[Connection]:
+        """On a connection that the one thread that writes keeps: getting one takes as long as the transaction."""
+        if engine not in self._kept:
+            self._kept[engine] = engine.connect()
+        connection = self._kept[engine]
+        with connection.begin():
+            yield connection
 
     def take_turns(self, connection: Connection, *queue: str) -> None:
         """Nothing to do: there is one writer at a time."""
@@ -61,12 +72,15 @@ class SqliteEngines(Engines):
             )
 
     def dispose(self) -> None:
+        for connection in self._kept.values():
+            connection.close()
         for engine in self._made:
             engine.dispose()
 
     def _writer(self, synchronous: str) -> Engine:
         engine = self._engine(
-            1,
+            # One is kept by the thread that writes, the other is for whoever opens or upgrades the file.
+            2,
             "PRAGMA journal_mode = WAL",
             f"PRAGMA synchronous = {synchronous}",
             f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}",
