@@ -211,11 +211,10 @@ class Batch:
 
 
 def _drafted(commit: JournalCommit) -> tuple[list[Values], list[Values], list[Values], Values]:
-    tenant, run_id, last = commit.run.tenant_id, commit.run.run_id, commit.rows[-1]
     return (
-        [row_values(tenant, run_id, row, commit.token if row is last else None) for row in commit.rows],
-        [evidence_values(tenant, each) for each in commit.evidence],
-        [event_values(tenant, run_id, event) for event in commit.outbox],
+        row_values(commit.run, commit.rows, commit.token),
+        [evidence_values(commit.run.tenant_id, each) for each in commit.evidence],
+        [event_values(commit.run, event) for event in commit.outbox],
         state_values(commit.state),
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -133,9 +133,19 @@ class JournalRow:
         return RowTexts.of(self.record, self.view)
 
     def __post_init__(self) -> None:
+        # Runs have thousands of rows, and hardly one is wrong: what exactly, is looked for then.
+        if self._looks_right:
+            return
         reject_blank(self, action_id=self.action_id, digest=self.digest)
         reject_not_positive(self, seq=self.seq, attempt=self.attempt, epoch=self.epoch)
         reject_naive(self, created_at=self.created_at)
+
+    @property
+    def _looks_right(self) -> bool:
+        is_named = self.action_id.strip() and self.digest.strip()
+        is_counted = type(self.seq) is type(self.attempt) is type(self.epoch) is int
+        is_dated = self.created_at is None or self.created_at.tzinfo is UTC
+        return bool(is_named and is_counted and is_dated) and self.seq > 0 < self.attempt and self.epoch > 0
 
 
 @value
