@@ -117,8 +117,12 @@ class Effects:
     def ask_ahead(self, calls: Sequence[Call]) -> None:
         """Ask people about calls that must wait for another one, so that all can be answered at once."""
         for call in calls:
-            if not self.recording.knows(call.action.id) and call.needs_approval:
+            if self.recording.knows(call.action.id):
+                continue
+            if call.needs_approval:
                 self.waits.ask_only(call)
+            elif call.is_deferred:
+                self.waits.ask_for_result(call)
 
     async def hear(self, boundary: str, action_id: str, position: int) -> None:
         """Take in what was sent to the run, before a model is shown so many messages of the program's own."""
@@ -245,6 +249,8 @@ class Effects:
             self.ledger.move(state.moved_to(AgentSituation.RUNNING))
 
     async def _begin(self, call: Call, attempt: Attempt) -> object:
+        if call.is_deferred:
+            return self._given(call, attempt)
         self.go_on()
         if call.action.is_read_only:
             return await self._act(call, attempt)
@@ -255,6 +261,13 @@ class Effects:
         if call.begins is not None:
             self.ledger.report(call.begins)
         return await self._dispatch(call, attempt)
+
+    def _given(self, call: Call, attempt: Attempt) -> object:
+        """What came of a call that is somebody else's to carry out: nothing is dispatched, and nothing is unknown."""
+        result = call.decode(self.waits.given_result(call).result)
+        self._know(call)
+        self.outcomes.done(call, attempt.number, result)
+        return self.outcomes.as_recorded(call, result)
 
     async def _dispatch(self, call: Call, attempt: Attempt) -> object:
         self.outcomes.begin(call, attempt.number)
