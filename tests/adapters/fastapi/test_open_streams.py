@@ -7,11 +7,11 @@ from contextlib import ExitStack
 import pytest
 
 from pilotage import Application, Principal
+from pilotage.adapters.asgi.lasting_answer import TooManyStreamsError
 from pilotage.adapters.fastapi import HttpSettings
 from pilotage.adapters.fastapi.errors import (
     ServerStoppingError,
     TooManyOwnStreamsError,
-    TooManyStreamsError,
 )
 from pilotage.adapters.fastapi.open_streams import OpenStreams
 

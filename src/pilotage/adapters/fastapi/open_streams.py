@@ -9,11 +9,8 @@ from contextlib import contextmanager
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
-from pilotage.adapters.fastapi.errors import (
-    ServerStoppingError,
-    TooManyOwnStreamsError,
-    TooManyStreamsError,
-)
+from pilotage.adapters.asgi.lasting_answer import TooManyStreamsError
+from pilotage.adapters.fastapi.errors import ServerStoppingError, TooManyOwnStreamsError
 from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.container.application import Application
