@@ -16,7 +16,7 @@ from pilotage.cli.configured import configured_application, principal_of
 from pilotage.cli.driving.asking import chosen_in
 from pilotage.cli.driving.following import ending_code
 from pilotage.cli.exit_codes import ExitCode, code_of
-from pilotage.cli.work.serving import is_loopback, known_token
+from pilotage.cli.work.serving import known_token
 from pilotage.errors import (
     AgentDefinitionError,
     CallerError,
@@ -121,17 +121,6 @@ def test_the_environment_counts_more_than_the_project(tmp_path: Path) -> None:
         configured_application({}, tmp_path)
     (tmp_path / "pyproject.toml").unlink()
     assert configured_application({}, tmp_path) is None
-
-
-@pytest.mark.parametrize(
-    ("host", "is_here"),
-    [
-        *((each, True) for each in ("127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost")),
-        *((each, False) for each in ("0.0.0.0", "::", "10.0.0.1", "localhost.example.org", "")),  # noqa: S104
-    ],
-)
-def test_an_address_is_of_this_machine_or_not(host: str, is_here: bool) -> None:
-    assert is_loopback(host) is is_here
 
 
 def test_a_token_is_taken_from_the_environment() -> None:

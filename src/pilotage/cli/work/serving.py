@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from ipaddress import ip_address
+from typing import Any
 
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.agent.principal import Principal
 from pilotage.cli.exit_codes import ExitCode
 from pilotage.cli.target import load_application
+from pilotage.container.application import Application
 from pilotage.errors import CallerError
 
 _EXTRA = ("fastapi", "uvicorn")
+_AGUI = ("ag_ui", "starlette")
 
 
 def serve_application(application: str, host: str, port: int, tokens: Sequence[str]) -> int:
@@ -25,25 +27,27 @@ def serve_application(application: str, host: str, port: int, tokens: Sequence[s
     """
     if not all(find_spec(each) for each in _EXTRA):
         raise CallerError('this command needs an extra: pip install "pilotage[serve]".')
-    from pilotage.cli.work.http_server import serve  # noqa: PLC0415 - needs the extra
+    from pilotage.adapters.fastapi import BindingRefusedError, serve  # noqa: PLC0415 - needs the extra
 
     app, principal = load_application(application), resolver_of(tokens)
-    if principal is None and not app.contains(IPrincipalResolver) and not is_loopback(host):
+    try:
+        serve(app, host=host, port=port, principal=principal, extensions=_what_else(app, principal))
+    except BindingRefusedError as refused:
         raise CallerError(
             f"{host!r} can be reached by others, and nothing says who they are. Give --token WHO=VARIABLE, add a pod "
             f"that implements IPrincipalResolver to application {app.name!r}, or serve this machine alone: "
             "--host 127.0.0.1."
-        )
-    serve(app, host=host, port=port, principal=principal)
+        ) from refused
     return ExitCode.DONE
 
 
-def is_loopback(host: str) -> bool:
-    """Whether nothing but this machine reaches an address; a name other than localhost may be anything."""
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
+def _what_else(app: Application, principal: IPrincipalResolver | None) -> list[Callable[[Any], object]]:
+    """The agents that are served over AG-UI too, where that adapter is installed."""
+    if not all(find_spec(each) for each in _AGUI):
+        return []
+    from pilotage.adapters.agui import agui_extension  # noqa: PLC0415 - needs the extra
+
+    return [agui_extension(app, principal=principal)]
 
 
 def resolver_of(tokens: Sequence[str], environ: Mapping[str, str] = os.environ) -> IPrincipalResolver | None:
