@@ -95,8 +95,12 @@ class OpenStreams:
             if not self._ends:
                 self._is_empty.set()
 
+    def open(self) -> None:
+        """Let streams begin, also where others were closed before."""
+        self.is_closing = False
+
     def close(self) -> None:
-        """Let all streams end, and open no more."""
+        """Let all streams end, and begin no more."""
         self.is_closing = True
         for end in self._ends:
             if not end.done():
