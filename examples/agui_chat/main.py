@@ -88,7 +88,10 @@ async def page(office: BoxOffice, store: MemoryStore, model: ScriptedModel) -> A
     """A process that serves the clerk, and a page that talks to it."""
     api = Starlette()
     app = Application("theatre").add(TicketClerk, office, model, api, *store.ports).load_plugins()
-    async with app, httpx.AsyncClient(transport=httpx.ASGITransport(api), base_url="http://localhost") as http:
+    async with (
+        app,
+        httpx.AsyncClient(transport=httpx.ASGITransport(api), base_url="http://localhost") as http,
+    ):
         yield Page(http)
 
 
@@ -107,7 +110,9 @@ async def story() -> None:
 
         asked = {"id": call["toolCallId"], "type": "function"}
         function = {"name": call["toolCallName"], "arguments": '{"row": "C"}'}
-        client.messages.append({"id": "a1", "role": "assistant", "toolCalls": [{**asked, "function": function}]})
+        client.messages.append(
+            {"id": "a1", "role": "assistant", "toolCalls": [{**asked, "function": function}]}
+        )
         picked = {"id": "t1", "role": "tool", "toolCallId": call["toolCallId"], "content": '{"seat": "C-7"}'}
         client.messages.append(picked)
         frames = await client.send()
@@ -124,7 +129,9 @@ async def story() -> None:
         assert (shown(frames), office.sold) == ("Seat C-7 is yours. Enjoy the play!", ["C-7"])
 
         cut = next(n for n, frame in enumerate(frames) if frame.get("delta") == "is ")
-        print(f"had the line broken behind {shown(frames[: cut + 1])!r}, the page would come back and read the rest")
+        print(
+            f"had the line broken behind {shown(frames[: cut + 1])!r}, the page would come back and read the rest"
+        )
         rest = await client.read(given, **{"last-event-id": frames[cut]["id"]})
         assert shown(frames[: cut + 1]) + shown(rest) == shown(frames)
         assert (rest[-1]["type"], office.sold) == ("RUN_FINISHED", ["C-7"])
