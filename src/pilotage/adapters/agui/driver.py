@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing
 from typing import Protocol, TypeAlias
 
 from ag_ui.core import RunAgentInput
@@ -79,12 +80,8 @@ class AgUiRunDriver(AsyncIterable[str]):
             run = await self._runner.open(self._input)
             for each in self._told_before():
                 yield self._encoded(each)
-            try:
-                async for each in self._told(run):
-                    yield self._encoded(each)
-            except VoidBookmarkError:
-                self._stream, self._seen = FrameStream(self._projector.fresh()), None
-                async for each in self._told(run):
+            async with aclosing(self._told_of(run)) as told:
+                async for each in told:
                     yield self._encoded(each)
         except (Exception, RunInterruption) as error:  # noqa: BLE001 - the top of a stream: its client gets an end
             last = self._broken(error)
@@ -101,6 +98,18 @@ class AgUiRunDriver(AsyncIterable[str]):
                 self._seen = mark
                 yield mark, frame
             self._stream = FrameStream(self._projector, self._seen)
+
+    async def _told_of(self, run: OpenedRun) -> AsyncGenerator[Marked, None]:
+        try:
+            async with aclosing(self._told(run)) as told:
+                async for each in told:
+                    yield each
+            return
+        except VoidBookmarkError:
+            self._stream, self._seen = FrameStream(self._projector.fresh()), None
+        async with aclosing(self._told(run)) as told:
+            async for each in told:
+                yield each
 
     async def _told(self, run: OpenedRun) -> AsyncGenerator[Marked, None]:
         events = run.events()
