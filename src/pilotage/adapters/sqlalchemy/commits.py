@@ -1,4 +1,4 @@
-"""Carrying commits out in one transaction: look, decide, write.
+"""Carrying commits out in one transaction: look, decide, write. Nobody looks at what this process has just written.
 
 Runs and parents are locked in the order of their keys, then conversations, so that two batches never wait for each
 other. The head is compared again inside the statement that moves it.
@@ -7,9 +7,10 @@ other. The head is compared again inside the statement that moves it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, bindparam, case, func, select, tuple_
+from sqlalchemy import BigInteger, Connection, bindparam, case, func, literal_column, select, tuple_
 from sqlalchemy.sql.expression import ColumnElement
 
 from pilotage.adapters.sqlalchemy.batch import Batch, Known, Standing, Writes, as_columns
@@ -18,7 +19,10 @@ from pilotage.adapters.sqlalchemy.columns import Moment, now
 from pilotage.adapters.sqlalchemy.engines import Engines
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored
-from pilotage.adapters.sqlalchemy.tables import blobs, evidence, journal, outbox, runs, signals
+from pilotage.adapters.sqlalchemy.reading import NUMBER
+from pilotage.adapters.sqlalchemy.recent import RecentRuns
+from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, evidence, journal, outbox, runs, signals
+from pilotage.adapters.sqlalchemy.tenant_spending import settle_together
 from pilotage.adapters.sqlalchemy.turns import append_turns
 from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, JournalStage, RunKey
 from pilotage.agent.state import AgentStatus
@@ -42,20 +46,17 @@ _LOCKED_SOME = _LOCKED.where(
 ).order_by(runs.c.tenant_id, runs.c.run_id)
 
 _TOKEN = select(journal.c.token).where(
-    journal.c.tenant_id == bindparam("tenant"),
-    journal.c.run_id == bindparam("run"),
-    journal.c.seq == bindparam("seq"),
+    journal.c.place == NUMBER * PLACES + bindparam("seq", type_=journal.c.run.type)
 )
 
 _EPOCH_THEN = (
     select(journal.c.epoch)
     .where(
-        journal.c.tenant_id == bindparam("tenant"),
-        journal.c.run_id == bindparam("run"),
-        journal.c.seq <= bindparam("seq"),
+        journal.c.place > NUMBER * PLACES,
+        journal.c.place <= NUMBER * PLACES + bindparam("seq", type_=journal.c.run.type),
         journal.c.stage == JournalStage.CLAIMED.value,
     )
-    .order_by(journal.c.seq.desc())
+    .order_by(journal.c.place.desc())
     .limit(1)
 )
 
@@ -71,8 +72,7 @@ _PENDING = select(signals.c.tenant_id, signals.c.run_id, signals.c.signal_id).wh
 )
 
 _ACTIONS = select(journal.c.action_id, journal.c.stage, journal.c.attempt).where(
-    journal.c.tenant_id == bindparam("tenant"),
-    journal.c.run_id == bindparam("run"),
+    journal.c.run == NUMBER,
     journal.c.action_id.in_(bindparam("actions", expanding=True)),
 )
 
@@ -141,8 +141,15 @@ _MOVE_RUNS = bulk_update(
 
 _INSERT_ROWS = bulk_insert(
     journal,
-    [column.name for column in journal.c if column.name not in ("created_at", "erased")],
-    lambda _: {"created_at": now()},
+    [column.name for column in journal.c if column.name not in ("place", "run", "created_at", "erased")],
+    lambda given: {
+        "place": runs.c.position * literal_column(str(PLACES), BigInteger()) + given["seq"],
+        "run": runs.c.position,
+        # Asked once: rows need not be inserted in their order.
+        "created_at": select(now()).scalar_subquery(),
+    },
+    extra={"tenant_id": runs.c.tenant_id.type, "run_id": runs.c.run_id.type, "seq": journal.c.run.type},
+    beside=(runs, ("tenant_id", "run_id")),
 )
 
 _INSERT_BLOBS = bulk_insert(
@@ -171,13 +178,22 @@ _CONSUME = bulk_update(
 )
 
 
+@dataclass(frozen=True)
+class Carried:
+    """What became of commits, and how the runs stand that they wrote about, once the transaction is committed."""
+
+    outcomes: list[CommitOutcome]
+    standings: Mapping[RunKey, Standing]
+
+
 def commit_together(
     engines: Engines,
+    recent: RecentRuns,
     commits: Sequence[JournalCommit],
     connection: Connection,
     *,
     looks_closely: bool = False,
-) -> list[CommitOutcome]:
+) -> Carried:
     """Carry commits out in one transaction; the outcome of each.
 
     `looks_closely` is for a commit that could not be written: it finds out which action or evidence is there already.
@@ -185,13 +201,13 @@ def commit_together(
     Raises:
         ConflictingWriteError: what is there is not what it was, or one of the commits repeats something.
     """
-    known = _look(connection, commits)
+    known = (None if looks_closely else recent.known(commits)) or _look(connection, commits)
     if looks_closely:
         _look_closely(connection, commits, known)
     batch = Batch(known)
     outcomes = [batch.take(commit) for commit in commits]
     _write(engines, connection, known, batch.writes)
-    return outcomes
+    return Carried(outcomes, {run: known.runs[run] for run in batch.writes.runs})
 
 
 def _look(connection: Connection, commits: Sequence[JournalCommit]) -> Known:
@@ -269,20 +285,26 @@ def _look_closely(connection: Connection, commits: Iterable[JournalCommit], know
 
 
 def _write(engines: Engines, connection: Connection, known: Known, writes: Writes) -> None:
-    changed = [(key, known.runs[key]) for key in sorted(writes.runs, key=_order)]
-    moved = [as_columns(key, run) for key, run in changed if run.is_stored]
-    made = [as_columns(key, run) for key, run in changed if not run.is_stored]
-    # Runs that end let go of their conversations before others take hold of them.
-    _expect(_MOVE_RUNS.run(connection, moved), moved)
-    _expect(_INSERT_RUNS.run(connection, made), made)
-    _INSERT_BLOBS.run(connection, writes.blobs)
-    _INSERT_ROWS.run(connection, writes.journal)
-    _expect(_CONSUME.run(connection, writes.consumed), writes.consumed)
-    _INSERT_EVIDENCE.run(connection, writes.evidence)
-    _INSERT_EVENTS.run(connection, writes.outbox)
+    written = [(key, known.runs[key]) for key in sorted(writes.runs, key=_order)]
+    moved = [as_columns(key, run) for key, run in written if run.is_stored]
+    made = [as_columns(key, run) for key, run in written if not run.is_stored]
+    with engines.in_one_trip(connection):
+        _INSERT_BLOBS.send(connection, writes.blobs)
+        expected = [
+            # Runs that end let go of their conversations before others take hold of them.
+            (_MOVE_RUNS.send(connection, moved), moved),
+            (_INSERT_RUNS.send(connection, made), made),
+            (_INSERT_ROWS.send(connection, writes.journal), writes.journal),
+            (_CONSUME.send(connection, writes.consumed), writes.consumed),
+        ]
+        _INSERT_EVIDENCE.send(connection, writes.evidence)
+        _INSERT_EVENTS.send(connection, writes.outbox)
+    for changed, rows in expected:
+        _expect(changed(), rows)
     said = sorted(writes.turns, key=lambda turn: (turn[0].tenant_id, turn[1].conversation_id))
     for run, added in said:
         append_turns(engines, connection, run.tenant_id, added.conversation_id, added.turns, run.run_id)
+    settle_together(connection, writes.settled)
 
 
 def _order(key: RunKey) -> tuple[str, str]:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from hashlib import sha256
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from sqlalchemy import RowMapping
 
+from pilotage.adapters.sqlalchemy.payloads import (
+    BLOB_LENGTH,
+    Payloads,
+    blob_digest,
+    payloads_of,
+    values_of,
+)
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import (
@@ -17,14 +24,13 @@ from pilotage.agent.ports.journal import (
     JournalStage,
     OutboxEvent,
     RunKey,
-    SealedRecord,
 )
 from pilotage.agent.ports.outbox import OutboxEntry, OutboxStatus
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_bytes
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.trust import TrustLabel
 
@@ -34,12 +40,9 @@ Values: TypeAlias = dict[str, Any]
 Stored: TypeAlias = RowMapping
 """The columns of a row that was read."""
 
-BLOB_LENGTH = 8192
-"""Texts from this length on are stored as blobs: once per tenant, however often they occur."""
 
-
-_ADDED = "+"
-"""Begins the text of a view that adds to its record; no JSON text begins like this."""
+_OF_ITS_RUN = "@"
+"""Begins the payload of a fact that names the run and the tenant of its row; no JSON text begins like this."""
 
 
 class UnstorableError(Exception):
@@ -63,67 +66,45 @@ def value_of(text: str) -> JsonValue:
     return cast(JsonValue, json.loads(text))
 
 
-def blob_digest(tenant_id: str, content: str) -> str:
-    """By what a blob is found within its tenant; equal blobs of two tenants do not show that they are equal."""
-    return sha256(to_bytes(f"{tenant_id}\n{content}")).hexdigest()
+def row_values(run: RunKey, rows: Sequence[JournalRow], token: str) -> list[Values]:
+    """The rows of a commit as columns; texts that are large are still in their place (see `take_out_blobs`).
+
+    Raises:
+        UnstorableError: a payload has no JSON form.
+    """
+    values = [
+        {
+            "tenant_id": run.tenant_id,
+            "run_id": run.run_id,
+            "seq": row.seq,
+            "action_id": row.action_id,
+            "kind": row.kind and row.kind.value,
+            "stage": row.stage.value,
+            "attempt": row.attempt,
+            "epoch": row.epoch,
+            "fingerprint": row.fingerprint,
+            "idempotency": row.idempotency.value,
+            "key_id": stored.key_id,
+            "record": stored.record,
+            "record_blob": None,
+            "view": stored.view,
+            "view_blob": None,
+            "digest": row.digest,
+            "salt": row.salt,
+            "token": None,
+        }
+        for row, stored in zip(rows, _payloads_of(rows), strict=True)
+    ]
+    values[-1]["token"] = token
+    return values
 
 
-def row_values(tenant_id: str, run_id: str, row: JournalRow, token: str | None) -> Values:
-    """A journal row as columns; texts that are large are still in their place (see `with_blobs`)."""
-    sealed = row.record if isinstance(row.record, SealedRecord) else None
-    record, view = _texts_of(row)
-    return {
-        "tenant_id": tenant_id,
-        "run_id": run_id,
-        "seq": row.seq,
-        "action_id": row.action_id,
-        "kind": None if row.kind is None else row.kind.value,
-        "stage": row.stage.value,
-        "attempt": row.attempt,
-        "epoch": row.epoch,
-        "fingerprint": row.fingerprint,
-        "idempotency": row.idempotency.value,
-        "key_id": sealed.key_id if sealed else None,
-        "record": sealed.ciphertext if sealed else record,
-        "record_blob": None,
-        "view": _stored_view(row, record, view),
-        "view_blob": None,
-        "digest": row.digest,
-        "salt": row.salt,
-        "token": token,
-    }
-
-
-def _stored_view(row: JournalRow, record: str, view: str) -> str | None:
-    """The text of a view: none where it is the record, and only what it adds where it says all of the record."""
-    if isinstance(row.record, SealedRecord):
-        return view
-    if view == record:
-        return None
-    if not (isinstance(row.record, dict) and isinstance(row.view, dict)):
-        return view
-    shown = row.view
-    if any(name not in shown or shown[name] is not said for name, said in row.record.items()):
-        return view
-    return _ADDED + canonical_json({name: said for name, said in shown.items() if name not in row.record})
-
-
-def _read_view(record: JsonValue, stored: str) -> JsonValue:
-    if not stored.startswith(_ADDED):
-        return value_of(stored)
-    added = cast("dict[str, JsonValue]", value_of(stored.removeprefix(_ADDED)))
-    return {**cast("dict[str, JsonValue]", record), **added}
-
-
-def _texts_of(row: JournalRow) -> tuple[str, str]:
-    """The canonical texts of record and view; most rows bring them along."""
+def _payloads_of(rows: Sequence[JournalRow]) -> list[Payloads]:
     try:
-        texts = row.texts
+        return payloads_of(rows)
     except (TypeError, ValueError, RecursionError) as error:
-        raise UnstorableError(
-            f"the payloads of row {row.seq} ({row.action_id!r}) cannot be stored as JSON: {error}"
-        ) from error
-    return texts.record_json, texts.view_json
+        named = ", ".join(f"{row.seq} ({row.action_id!r})" for row in rows)
+        raise UnstorableError(f"the payloads of row {named} cannot be stored as JSON: {error}") from error
 
 
 def take_out_blobs(values: Values) -> list[Values]:
@@ -138,38 +119,61 @@ def take_out_blobs(values: Values) -> list[Values]:
     return found
 
 
-def row_of(values: Stored, blobs: Mapping[str, str]) -> JournalRow:
-    """The journal row in these columns."""
-    record, view = _payloads(values, blobs)
-    kind = values["kind"]
+class StoredRow(NamedTuple):
+    """A row of a journal as it was read, its columns in this order."""
+
+    seq: int
+    action_id: str
+    kind: str | None
+    stage: str
+    attempt: int
+    epoch: int
+    fingerprint: str
+    idempotency: str
+    key_id: str | None
+    record: str
+    record_blob: str | None
+    view: str | None
+    view_blob: str | None
+    digest: str
+    salt: str
+    erased: str | None
+    created_at: datetime
+
+    def payloads(self, blobs: Mapping[str, str]) -> Payloads:
+        """Its texts; those that are blobs are given."""
+        record = self.record if self.record_blob is None else blobs[self.record_blob]
+        return Payloads(record, self.view if self.view_blob is None else blobs[self.view_blob], self.key_id)
+
+
+_KINDS: Mapping[str | None, AgentActionKind | None] = {
+    None: None,
+    **{kind.value: kind for kind in AgentActionKind},
+}
+_STAGES = {stage.value: stage for stage in JournalStage}
+_CLASSES = {each.value: each for each in Idempotency}
+
+
+def row_of(stored: StoredRow, payloads: Payloads, record_of: Callable[[int], str]) -> JournalRow:
+    """The journal row in these columns; `record_of` gives the record of another row of the run."""
+    record, view = (
+        values_of(payloads, record_of) if stored.erased is None else (ErasedRecord(stored.erased), None)
+    )
     return JournalRow(
-        seq=values["seq"],
-        action_id=values["action_id"],
-        kind=None if kind is None else AgentActionKind(kind),
-        stage=JournalStage(values["stage"]),
-        attempt=values["attempt"],
-        epoch=values["epoch"],
-        fingerprint=values["fingerprint"],
-        idempotency=Idempotency(values["idempotency"]),
+        seq=stored.seq,
+        action_id=stored.action_id,
+        kind=_KINDS[stored.kind],
+        stage=_STAGES[stored.stage],
+        attempt=stored.attempt,
+        epoch=stored.epoch,
+        fingerprint=stored.fingerprint,
+        idempotency=_CLASSES[stored.idempotency],
         record=record,
         view=view,
-        digest=values["digest"],
-        created_at=values["created_at"],
-        salt=values["salt"],
+        digest=stored.digest,
+        created_at=stored.created_at,
+        salt=stored.salt,
     )
-
-
-def _payloads(
-    values: Stored, blobs: Mapping[str, str]
-) -> tuple[JsonValue | SealedRecord | ErasedRecord, JsonValue]:
-    if values["erased"] is not None:
-        return ErasedRecord(values["erased"]), None
-    kept: str = values["record"] if values["record_blob"] is None else blobs[values["record_blob"]]
-    view: str | None = values["view"] if values["view_blob"] is None else blobs[values["view_blob"]]
-    if values["key_id"] is not None:
-        return SealedRecord(values["key_id"], kept), value_of(kept if view is None else view)
-    # Read twice rather than shared: what a reader changes in the one must not show in the other.
-    return value_of(kept), value_of(kept) if view is None else _read_view(value_of(kept), view)
 
 
 def state_values(state: AgentState | None) -> Values:
@@ -270,14 +274,18 @@ def evidence_of(values: Stored) -> AgentEvidence:
     )
 
 
-def event_values(tenant_id: str, run_id: str, event: OutboxEvent) -> Values:
-    """An outbox event as columns."""
+def event_values(run: RunKey, event: OutboxEvent) -> Values:
+    """An outbox event as columns; what its row says of the run anyway is left out of the payload."""
+    payload = event.payload
+    names: JsonObject = {"run_id": run.run_id, "tenant_id": run.tenant_id}
+    is_named = all(payload.get(name) == said for name, said in names.items())
+    kept = {name: said for name, said in payload.items() if name not in names} if is_named else payload
+    text = text_of(f"the payload of outbox event {event.event_type!r}", kept)
     return {
-        "tenant_id": tenant_id,
-        "run_id": run_id,
+        **names,
         "event_type": event.event_type,
         "version": event.version,
-        "payload": text_of(f"the payload of outbox event {event.event_type!r}", event.payload),
+        "payload": _OF_ITS_RUN + text if is_named else text,
     }
 
 
@@ -296,7 +304,11 @@ def entry_of(values: Stored) -> OutboxEntry:
 
 def event_of(values: Stored) -> OutboxEvent:
     """The outbox event in these columns."""
-    return OutboxEvent(values["event_type"], values["version"], cast(JsonObject, value_of(values["payload"])))
+    text: str = values["payload"]
+    payload = cast("dict[str, JsonValue]", value_of(text.removeprefix(_OF_ITS_RUN)))
+    if text.startswith(_OF_ITS_RUN):
+        payload |= {"run_id": values["run_id"], "tenant_id": values["tenant_id"]}
+    return OutboxEvent(values["event_type"], values["version"], payload)
 
 
 def turn_of(values: Stored) -> ConversationTurn:
