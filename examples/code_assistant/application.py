@@ -1,4 +1,4 @@
-"""Everything put together: `pilotage describe examples.code_assistant.application:app`."""
+"""Everything put together: `pilotage serve examples.code_assistant.application:app`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from examples.code_assistant.assistant import CodeAssistant
 from examples.code_assistant.declarative import DeclarativeCodeAssistant
 from examples.code_assistant.git_tools import GitTools
 from examples.code_assistant.reviewer import Reviewer
+from examples.code_assistant.serving import AssistantController
 from examples.code_assistant.shell_tools import ShellTools
 from examples.code_assistant.tokens import EnvironmentSecrets
 from examples.code_assistant.workspace import Workspace
@@ -22,7 +23,7 @@ def code_assistant(folder: Path, *pods: object) -> Application:
     """The assistant in a folder, with its runs in an SQLite file there unless the environment names another store."""
     here = {"PILOTAGE_DATABASE_URL": f"sqlite:///{folder}/.pilotage/pilotage.db"}
     app = Application("code").add(CodeAssistant, DeclarativeCodeAssistant, Reviewer)
-    app.add(Workspace(folder), WorkspaceTools, ShellTools, GitTools, EnvironmentSecrets)
+    app.add(Workspace(folder), WorkspaceTools, ShellTools, GitTools, EnvironmentSecrets, AssistantController)
     return app.add(DatabaseSettings.from_environment(here | dict(os.environ)), *pods).load_plugins()
 
 

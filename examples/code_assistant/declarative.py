@@ -15,9 +15,11 @@ from pilotage import (
     AgentSignalKind,
     RecoveryStrategy,
 )
+from pilotage.adapters.agui import AGUICompatible
 from pilotage.agent import AgentTeammate, RejectionPolicy
 
 
+@AGUICompatible("/agui")
 @Agent(
     spec=AgentExecutionSpec(
         name="declarative_code_assistant",

@@ -18,6 +18,8 @@ from pilotage.errors import ToolError
 
 # What git and Pilotage keep for themselves, and where people keep what is nobody's business.
 CLOSED = frozenset({".git", ".pilotage", ".env"})
+# What other programs have put there; it may be read, but nobody wants to see all of it.
+_NOT_SHOWN = frozenset({"__pycache__", "node_modules", "venv"})
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -66,7 +68,9 @@ class Workspace:
             return _replace(folder, parts[-1], content)
 
     def files(self, below: str = ".") -> Iterator[str]:
-        """The paths of all files below a folder in order; links, what is closed and unreadable names are left out.
+        """The paths of all files below a folder in order.
+
+        Links, what is closed, folders that are hidden or made by programs, and names that are no text are left out.
 
         Raises:
             ToolError: there is no such folder here.
@@ -75,7 +79,7 @@ class Workspace:
         with _explained(below), self._folder(parts):
             pass
         for folder, names, files in os.walk(self.root.joinpath(*parts)):
-            names[:] = sorted(name for name in names if _is_open(name))
+            names[:] = sorted(name for name in names if _is_open(name) and not _is_made(name))
             for name in sorted(files):
                 found = Path(folder, name)
                 if _is_open(name) and not found.is_symlink() and found.is_file():
@@ -135,6 +139,10 @@ def _is_closed(name: str) -> bool:
 def _is_open(name: str) -> bool:
     """Whether a name may be shown; one that is no Unicode has no place in a record."""
     return not _is_closed(name) and not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def _is_made(name: str) -> bool:
+    return name.startswith(".") or name in _NOT_SHOWN
 
 
 def _require_file(file: int, path: str) -> None:

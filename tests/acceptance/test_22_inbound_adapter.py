@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from examples.code_assistant.application import code_assistant
-from examples.code_assistant.serving import serve_assistant
+from examples.code_assistant.serving import served
 from pilotage import Principal
 from pilotage.adapters.fastapi import BearerTokens
 from pilotage.models import OfflineModel
@@ -26,7 +26,7 @@ def client(folder: Path) -> Iterator[TestClient]:
     (folder / "notes.md").write_text("tea and a cake")
     slowly = OfflineModel(tokens_per_second=100)  # so that there is time to leave
     app = code_assistant(folder, slowly, BearerTokens({TOKEN: Principal("ada")}))
-    with TestClient(serve_assistant(app)) as client:
+    with TestClient(served(app)) as client:
         yield client
 
 
@@ -44,7 +44,8 @@ def check(items: list[dict[str, object]]) -> None:
 def test_over_server_sent_events(client: TestClient) -> None:
     with client.stream("POST", "/assistant", json=TASK, headers=ADA) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
-        check([json.loads(line.removeprefix("data: ")) for line in response.iter_lines() if line])
+        told = [line for line in response.iter_lines() if line.startswith("data: ")]
+    check([json.loads(line.removeprefix("data: ")) for line in told])
 
 
 def test_over_a_websocket(client: TestClient) -> None:

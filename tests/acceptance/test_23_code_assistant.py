@@ -18,7 +18,7 @@ from examples.code_assistant.application import code_assistant
 from examples.code_assistant.assistant import CodeAssistant
 from examples.code_assistant.declarative import DeclarativeCodeAssistant
 from examples.code_assistant.demo.repository import FILES, KEY, git
-from examples.code_assistant.serving import serve_assistant
+from examples.code_assistant.serving import served
 from pilotage import AgentSignalKind, AgentStatus, Principal
 from pilotage.adapters.fastapi import BearerTokens
 from pilotage.agent import AgentEvidenceKind
@@ -109,7 +109,7 @@ async def test_an_extra_instruction_a_refusal_and_a_cancellation_reach_it(reposi
 @pytest.fixture
 def client(repository: Path) -> Iterator[TestClient]:
     app = code_assistant(repository, OfflineModel(), BearerTokens({TOKEN: Principal("ada")}))
-    with TestClient(serve_assistant(app), headers={"authorization": f"Bearer {TOKEN}"}) as client:
+    with TestClient(served(app), headers={"authorization": f"Bearer {TOKEN}"}) as client:
         yield client
 
 

@@ -37,9 +37,9 @@ then git.commit message="Spell hello correctly\""""
 FOR_MODELS = """The test in this repository fails. Find the misspelt word, correct it with workspace.patch, and run
 `python3 -m unittest -q`. Have the change reviewed. Then publish with `sh publish.sh`, which needs the token. Then
 commit everything with git.commit."""
-NEXT = """talk to the assistant yourself, in this folder:   make chat
-see how it is served over HTTP and AG-UI:         examples/code_assistant/serving.py
-let your own model tell this story:               make demo MODEL_BASE_URL=... MODEL_NAME=..."""
+NEXT = """ask it something in this folder:   .venv/bin/pilotage run declarative_code_assistant "list files"
+serve it over HTTP and AG-UI:      .venv/bin/pilotage serve examples.code_assistant.application:app
+let your own model do it:          make demo MODEL_BASE_URL=... MODEL_NAME=..."""
 
 
 class Worker:

@@ -153,6 +153,10 @@ def test_listing_leaves_out_links_and_what_is_closed_and_has_an_end(
 ) -> None:
     (root / "link").symlink_to("README.md")
     (root / os.fsdecode(b"\xff.txt")).write_text("")
+    for folder in (".cache", "node_modules"):
+        (root / folder).mkdir()
+        (root / folder / "made.js").write_text("made")
+    assert tools.read("node_modules/made.js") == "made"
     assert tools.list_files() == ["README.md", "src/main.py"]
     assert tools.list_files("src") == ["src/main.py"]
     for number in range(5):
