@@ -23,6 +23,7 @@ SUITES = (
     "redaction",
     "models",
     "runtime",
+    "architectures",
     "durable",
     "persistence",
     "memory",

@@ -54,6 +54,10 @@ PACKAGES = {
         "adapters-egress.md",
         'A guarded HTTP client for tools: `pip install "pilotage[egress]"`.',
     ),
+    "pilotage.adapters.opentelemetry": (
+        "adapters-opentelemetry.md",
+        'Spans and metrics of runs for OpenTelemetry: `pip install "pilotage[otel]"`.',
+    ),
     "pilotage.adapters.sealing": (
         "adapters-sealing.md",
         'Sealing of journal records with a key of the application: `pip install "pilotage[sealing]"`.',

@@ -40,7 +40,7 @@ def test_the_python_blocks_of_a_page_run_in_order(
     module = ModuleType(f"docs_{re.sub(r'[^a-z0-9]', '_', page_id(page).lower())}")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     for block in blocks(page):
-        if block.language == "python":
+        if block.language == "python" and not block.file:
             code = compile("\n" * (block.line - 1) + block.text, str(page), "exec", dont_inherit=True)
             exec(code, vars(module))  # noqa: S102 - running them is the point
 
@@ -61,6 +61,8 @@ def test_console_blocks_only_use_commands_that_exist(page: Path) -> None:
 
 def _exists(words: list[str]) -> bool:
     match words:
+        case ["python" | "touch" | "rm" | "cat", *_]:
+            return True
         case ["make", *targets]:
             declared = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
             return all(target in declared or "=" in target for target in targets)

@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import TypeAlias
 
 from pilotage import AgentSignalKind, AgentStatus
 from pilotage.agent import AgentRecoveryRequest, ApprovalDecision, RecoveryDecision
@@ -32,6 +33,7 @@ class Findings:
     runs: int = 0
     kills: int = 0
     stops: int = 0
+    outages: int = 0
     effects: int = 0
     asked: int = 0
     lost_runs: list[str] = field(default_factory=list[str])
@@ -46,7 +48,7 @@ class Findings:
 
     def __str__(self) -> str:
         return (
-            f"{self.runs} runs, {self.kills} kills, {self.stops} orderly stops, {self.effects} effects; asked a person "
+            f"{self.runs} runs, {self.kills} kills, {self.stops} orderly stops, {self.outages} outages, {self.effects} effects; asked a person "
             f"{self.asked} times; unrepeatable effects done twice: {len(self.doubled)}, missing: {len(self.missing)}; "
             f"lost runs: {len(self.lost_runs)}, lost signals: {len(self.lost_signals)}"
         )
@@ -76,7 +78,7 @@ class Rig:
         self._workers.append(worker)
         return worker
 
-    def kill_one(self) -> None:
+    async def kill_one(self) -> None:
         """Kill a worker at once, and start another."""
         worker = self.random.choice(self._workers)
         worker.send_signal(signal.SIGKILL)
@@ -166,15 +168,18 @@ class Customer:
             findings.lost_signals.append(order)
 
 
+Disturbance: TypeAlias = Callable[[Rig], Awaitable[None]]
+
+
 async def served(
     rig: Rig,
     seconds: float,
     disturb: float = 0.0,
     *,
-    orderly: bool = False,
+    disturbance: Disturbance | None = None,
     heir_of: subprocess.Popen[bytes] | None = None,
 ) -> Findings:
-    """Serve all orders while workers are disturbed every so often; the findings.
+    """Serve all orders while something happens every so often; the findings.
 
     A worker that dies by itself has an heir, who is started then.
     """
@@ -184,7 +189,7 @@ async def served(
             customer = Customer(rig, app.get(AgentRuns))
             async with asyncio.timeout(seconds):
                 disturbing = (
-                    asyncio.create_task(_disturbed(rig, disturb, orderly=orderly)) if disturb else None
+                    asyncio.create_task(_disturbed(rig, disturb, disturbance)) if disturbance else None
                 )
                 while not await customer.serve():
                     if heir_of is not None and heir_of.poll() is not None:
@@ -201,10 +206,7 @@ async def served(
     return rig.findings
 
 
-async def _disturbed(rig: Rig, every: float, *, orderly: bool) -> None:
+async def _disturbed(rig: Rig, every: float, disturbance: Disturbance) -> None:
     while True:
         await asyncio.sleep(rig.random.uniform(0, 2 * every))
-        if orderly:
-            await rig.restart_one()
-        else:
-            rig.kill_one()
+        await disturbance(rig)

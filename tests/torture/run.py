@@ -1,6 +1,6 @@
 """`make torture`: kills real processes over real databases, and prints what it found.
 
-`python -m tests.torture.run [sqlite | postgresql] ...` runs some of it. It ends with 1 where anything was lost or done
+`python -m tests.torture.run [sqlite | postgresql | outages] ...` runs some of it. It ends with 1 where anything was lost or done
 twice.
 """
 
@@ -12,11 +12,14 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
-from tests.torture.rig import Findings, Rig, served
+from tests.adapters.sqlalchemy.private_server import PrivateServer, private_server, why_none
+from tests.torture.rig import Disturbance, Findings, Rig, served
 
 POSTGRESQL = os.environ.get("PILOTAGE_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
 _LONG = 900.0
@@ -42,20 +45,35 @@ async def every_moment(folder: Path, database: str, most: int = 200, step: int =
 
 async def at_random(folder: Path, database: str, count: int = 100, every: float = 1.5) -> Findings:
     """Three workers, of which one is killed every now and then."""
-    return await _disturbed(folder, database, count, every, orderly=False)
+    return await _disturbed(folder, database, count, every, Rig.kill_one)
 
 
 async def rolling(folder: Path, database: str, count: int = 200, every: float = 1.5) -> Findings:
     """Three workers that are stopped in good order, one after the other, again and again."""
-    return await _disturbed(folder, database, count, every, orderly=True)
+    return await _disturbed(folder, database, count, every, Rig.restart_one)
 
 
-async def _disturbed(folder: Path, database: str, count: int, every: float, *, orderly: bool) -> Findings:
+async def outages(folder: Path, server: PrivateServer, count: int = 200, every: float = 1.5) -> Findings:
+    """Three workers whose server is restarted again and again, in good order or not, or ends all its sessions."""
+    ways = cycle(
+        (server.cut_connections, partial(server.restart, "fast"), partial(server.restart, "immediate"))
+    )
+
+    async def strike(rig: Rig) -> None:
+        await asyncio.to_thread(next(ways))
+        rig.findings.outages += 1
+
+    return await _disturbed(folder, server.url, count, every, strike)
+
+
+async def _disturbed(
+    folder: Path, database: str, count: int, every: float, disturbance: Disturbance
+) -> Findings:
     rig = Rig(folder, database, _fresh(count), seed=int(time.time()))
     try:
         for _ in range(3):
             rig.start_worker()
-        return await served(rig, _LONG, every, orderly=orderly)
+        return await served(rig, _LONG, every, disturbance=disturbance)
     finally:
         rig.close()
 
@@ -90,22 +108,31 @@ def database_of(kind: str, folder: Path) -> Iterator[str]:
 
 Scenario = Callable[[Path, str], Awaitable[Findings]]
 SCENARIOS: tuple[Scenario, ...] = (every_moment, at_random, rolling)
+KINDS = ("sqlite", "postgresql", "outages")
 
 
 def main(kinds: list[str]) -> int:
-    """Run all scenarios on each kind of database."""
+    """Run all scenarios on each kind of database; whether anything was lost, as programs say it."""
     is_clean = True
-    for kind in kinds or ["sqlite", "postgresql"]:
-        for scenario in SCENARIOS:
-            with TemporaryDirectory() as name, database_of(kind, Path(name)) as database:
-                started = time.monotonic()
-                findings = asyncio.run(_found(scenario(Path(name), database)))
-                print(
-                    f"{kind}, {scenario.__name__}: {findings} ({time.monotonic() - started:.0f} s)",
-                    flush=True,
-                )
-                is_clean = is_clean and findings.is_clean
+    for kind in kinds or KINDS:
+        for name, findings in _outages() if kind == "outages" else _killings(kind):
+            is_clean = is_clean and findings.is_clean
+            print(f"{name}: {findings}", flush=True)
     return 0 if is_clean else 1
+
+
+def _killings(kind: str) -> Iterator[tuple[str, Findings]]:
+    for scenario in SCENARIOS:
+        with TemporaryDirectory() as name, database_of(kind, Path(name)) as database:
+            yield f"{kind}, {scenario.__name__}", asyncio.run(_found(scenario(Path(name), database)))
+
+
+def _outages() -> Iterator[tuple[str, Findings]]:
+    if (reason := why_none()) is not None:
+        print(f"outages: left out, {reason}")
+        return
+    with TemporaryDirectory() as name, private_server() as server:
+        yield "postgresql, outages", asyncio.run(_found(outages(Path(name), server)))
 
 
 async def _found(findings: Awaitable[Findings]) -> Findings:

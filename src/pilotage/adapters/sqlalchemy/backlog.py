@@ -92,5 +92,5 @@ def _left_of(agents: Collection[str], leaving: Collection[RunKey]) -> Select[str
 def _taken(connection: Connection, run: RunKey, owner: str, seconds: float) -> Lease | None:
     """The lease of a run; None where somebody else was faster."""
     place = {"tenant": run.tenant_id, "run": run.run_id, "who": owner, "seconds": seconds}
-    until = connection.execute(ACQUIRE[connection.dialect.name], place).scalar()
-    return None if until is None else Lease(run, owner, until, seconds)
+    granted = ACQUIRE[connection.dialect.name].rows(connection, place)
+    return Lease(run, owner, granted[0][0], seconds) if granted else None

@@ -13,10 +13,10 @@ from pilotage.adapters.sqlalchemy.mapping import (
     Values,
     event_values,
     evidence_values,
-    row_values,
     state_values,
-    take_out_blobs,
 )
+from pilotage.adapters.sqlalchemy.rows import row_values, take_out_blobs
+from pilotage.agent.ports.budget import BudgetSettlement
 from pilotage.agent.ports.conversations import ConversationTurns
 from pilotage.agent.ports.journal import (
     CommitOutcome,
@@ -82,6 +82,7 @@ class Writes:
     turns: list[tuple[RunKey, ConversationTurns]] = field(
         default_factory=list[tuple[RunKey, ConversationTurns]]
     )
+    settled: list[tuple[str, BudgetSettlement]] = field(default_factory=list[tuple[str, BudgetSettlement]])
 
 
 class Batch:
@@ -195,6 +196,7 @@ class Batch:
         )
         if commit.turns is not None:
             writes.turns.append((commit.run, commit.turns))
+        writes.settled.extend((tenant, settlement) for settlement in commit.settled)
         return Committed(run.head)
 
     def _hold(self, key: RunKey, run: Standing) -> None:
@@ -208,11 +210,10 @@ class Batch:
 
 
 def _drafted(commit: JournalCommit) -> tuple[list[Values], list[Values], list[Values], Values]:
-    tenant, run_id, last = commit.run.tenant_id, commit.run.run_id, commit.rows[-1]
     return (
-        [row_values(tenant, run_id, row, commit.token if row is last else None) for row in commit.rows],
-        [evidence_values(tenant, each) for each in commit.evidence],
-        [event_values(tenant, run_id, event) for event in commit.outbox],
+        row_values(commit.run, commit.rows, commit.token),
+        [evidence_values(commit.run.tenant_id, each) for each in commit.evidence],
+        [event_values(commit.run, event) for event in commit.outbox],
         state_values(commit.state),
     )
 

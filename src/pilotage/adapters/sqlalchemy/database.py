@@ -2,19 +2,24 @@
 
 The event loop never waits for a database: whatever is asked of one is done in a thread, as one transaction. SQLite
 has one writer at a time, so one thread writes there, and nobody in this process ever waits for a lock of another.
+
+A server that goes away for a while, because it is restarted or a line is cut, is waited for by whoever may ask twice.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
-from sqlalchemy import Connection, Engine, exc
+from sqlalchemy import Connection, exc
 
 from pilotage.adapters.sqlalchemy.engines import Engines
-from pilotage.adapters.sqlalchemy.errors import StoreUnreachableError, translated
+from pilotage.adapters.sqlalchemy.errors import StoreUnreachableError, is_away, translated
+from pilotage.adapters.sqlalchemy.gathering import Gathering
+from pilotage.adapters.sqlalchemy.patience import pauses
 from pilotage.adapters.sqlalchemy.postgresql import PostgresqlEngines
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings, shown
 from pilotage.adapters.sqlalchemy.sqlite import SqliteEngines
@@ -40,16 +45,19 @@ class Database:
             if self.is_sqlite
             else PostgresqlEngines(url, settings)
         )
+        self._clock = clock or SystemClock()
         self._writers = ThreadPoolExecutor(self.engines.writers, "pilotage-writer")
         self._readers = ThreadPoolExecutor(settings.pool_size, "pilotage-reader")
+        self._hints = Gathering(self._writers, partial(_hint_twice, self.engines))
 
-    async def read(self, work: Work[T]) -> T:
+    async def read(self, work: Work[T], *, waits: bool = True) -> T:
         """Read something; each statement sees what is committed.
 
         Raises:
             StoreUnreachableError: the database did not answer.
         """
-        return await self._in_thread(self._readers, _read, self.engines.reading, work)
+        ask = self._patiently if waits else self._in_thread
+        return await ask(self._readers, partial(_look, self.engines, work))
 
     async def write(self, work: Work[T], *, may_be_repeated: bool = False) -> T:
         """Do something in one transaction, durable on return.
@@ -58,17 +66,22 @@ class Database:
             StoreUnreachableError: the database did not answer; whether it is done is unknown.
             ConflictingWriteError: it cannot be done; nothing is.
         """
-        return await self._in_thread(
-            self._writers, _repeated if may_be_repeated else _write, self.engines.writing, work
-        )
+        ask = self._patiently if may_be_repeated else self._in_thread
+        return await ask(self._writers, partial(_write, self.engines, work))
 
     async def hint(self, work: Work[T]) -> T:
-        """Do something in one transaction that a failure of the machine may undo, and that may be done twice.
+        """Do something that the machine may undo by failing, and that may be done twice, with what else waits.
+
+        Nobody waits here for a server to come back: what is only a hint is given again later.
 
         Raises:
             StoreUnreachableError: the database did not answer; whether it is done is unknown.
         """
-        return await self._in_thread(self._writers, _repeated, self.engines.hinting, work)
+        try:
+            future = self._hints.add(work)
+        except RuntimeError as error:
+            raise self._closed() from error
+        return await self._answered(asyncio.wrap_future(future))
 
     def close(self) -> None:
         """End the threads when they have done what they are at, and close all connections."""
@@ -76,46 +89,55 @@ class Database:
             threads.shutdown()
         self.engines.dispose()
 
-    async def _in_thread(
-        self,
-        threads: ThreadPoolExecutor,
-        transact: Callable[[Engine, Work[T]], T],
-        engine: Engine,
-        work: Work[T],
-    ) -> T:
+    async def _patiently(self, threads: ThreadPoolExecutor, do: Callable[[], T]) -> T:
+        """Ask again while the server is away, for as long as anybody may have to wait for it."""
+        until, waits = self._clock.monotonic() + self.engines.patience_seconds, pauses()
+        while True:
+            try:
+                return await self._in_thread(threads, do)
+            except StoreUnreachableError as error:
+                pause = next(waits)
+                if not error.is_away or self._clock.monotonic() + pause > until:
+                    raise
+            await self._clock.sleep(pause)
+
+    async def _in_thread(self, threads: ThreadPoolExecutor, do: Callable[[], T]) -> T:
         try:
-            running = asyncio.get_running_loop().run_in_executor(threads, transact, engine, work)
+            running = asyncio.get_running_loop().run_in_executor(threads, do)
         except RuntimeError as error:
-            raise StoreUnreachableError(f"{self.name} is closed: the application has stopped") from error
+            raise self._closed() from error
+        return await self._answered(running)
+
+    async def _answered(self, running: Awaitable[T]) -> T:
         try:
             return await running
         except exc.SQLAlchemyError as error:
             raise translated(error) from error
 
+    def _closed(self) -> StoreUnreachableError:
+        return StoreUnreachableError(f"{self.name} is closed: the application has stopped")
 
-def _write(engine: Engine, work: Work[T]) -> T:
-    with engine.begin() as connection:
+
+def _look(engines: Engines, work: Work[T]) -> T:
+    with engines.reading.connect() as connection:
         return work(connection)
 
 
-def _read(engine: Engine, work: Work[T]) -> T:
-    return _twice(_look, engine, work)
-
-
-def _repeated(engine: Engine, work: Work[T]) -> T:
-    return _twice(_write, engine, work)
-
-
-def _look(engine: Engine, work: Work[T]) -> T:
-    with engine.connect() as connection:
+def _write(engines: Engines, work: Work[T]) -> T:
+    with engines.transaction(engines.writing) as connection:
         return work(connection)
 
 
-def _twice(transact: Callable[[Engine, Work[T]], T], engine: Engine, work: Work[T]) -> T:
+def _hint_twice(engines: Engines, work: Work[T]) -> T:
     """A connection of the pool may have died while nobody used it; then the others have, too, and a new one is made."""
     try:
-        return transact(engine, work)
+        return _hint(engines, work)
     except exc.DBAPIError as error:
-        if not error.connection_invalidated:
+        if not is_away(error):
             raise
-    return transact(engine, work)
+    return _hint(engines, work)
+
+
+def _hint(engines: Engines, work: Work[T]) -> T:
+    with engines.transaction(engines.hinting) as connection:
+        return work(connection)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
 from typing import Any
 
 from sqlalchemy import Connection, Engine
@@ -23,9 +24,24 @@ class Engines(ABC):
     writers: int
     """How many transactions can write at once."""
 
+    patience_seconds: float
+    """How long to wait for a database that is away to come back."""
+
+    @abstractmethod
+    def transaction(self, engine: Engine) -> AbstractContextManager[Connection]:
+        """A transaction of one of the engines that write, for the length of the block; only for threads that write."""
+
     @abstractmethod
     def take_turns(self, connection: Connection, *queue: str) -> None:
         """Until the transaction ends, let nobody else number what belongs to this queue."""
+
+    @abstractmethod
+    def in_one_trip(self, connection: Connection) -> AbstractContextManager[object]:
+        """Send the statements of the block together; what they did is known behind it.
+
+        Raises:
+            DBAPIError: one of them failed, as SQLAlchemy would raise it.
+        """
 
     @abstractmethod
     def check_durability(self, *, may_lose_commits: bool) -> None:

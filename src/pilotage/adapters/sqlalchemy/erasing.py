@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from sqlalchemy import (
     Connection,
     Integer,
-    String,
     bindparam,
     delete,
     literal,
-    literal_column,
     null,
     select,
     update,
 )
 
 from pilotage.adapters.sqlalchemy.bulk import bulk_update
-from pilotage.adapters.sqlalchemy.mapping import state_of, state_values
-from pilotage.adapters.sqlalchemy.reading import PAGE, read_page
-from pilotage.adapters.sqlalchemy.tables import evidence, journal, late_outcomes, runs, signals, turns
+from pilotage.adapters.sqlalchemy.mapping import Values, state_of, state_values
+from pilotage.adapters.sqlalchemy.reading import NUMBER, read_page
+from pilotage.adapters.sqlalchemy.tables import PLACES, evidence, journal, late_outcomes, runs, signals, turns
 from pilotage.agent.ports.journal import RunKey
 from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.runtime.journal.chain import payload_digest
@@ -32,20 +31,20 @@ _IS_RUN = (runs.c.tenant_id == bindparam("tenant"), runs.c.run_id == bindparam("
 _RUN = select(runs, literal(0, Integer()).label("pending")).where(*_IS_RUN).with_for_update(key_share=True)
 
 _BLOBS = select(journal.c.record_blob, journal.c.view_blob).where(
-    journal.c.tenant_id == bindparam("tenant"), journal.c.run_id == bindparam("run")
+    journal.c.place > NUMBER * PLACES, journal.c.place < (NUMBER + 1) * PLACES
 )
 
 _ERASE_ROWS = bulk_update(
     journal,
-    ("tenant_id", "run_id", "seq"),
+    ("place",),
     lambda given: {
         **{name: null() for name in ("record", "record_blob", "view", "view_blob", "key_id")},
         # Together with a guess, salt or token would tell what the digest stands for.
-        "salt": literal_column("''"),
+        "salt": given["salt"],
         "token": null(),
         "erased": given["payloads"],
     },
-    {"payloads": String(64)},
+    {"payloads": journal.c.erased.type, "salt": journal.c.salt.type},
     lambda _: journal.c.erased.is_(None),
 )
 
@@ -82,19 +81,21 @@ def erase_run(connection: Connection, run: RunKey) -> set[str]:
     place = {"tenant": run.tenant_id, "run": run.run_id}
     _refuse_live(connection, run)
     digests = {digest for row in connection.execute(_BLOBS, place) for digest in row if digest is not None}
-    after = 0
-    while page := read_page(connection, run, after):
-        key = {"tenant_id": run.tenant_id, "run_id": run.run_id}
-        _ERASE_ROWS.run(
-            connection,
-            [{**key, "seq": row.seq, "payloads": payload_digest(row.texts, row.salt)} for row in page],
-        )
-        after = page[-1].seq
-        if len(page) < PAGE:
-            break
+    _ERASE_ROWS.run(connection, list(_bare_rows(connection, run)))
     for statement in (_ERASE_SIGNALS, _REMOVE_EVIDENCE, _REMOVE_LATE_OUTCOMES, _ERASE_TURNS):
         connection.execute(statement, place)
     return digests
+
+
+def _bare_rows(connection: Connection, run: RunKey) -> Iterator[Values]:
+    """What is left of each row: all of them are read before one is erased, for views point to records."""
+    number = connection.execute(select(NUMBER), {"tenant": run.tenant_id, "run": run.run_id}).scalar_one()
+    after = 0
+    while page := read_page(connection, run, after):
+        for row in page:
+            digest = payload_digest(row.texts, row.salt)
+            yield {"place": number * PLACES + row.seq, "payloads": digest, "salt": ""}
+        after = page[-1].seq
 
 
 def _refuse_live(connection: Connection, run: RunKey) -> None:

@@ -8,13 +8,20 @@ from sqlalchemy import exc
 
 from pilotage.adapters.sqlalchemy.start_errors import DatabaseStartError
 
-__all__ = ["ConflictingWriteError", "DatabaseStartError", "StoreUnreachableError", "translated"]
+__all__ = ["ConflictingWriteError", "DatabaseStartError", "StoreUnreachableError", "is_away", "translated"]
 
 
 class StoreUnreachableError(OSError):
-    """The database did not answer, or not in time; whether it has done what it was asked to is unknown."""
+    """The database did not answer, or not in time; whether it has done what it was asked to is unknown.
+
+    `is_away` says that the line to it was cut, or could not be made: it may come back.
+    """
 
     code: ClassVar[str] = "store_unreachable"
+
+    def __init__(self, words: str, *, is_away: bool = False) -> None:
+        super().__init__(words)
+        self.is_away = is_away
 
 
 class ConflictingWriteError(Exception):
@@ -34,11 +41,18 @@ def translated(error: exc.SQLAlchemyError) -> Exception:
         case exc.ProgrammingError():
             return error  # a mistake of ours, which waiting does not mend
         case exc.DBAPIError():
-            return StoreUnreachableError(f"the database did not answer: {_first_line(error.orig)}")
+            words = f"the database did not answer: {_first_line(error.orig)}"
+            return StoreUnreachableError(words, is_away=is_away(error))
         case exc.TimeoutError():
             return StoreUnreachableError("no connection to the database was free in time")
         case _:
             return error
+
+
+def is_away(error: exc.DBAPIError) -> bool:
+    """Whether the line to the database was cut, or could not be made: nobody was asked anything yet then."""
+    was_refused = isinstance(error, exc.OperationalError) and error.statement is None
+    return error.connection_invalidated or was_refused
 
 
 def _first_line(error: BaseException | None) -> str:

@@ -11,6 +11,7 @@ from pilotage.adapters.sqlalchemy.commits import commit_together
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.reading import PAGE, read_page
+from pilotage.adapters.sqlalchemy.recent import RecentRuns
 from pilotage.adapters.sqlalchemy.tables import runs
 from pilotage.agent.ports.journal import (
     CommitOutcome,
@@ -34,12 +35,13 @@ class SqlAlchemyJournal(IAgentJournal):
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._recent = RecentRuns()
 
     async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
         if not commits:
             return []
         try:
-            return await self._database.write(partial(commit_together, self._database.engines, commits))
+            return await self._carried(commits)
         except ConflictingWriteError:
             # One of them cannot be written, and nobody knows which: each for itself then.
             return [await self._commit_alone(commit) for commit in commits]
@@ -59,18 +61,27 @@ class SqlAlchemyJournal(IAgentJournal):
         return await self._database.read(look)
 
     async def _commit_alone(self, commit: JournalCommit) -> CommitOutcome:
-        work = partial(commit_together, self._database.engines, [commit], looks_closely=True)
         for _ in range(_TRIES - 1):
             try:
-                (outcome,) = await self._database.write(work)
+                (outcome,) = await self._carried([commit], looks_closely=True)
             except ConflictingWriteError:
                 continue
             return outcome
         try:
-            (outcome,) = await self._database.write(work)
+            (outcome,) = await self._carried([commit], looks_closely=True)
         except ConflictingWriteError as conflict:
             return CommitRefused(f"run {commit.run.run_id!r}: {conflict}")
         return outcome
+
+    async def _carried(
+        self, commits: Sequence[JournalCommit], *, looks_closely: bool = False
+    ) -> list[CommitOutcome]:
+        engines, recent = self._database.engines, self._recent
+        work = partial(commit_together, engines, recent, commits, looks_closely=looks_closely)
+        # A commit may be sent twice: its token tells whether it was written the first time.
+        carried = await self._database.write(work, may_be_repeated=True)
+        recent.remember(carried.standings)
+        return carried.outcomes
 
     async def _page(self, run: RunKey, after: int) -> list[JournalRow]:
         return await self._database.read(lambda connection: read_page(connection, run, after))

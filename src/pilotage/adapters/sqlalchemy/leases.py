@@ -9,6 +9,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
+from pilotage.adapters.sqlalchemy.driver import Prepared
 from pilotage.adapters.sqlalchemy.tables import leases
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import IAgentLeases, Lease
@@ -38,16 +39,19 @@ def _acquire(maker: Any) -> Any:
     ).returning(leases.c.expires_at)
 
 
-ACQUIRE = {"sqlite": _acquire(sqlite.insert), "postgresql": _acquire(postgresql.insert)}
+ACQUIRE = {
+    "sqlite": Prepared(_acquire(sqlite.insert)),
+    "postgresql": Prepared(_acquire(postgresql.insert)),
+}
 
-_RENEW = (
+_RENEW = Prepared(
     update(leases)
     .where(*_IS_RUN, _IS_OWN, ~_IS_OVER)
     .values(granted_seconds=_SECONDS, expires_at=_END)
     .returning(leases.c.expires_at)
 )
 
-_RELEASE = delete(leases).where(*_IS_RUN, _IS_OWN)
+_RELEASE = Prepared(delete(leases).where(*_IS_RUN, _IS_OWN))
 
 _HOLDER = select(leases.c.owner, leases.c.expires_at, leases.c.granted_seconds).where(*_IS_RUN, ~_IS_OVER)
 
@@ -66,7 +70,7 @@ class SqlAlchemyLeases(IAgentLeases):
 
     async def release(self, run: RunKey, owner: str) -> None:
         place = {"tenant": run.tenant_id, "run": run.run_id, "who": owner}
-        await self._database.hint(lambda connection: connection.execute(_RELEASE, place) and None)
+        await self._database.hint(lambda connection: _RELEASE.rows(connection, place))
 
     async def holder(self, run: RunKey) -> Lease | None:
         def look(connection: Connection) -> Lease | None:
@@ -75,9 +79,9 @@ class SqlAlchemyLeases(IAgentLeases):
 
         return await self._database.read(look)
 
-    async def _ask(self, statement: Any, run: RunKey, owner: str, seconds: float) -> Lease | None:
+    async def _ask(self, statement: Prepared, run: RunKey, owner: str, seconds: float) -> Lease | None:
         reject_blank("SqlAlchemyLeases", owner=owner)
         reject_not_positive("SqlAlchemyLeases", seconds=seconds)
         place = {"tenant": run.tenant_id, "run": run.run_id, "who": owner, "seconds": seconds}
-        until = await self._database.hint(lambda connection: connection.execute(statement, place).scalar())
-        return None if until is None else Lease(run, owner, until, seconds)
+        granted = await self._database.hint(lambda connection: statement.rows(connection, place))
+        return Lease(run, owner, granted[0][0], seconds) if granted else None

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
-from sqlalchemy import URL, Connection, create_engine, event, func, select
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, select
 
+from pilotage.adapters.sqlalchemy.driver import as_sqlalchemy_says_it, carry_out
 from pilotage.adapters.sqlalchemy.engines import Engines, first_value
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.start_errors import DatabaseDurabilityError
@@ -18,6 +22,7 @@ class PostgresqlEngines(Engines):
 
     def __init__(self, url: URL, settings: DatabaseSettings) -> None:
         self.writers = settings.pool_size
+        self.patience_seconds = settings.timeout_seconds
         self.writing = create_engine(
             url,
             pool_size=settings.pool_size,
@@ -29,10 +34,18 @@ class PostgresqlEngines(Engines):
         self.hinting = self.writing.execution_options()
         event.listen(self.hinting, "begin", _need_not_be_durable)
 
+    def transaction(self, engine: Engine) -> AbstractContextManager[Connection]:
+        """On a connection of the pool."""
+        return engine.begin()
+
     def take_turns(self, connection: Connection, *queue: str) -> None:
         """Take a lock by the name of the queue: numbers from a sequence would not be in the order of commits."""
         key = func.hashtextextended("\n".join(queue), 0)
         connection.execute(select(func.pg_advisory_xact_lock(key)))
+
+    def in_one_trip(self, connection: Connection) -> AbstractContextManager[object]:
+        """By a pipeline: the answers are waited for once."""
+        return _one_trip(connection)
 
     def check_durability(self, *, may_lose_commits: bool) -> None:
         if may_lose_commits:
@@ -50,4 +63,13 @@ class PostgresqlEngines(Engines):
 
 
 def _need_not_be_durable(connection: Connection) -> None:
-    connection.exec_driver_sql(_LOCAL)
+    # The driver begins the transaction with the first statement: both are one trip.
+    with _one_trip(connection):
+        carry_out(connection, _LOCAL, None)
+
+
+@contextmanager
+def _one_trip(connection: Connection) -> Generator[None]:
+    line: Any = connection.connection.driver_connection
+    with as_sqlalchemy_says_it(connection), line.pipeline():
+        yield

@@ -32,7 +32,7 @@ _HAS_LIVE_PARENT = exists().where(
 )
 
 _OVER = (
-    select(runs.c.tenant_id, runs.c.run_id)
+    select(runs.c.position, runs.c.tenant_id, runs.c.run_id)
     .where(
         runs.c.tenant_id == bindparam("tenant"),
         runs.c.ended,
@@ -45,13 +45,15 @@ _OVER = (
 )
 
 _BLOBS = select(journal.c.record_blob, journal.c.view_blob).where(
-    tuple_(journal.c.tenant_id, journal.c.run_id).in_(bindparam("keys", expanding=True)),
+    journal.c.run.in_(bindparam("numbers", expanding=True)),
     or_(journal.c.record_blob.is_not(None), journal.c.view_blob.is_not(None)),
 )
 
+_REMOVE_ROWS = delete(journal).where(journal.c.run.in_(bindparam("numbers", expanding=True)))
+
 _REMOVALS = [
     delete(table).where(tuple_(table.c.tenant_id, table.c.run_id).in_(bindparam("keys", expanding=True)))
-    for table in (journal, signals, evidence, outbox, leases, late_outcomes, runs)
+    for table in (signals, evidence, outbox, leases, late_outcomes, runs)
 ]
 
 _FORGET_RUNS_OF_TURNS = (
@@ -61,10 +63,9 @@ _FORGET_RUNS_OF_TURNS = (
 )
 
 _REMOVE_BLOBS = delete(blobs).where(
-    blobs.c.tenant_id == bindparam("tenant"),
     blobs.c.digest.in_(bindparam("digests", expanding=True)),
-    ~exists().where(journal.c.tenant_id == blobs.c.tenant_id, journal.c.record_blob == blobs.c.digest),
-    ~exists().where(journal.c.tenant_id == blobs.c.tenant_id, journal.c.view_blob == blobs.c.digest),
+    ~exists().where(journal.c.record_blob == blobs.c.digest),
+    ~exists().where(journal.c.view_blob == blobs.c.digest),
 )
 
 
@@ -88,26 +89,27 @@ class SqlAlchemyRetention(IAgentRetention):
 
     async def erase(self, run: RunKey) -> None:
         def work(connection: Connection) -> None:
-            remove_blobs(connection, run.tenant_id, erase_run(connection, run))
+            remove_blobs(connection, erase_run(connection, run))
 
         await self._database.write(work, may_be_repeated=True)
 
 
-def remove_blobs(connection: Connection, tenant_id: str, digests: set[str]) -> None:
+def remove_blobs(connection: Connection, digests: set[str]) -> None:
     """Remove those blobs that no row refers to any more."""
     if digests:
-        connection.execute(_REMOVE_BLOBS, {"tenant": tenant_id, "digests": sorted(digests)})
+        connection.execute(_REMOVE_BLOBS, {"digests": sorted(digests)})
 
 
 def _remove(tenant_id: str, before: datetime, most: int, connection: Connection) -> int:
     found = connection.execute(_OVER, {"tenant": tenant_id, "before": before, "most": most})
-    keys = [(row.tenant_id, row.run_id) for row in found]
-    if not keys:
+    over = [(row.position, (row.tenant_id, row.run_id)) for row in found]
+    if not over:
         return 0
-    named = {"keys": keys}
-    digests = {digest for row in connection.execute(_BLOBS, named) for digest in row if digest is not None}
+    rows, named = {"numbers": [number for number, _ in over]}, {"keys": [key for _, key in over]}
+    digests = {digest for row in connection.execute(_BLOBS, rows) for digest in row if digest is not None}
+    connection.execute(_REMOVE_ROWS, rows)
     for removal in _REMOVALS:
         connection.execute(removal, named)
     connection.execute(_FORGET_RUNS_OF_TURNS, named)
-    remove_blobs(connection, tenant_id, digests)
-    return len(keys)
+    remove_blobs(connection, digests)
+    return len(over)

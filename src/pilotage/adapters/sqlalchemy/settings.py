@@ -27,7 +27,7 @@ class DatabaseSettings:
 
     `url`                   `sqlite:///file.db` or `postgresql://user:password@host/name`
     `pool_size`             how many connections are used at once
-    `timeout_seconds`       how long to wait: for a connection, for the server, for the lock of an SQLite file
+    `timeout_seconds`       how long to wait: for a connection, for a server that is away, for the lock of a file
     `upgrades_at_start`     whether tables of an older version are brought up to date when the application starts
     `may_lose_commits_on_power_failure`
                             allows a database to confirm what is not on the disk yet. It is faster. After a power

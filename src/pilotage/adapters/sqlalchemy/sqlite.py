@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,30 +12,49 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from pilotage.adapters.sqlalchemy.columns import microseconds
+from pilotage.adapters.sqlalchemy.driver import carry_out
 from pilotage.adapters.sqlalchemy.engines import Engines, first_value
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.start_errors import DatabaseDurabilityError
 from pilotage.ids import IClock
 
 _FULL = 2
+_LOG_PAGES = 4000
+"""How long the log may get before it is carried over: pages that are written again and again are carried over once."""
 
 
 class SqliteEngines(Engines):
     """The engines of an SQLite file. Its clock is that of the machine: all who can open the file share it."""
 
     writers = 1
+    # A file that is gone does not come back by itself.
+    patience_seconds = 0.0
 
     def __init__(self, url: URL, settings: DatabaseSettings, clock: IClock) -> None:
         self._url, self._settings, self._clock = url, settings, clock
         self._made: list[Engine] = []
+        self._kept: dict[Engine, Connection] = {}
         self.writing = self._writer("NORMAL" if settings.may_lose_commits_on_power_failure else "FULL")
         self.hinting = self._writer("NORMAL")
         # `foreign_keys` and the like matter to writers only; a reader that tries to write is a mistake of ours.
         self.reading = self._engine(settings.pool_size, "PRAGMA query_only = ON")
         _make_private(Path(str(url.database)))
 
+    @contextmanager
+    def transaction(self, engine: Engine) -> Generator[Connection]:
+        """On a connection that the one thread that writes keeps: getting one takes as long as the transaction."""
+        if engine not in self._kept:
+            self._kept[engine] = engine.connect()
+        connection = self._kept[engine]
+        with connection.begin():
+            yield connection
+
     def take_turns(self, connection: Connection, *queue: str) -> None:
         """Nothing to do: there is one writer at a time."""
+
+    def in_one_trip(self, connection: Connection) -> AbstractContextManager[object]:
+        """Nothing to do: nobody travels."""
+        return nullcontext()
 
     def check_durability(self, *, may_lose_commits: bool) -> None:
         with self.writing.begin() as connection:
@@ -52,12 +72,19 @@ class SqliteEngines(Engines):
             )
 
     def dispose(self) -> None:
+        for connection in self._kept.values():
+            connection.close()
         for engine in self._made:
             engine.dispose()
 
     def _writer(self, synchronous: str) -> Engine:
         engine = self._engine(
-            1, "PRAGMA journal_mode = WAL", f"PRAGMA synchronous = {synchronous}", "PRAGMA foreign_keys = ON"
+            # One is kept by the thread that writes, the other is for whoever opens or upgrades the file.
+            2,
+            "PRAGMA journal_mode = WAL",
+            f"PRAGMA synchronous = {synchronous}",
+            f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}",
+            "PRAGMA foreign_keys = ON",
         )
         # The lock is taken when the transaction begins: one that reads first and then writes could not be continued.
         event.listen(engine, "begin", _begin_immediate)
@@ -93,4 +120,4 @@ def _set_up(connection: sqlite3.Connection, _: Any, *, pragmas: tuple[str, ...],
 
 
 def _begin_immediate(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    carry_out(connection, "BEGIN IMMEDIATE", ()).close()

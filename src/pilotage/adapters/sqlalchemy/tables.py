@@ -1,4 +1,6 @@
-"""The tables. The tenant is part of every key and of every index; times are the store's, in UTC.
+"""The tables. Whatever is looked up is looked up within its tenant; times are the store's, in UTC.
+
+Rows of a journal and blobs are found by a number and by a digest that belong to one tenant each.
 
 Whatever is JSON is canonical text. What a row is looked up by has a column; the rest of a value is one document.
 """
@@ -23,7 +25,7 @@ from sqlalchemy import (
     text,
 )
 
-from pilotage.adapters.sqlalchemy.columns import ExactText, Moment
+from pilotage.adapters.sqlalchemy.columns import ExactText, HexText, Moment
 
 metadata = MetaData(
     naming_convention={
@@ -90,65 +92,60 @@ runs = Table(
     ),
 )
 
+PLACES = 2**32
+"""How many rows the journal of a run has room for: row `seq` of run `n` is at place `n * PLACES + seq`."""
+
 journal = Table(
     "pilotage_journal",
     metadata,
-    Column("tenant_id", ExactText, nullable=False),
-    Column("run_id", ExactText, nullable=False),
-    Column("seq", BigInteger, nullable=False),
+    # One number is the key, so that the rows of a run lie beside each other, and none of them repeats whose it is.
+    Column("place", _POSITION, primary_key=True, autoincrement=False),
+    # The position of its run.
+    Column("run", BigInteger, nullable=False),
     Column("action_id", ExactText, nullable=False),
     Column("kind", String(32)),
     Column("stage", String(16), nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("epoch", BigInteger, nullable=False),
-    Column("fingerprint", ExactText, nullable=False),
+    Column("fingerprint", HexText, nullable=False),
     Column("idempotency", String(32), nullable=False),
     # A record is open text, or a ciphertext with the id of its key; a large one is a blob.
     Column("key_id", ExactText),
     Column("record", ExactText),
-    Column("record_blob", String(64)),
-    # Neither a view nor a blob: the view is the record. One that begins with "+" is what it adds to the record.
+    Column("record_blob", HexText),
+    # Neither a view nor a blob: the view is the record. How else it may be written tells `payloads`.
     Column("view", ExactText),
-    Column("view_blob", String(64)),
-    Column("digest", ExactText, nullable=False),
-    Column("salt", ExactText, nullable=False),
+    Column("view_blob", HexText),
+    Column("digest", HexText, nullable=False),
+    Column("salt", HexText, nullable=False),
     # The digest of the payloads, where these were erased.
-    Column("erased", String(64)),
+    Column("erased", HexText),
     # On the last row of a commit: by it a writer recognises its own rows.
     Column("token", ExactText),
     Column("created_at", Moment, nullable=False),
-    PrimaryKeyConstraint("tenant_id", "run_id", "seq"),
-    ForeignKeyConstraint(
-        ["tenant_id", "record_blob"],
-        ["pilotage_blobs.tenant_id", "pilotage_blobs.digest"],
-        name="fk_record_blob",
-    ),
-    ForeignKeyConstraint(
-        ["tenant_id", "view_blob"], ["pilotage_blobs.tenant_id", "pilotage_blobs.digest"], name="fk_view_blob"
-    ),
+    ForeignKeyConstraint(["record_blob"], ["pilotage_blobs.digest"], name="fk_record_blob"),
+    ForeignKeyConstraint(["view_blob"], ["pilotage_blobs.digest"], name="fk_view_blob"),
     _index(
         "uq_pilotage_journal_action",
-        "tenant_id",
-        "run_id",
+        "run",
         "action_id",
         "stage",
         "attempt",
         unique=True,
         where="stage NOT IN ('claimed', 'told')",
     ),
-    _index("ix_pilotage_journal_record_blob", "tenant_id", "record_blob", where="record_blob IS NOT NULL"),
-    _index("ix_pilotage_journal_view_blob", "tenant_id", "view_blob", where="view_blob IS NOT NULL"),
-    sqlite_with_rowid=True,
+    _index("ix_pilotage_journal_record_blob", "record_blob", where="record_blob IS NOT NULL"),
+    _index("ix_pilotage_journal_view_blob", "view_blob", where="view_blob IS NOT NULL"),
 )
 
 blobs = Table(
     "pilotage_blobs",
     metadata,
+    # The tenant is part of what the digest is made of.
+    Column("digest", HexText, primary_key=True),
     Column("tenant_id", ExactText, nullable=False),
-    Column("digest", String(64), nullable=False),
     Column("content", ExactText, nullable=False),
     Column("created_at", Moment, nullable=False),
-    PrimaryKeyConstraint("tenant_id", "digest"),
 )
 
 signals = Table(
@@ -284,4 +281,63 @@ audit = Table(
         unique=True,
         where="evidence_ref IS NOT NULL",
     ),
+)
+
+memories = Table(
+    "pilotage_memories",
+    metadata,
+    _position(),
+    Column("tenant_id", ExactText, nullable=False),
+    Column("user_id", ExactText, nullable=False),
+    # Empty for what was remembered for no agent in particular.
+    Column("agent_type", ExactText, nullable=False, server_default=""),
+    Column("item_id", ExactText, nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("text", ExactText, nullable=False),
+    Column("label", ExactText, nullable=False),
+    Column("metadata", ExactText, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    UniqueConstraint("tenant_id", "user_id", "agent_type", "item_id", name="uq_pilotage_memories_item"),
+    _index("ix_pilotage_memories_user", "tenant_id", "user_id", "position"),
+)
+
+memory_words = Table(
+    "pilotage_memory_words",
+    metadata,
+    Column("tenant_id", ExactText, nullable=False),
+    Column("user_id", ExactText, nullable=False),
+    Column("word", ExactText, nullable=False),
+    Column("memory", _POSITION, nullable=False),
+    # As the memory has them: who is looked for is found here, without a join whose plan depends on statistics.
+    Column("agent_type", ExactText, nullable=False),
+    Column("kind", String(16), nullable=False),
+    PrimaryKeyConstraint("tenant_id", "user_id", "word", "memory"),
+    ForeignKeyConstraint(["memory"], ["pilotage_memories.position"], name="fk_word_memory"),
+    _index("ix_pilotage_memory_words_memory", "memory"),
+)
+
+spending = Table(
+    "pilotage_spending",
+    metadata,
+    Column("tenant_id", ExactText, nullable=False),
+    Column("hour", Moment, nullable=False),
+    Column("steps", BigInteger, nullable=False),
+    Column("tool_calls", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    # The digits of a decimal: sums of money are exact on every database.
+    Column("cost", String(64), nullable=False),
+    PrimaryKeyConstraint("tenant_id", "hour"),
+)
+
+budget_holds = Table(
+    "pilotage_budget_holds",
+    metadata,
+    Column("tenant_id", ExactText, nullable=False),
+    Column("hold_id", ExactText, nullable=False),
+    Column("steps", BigInteger, nullable=False),
+    Column("tool_calls", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("cost", String(64), nullable=False),
+    Column("lapses_at", Moment, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "hold_id"),
 )

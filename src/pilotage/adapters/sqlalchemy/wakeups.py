@@ -43,7 +43,7 @@ class SqlAlchemyWakeUps(IAgentWakeUps):
             connection.execute(select(func.pg_notify(func.concat(_CHANNEL, func.current_schema()), payload)))
 
         with suppress(StoreUnreachableError):
-            await self._database.read(send)
+            await self._database.read(send, waits=False)
 
     @asynccontextmanager
     async def subscribe(self) -> AsyncGenerator[IWakeUpSubscription]:

@@ -2,7 +2,7 @@
 
 The rows of a run are numbered 1, 2, 3 ... without gaps. A commit names the head it expects; the store
 compares and sets it inside the statement, so of two writers exactly one wins. Rows, state, consumed signals,
-evidence, turns and outbox events of a commit are one transaction, durable when `commit` returns.
+evidence, turns, outbox events and settled budgets of a commit are one transaction, durable when `commit` returns.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TypeAlias
 
 from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.budget import BudgetSettlement
 from pilotage.agent.ports.conversations import ConversationTurns
 from pilotage.agent.ports.providers import persistence_port
 from pilotage.agent.recovery import AgentActionKind
@@ -132,9 +133,19 @@ class JournalRow:
         return RowTexts.of(self.record, self.view)
 
     def __post_init__(self) -> None:
+        # Runs have thousands of rows, and hardly one is wrong: what exactly, is looked for then.
+        if self._looks_right:
+            return
         reject_blank(self, action_id=self.action_id, digest=self.digest)
         reject_not_positive(self, seq=self.seq, attempt=self.attempt, epoch=self.epoch)
         reject_naive(self, created_at=self.created_at)
+
+    @property
+    def _looks_right(self) -> bool:
+        is_named = self.action_id.strip() and self.digest.strip()
+        is_counted = type(self.seq) is type(self.attempt) is type(self.epoch) is int
+        is_dated = self.created_at is None or self.created_at.tzinfo is UTC
+        return bool(is_named and is_counted and is_dated) and self.seq > 0 < self.attempt and self.epoch > 0
 
 
 @value
@@ -155,7 +166,7 @@ class JournalCommit:
     """What one run wants to commit. The token lets the writer recognise its own rows after a lost reply.
 
     The first commit of a run may name the `parent` it was started by and the `conversation` it holds until it
-    ends, paused or not. `turns` are added to that conversation.
+    ends, paused or not. `turns` are added to that conversation. `settled` is what the tenant has spent by it.
     """
 
     run: RunKey
@@ -169,6 +180,7 @@ class JournalCommit:
     parent: RunKey | None = None
     conversation: str | None = None
     turns: ConversationTurns | None = None
+    settled: tuple[BudgetSettlement, ...] = ()
 
     def __post_init__(self) -> None:
         reject_blank(self, token=self.token, conversation=self.conversation)

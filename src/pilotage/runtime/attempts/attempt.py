@@ -95,9 +95,18 @@ class RunAttempt:
             self.telling.close()
 
     async def _observed(self) -> RunResult:
-        effects = self.effects
-        with effects.observer.span("agent.run", agent=self.by.agent_id, run_id=self.by.run_id):
+        effects, by = self.effects, self.by
+        with effects.observer.span(
+            "agent.run",
+            agent=by.agent_id,
+            run_id=by.run_id,
+            conversation=by.conversation_id,
+            tenant=self._context.tenant_id,
+            epoch=self._ledger.epoch,
+        ):
+            effects.leave_trace()
             result = await self._run()
+            effects.observer.annotate(status=result.status, **_error_code(result))
         if result.state.status is AgentStatus.ACTIVE:
             return result
         effects.observer.count("agent.run.ended", status=result.status, agent=self.by.agent_id)
@@ -279,6 +288,11 @@ class RunAttempt:
     def _interrupt_work(self) -> None:
         if self._is_executing and self._task is not None:
             self._task.cancel()
+
+
+def _error_code(result: RunResult) -> dict[str, str]:
+    code = result.error.get("code") if result.error is not None else None
+    return {"error": code} if isinstance(code, str) else {}
 
 
 def _what_counts(end: BaseException) -> BaseException:

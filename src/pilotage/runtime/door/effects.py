@@ -28,11 +28,19 @@ from pilotage.runtime.door.liveness import Liveness
 from pilotage.runtime.door.observing import Observer
 from pilotage.runtime.door.outcomes import Outcomes, executed_arguments, recorded_result
 from pilotage.runtime.door.questions import fits
-from pilotage.runtime.door.run_parts import IChildren, IContext, IOpenStream, IPrompts, ISignalHandling
+from pilotage.runtime.door.run_parts import (
+    IChildren,
+    IContext,
+    IOpenStream,
+    IPrompts,
+    ISignalHandling,
+    IWarnings,
+)
 from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.counting import count_rows
 from pilotage.runtime.gate.deadline import timed_out
 from pilotage.runtime.gate.gate import Ask, Deny, Gate, GateVerdict
+from pilotage.runtime.gate.recalled import label_of_recalled
 from pilotage.runtime.gate.spending import NOTHING, ONE_TOOL_CALL, Spending
 from pilotage.runtime.gate.switch_stage import SwitchStage
 from pilotage.runtime.gate.trust_stage import label_after_tool
@@ -48,6 +56,7 @@ from pilotage.runtime.journal.recovery import (
     Reuse,
     recovery_for,
 )
+from pilotage.runtime.journal.trace_record import TRACE
 from pilotage.runtime.journal.trust_record import RUN_INPUT
 from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.telling import Telling
@@ -93,7 +102,9 @@ class Effects:
         self.prompts: IPrompts | None = None
         self.handling: ISignalHandling | None = None
         self.switches: SwitchStage | None = None
+        self.warnings: IWarnings | None = None
         self.observer = Observer(None)
+        self.earlier_trace: str | None = None
         self.may_delegate = False
         self.trust = RUN_INPUT
         self.message_id = f"{ledger.run.run_id}:message"
@@ -136,6 +147,12 @@ class Effects:
         """What was taken in is known from here on, whoever wrote it."""
         if self.inbox.trust is not None:
             self.trust = self.trust.join(self.inbox.trust)
+
+    def leave_trace(self) -> None:
+        """Let a trace of this attempt go on from that of the one before, and leave word of it for the next one."""
+        here = self.observer.follow(self.earlier_trace)
+        if here is not None:
+            self.ledger.claim({TRACE: here}, {TRACE: here})
 
     def open_streams_at(self, path: str) -> list[IOpenStream]:
         """The streams whose reply must be recorded before another action begins in their scope."""
@@ -181,7 +198,7 @@ class Effects:
         match recovery:
             case Reuse(row):
                 self._know(call)
-                count_rows(self.recording.inside(call.action.id), self.spending)
+                self._know_inside(call)
                 if call.descriptor is not None and call.descriptor.secrets:
                     self.unrecalled.append(call.descriptor)
                 return recorded_result(call, row)
@@ -226,13 +243,20 @@ class Effects:
             verdict = await self.gate.before_call(call, self.trust, was_asked=was_asked)
             arguments = self._allowed(call, verdict)
             used = ONE_TOOL_CALL
-            return await self._begin(call, self._attempt(call, 1, arguments))
         finally:
+            # Before it begins: the row that says so and what it takes out of the budget are one commit.
             await self.gate.settle(reserved, used)
+        return await self._begin(call, self._attempt(call, 1, arguments))
 
     def _count(self, call: Call) -> None:
         if call.action.kind is AgentActionKind.TOOL_CALL and not call.is_reserved:
             self.spending.reserve_tool_calls()
+            self.warn_if_near()
+
+    def warn_if_near(self) -> None:
+        """Tell the readers of the run where it comes near a bound."""
+        if self.warnings is not None:
+            self.warnings.look_at(self.spending)
 
     def _allowed(self, call: Call, verdict: GateVerdict) -> JsonObject | None:
         """Return when the gate and, where one is needed, a person allow the call: with other arguments, if any."""
@@ -320,6 +344,12 @@ class Effects:
         """The program knows what came of a call from here on: whatever it decides, it decides knowing it."""
         if call.descriptor is not None:
             self.trust = label_after_tool(self.trust, call.descriptor)
+
+    def _know_inside(self, call: Call) -> None:
+        """What happened inside a call that replay does not enter: it was paid for, and what it recalled is known."""
+        if rows := self.recording.inside(call.action.id):
+            count_rows(rows, self.spending)
+            self.trust = self.trust.join(label_of_recalled(rows))
 
     def _leave_to_a_person(self, call: Call, attempt: Attempt) -> None:
         """A call that was cut short may have taken effect: whoever cut it short must not go on as if it had not."""

@@ -10,7 +10,7 @@ from typing import cast
 from weakref import ref
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
-from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind
+from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind, ModelUsage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
 from pilotage.agent.ports.journal import JournalRow, JournalStage
@@ -26,7 +26,13 @@ from pilotage.runtime.actions.closing import close
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.handling import is_inside_an_action
-from pilotage.runtime.door.left_streams import ESTIMATED, LeftUsage, ToldUsage, usage_of_left
+from pilotage.runtime.door.left_streams import (
+    ESTIMATED,
+    LeftUsage,
+    ToldUsage,
+    expected_usage,
+    usage_of_left,
+)
 from pilotage.runtime.door.run_parts import IContext, Summary
 from pilotage.runtime.gate.counting import count_reply
 from pilotage.runtime.gate.spending import NOTHING, ONE_STEP
@@ -68,6 +74,7 @@ class ModelCall:
         self._held = self._took = NOTHING
         self._manifest: JsonObject | None = None
         self._budgeted: BudgetReservation | None = None
+        self._asked_at: float | None = None
         self.is_over = False
         self._reader: ref[AsyncGenerator[ModelStreamEvent, None]] | None = None
         self._scope: Scope = scope_for("model")
@@ -149,7 +156,7 @@ class ModelCall:
         if effects.switches is not None:
             await effects.switches.check()
         held = effects.spending.reserve_model_call(self._name)
-        reserved, used = await effects.gate.reserve(ONE_STEP), ONE_STEP
+        reserved, used = await effects.gate.reserve(self._needed(request)), ONE_STEP
         try:
             await self._check_allowed(request)
             self._keep_prompt(request)
@@ -179,21 +186,38 @@ class ModelCall:
         effects.message_id = message_id_of(effects.ledger.run.run_id, self._action.id, effects.ledger.epoch)
         effects.telling.supersede(effects.message_id)
         self._held = effects.spending.reserve_model_call(self._name)
+        effects.warn_if_near()
         if not effects.gate.is_open or effects.waits.was_asked(self._action.id):
             await self._pass_the_gate(request)
         effects.go_on()
         self._keep_prompt(request)
         self._asked_for = request
         self._inner = self._model.stream(request)
+        if not effects.observer.is_idle:
+            self._asked_at = effects.clock.monotonic()
         effects.open_streams.append(self)
 
     async def _pass_the_gate(self, request: ModelRequest) -> None:
-        self._budgeted = await self._effects.gate.reserve(ONE_STEP)
-        await self._ask_whoever_must_be_asked()
+        self._budgeted = await self._effects.gate.reserve(self._needed(request))
+        try:
+            await self._ask_whoever_must_be_asked()
+            await self._look_for_a_veto(request)
+        except BaseException:
+            # Nobody was asked: what was held for the call is free again, also while the run waits for a person.
+            await self._settle(NOTHING)
+            raise
+
+    async def _look_for_a_veto(self, request: ModelRequest) -> None:
         try:
             await self._check_allowed(request)
         except ModelCallError as denied:
             raise self._failed(denied) from denied
+
+    def _needed(self, request: ModelRequest) -> BudgetAmount:
+        """What the call is thought to take, for an application that bounds what several calls take together."""
+        if not self._effects.gate.has_budget:
+            return ONE_STEP
+        return ONE_STEP + self._effects.spending.worth_of(self._name, expected_usage(request))
 
     async def _ask_whoever_must_be_asked(self) -> None:
         boundary, effects = AgentApprovalBoundaryKind.MODEL_CALL, self._effects
@@ -251,10 +275,27 @@ class ModelCall:
             self._record(record)
         self.is_over = True
         effects.observer.count("agent.model.tokens", response.usage.total_tokens or 0)
+        self._observe(response.usage, response.finish_reason)
         used = effects.spending.settle_model_call(self._name, response.usage, self._held)
         if not effects.gate.is_open:
             await self._settle(ONE_STEP + used)
             await effects.gate.after_model(response, self._request, effects.redactor)
+
+    def _observe(self, usage: ModelUsage, finish_reason: str | None = None, error: str | None = None) -> None:
+        """A span of the call, once it has come to its end: nobody is inside of a stream."""
+        if self._asked_at is None:
+            return
+        seconds, self._asked_at = self._effects.clock.monotonic() - self._asked_at, None
+        self._effects.observer.record(
+            "agent.model_call",
+            seconds,
+            error,
+            model=self._name,
+            action_id=self._action.id,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            finish_reason=finish_reason,
+        )
 
     async def _settle(self, used: BudgetAmount) -> None:
         """Tell the application's budget what the call took, once."""
@@ -277,6 +318,7 @@ class ModelCall:
         """Record what was read; an attempt that is being stopped has not left, and makes the call again."""
         self.is_over = True
         left = self._counted()
+        self._observe(left.usage, "left")
         task = asyncio.current_task()
         if not self._effects.liveness.is_ending and not (task and task.cancelling()):
             facts: JsonObject = {ESTIMATED: True} if left.is_estimated else {}
@@ -293,8 +335,10 @@ class ModelCall:
     def _failed(self, error: Exception) -> ModelCallError | AgentStructuredOutputError:
         """Write down how the call failed, and give the error the program gets, now and in replay."""
         took: JsonObject = {}
+        usage = ModelUsage()
         if self._text or self._reasoning or self._told is not None:
             left = self._counted()
+            usage = left.usage
             took = {
                 "model": self._name,
                 "left": True,
@@ -303,6 +347,7 @@ class ModelCall:
             }
         else:
             self._effects.spending.let_go(self._held)
+        self._observe(usage, error=str(getattr(error, "code", type(error).__name__)))
         if isinstance(error, AgentStructuredOutputError):
             said = "".join(self._text)
             self._record({"error": str(error), "problems": list(error.problems), "text": said, **took})

@@ -61,6 +61,16 @@ class Spending:
         """What `spent.cost` is in; None while nothing had a price."""
         return self.prices.currency
 
+    @property
+    def own(self) -> Account:
+        """The account of this run alone, its children included."""
+        return self._account
+
+    def worth_of(self, model: str, expected: ModelUsage) -> BudgetAmount:
+        """Tokens that are expected, with their price; nothing is counted."""
+        tokens = _tokens_of(expected)
+        return BudgetAmount(tokens=tokens or 0, cost=self.prices.of(model, expected) or _FREE)
+
     def branch(self) -> Spending:
         """The spending of a part of this run: it counts here too, and its own `spent` is that of the part."""
         return Spending(parent=self)
@@ -154,10 +164,9 @@ class Spending:
             account.add_tokens(amount.tokens, amount.cost, usage)
 
     def _hold(self, model: str, expected: ModelUsage) -> BudgetAmount:
-        tokens = _tokens_of(expected)
-        if tokens is None:
+        if _tokens_of(expected) is None:
             return NOTHING
-        held = BudgetAmount(tokens=tokens, cost=self.prices.of(model, expected) or _FREE)
+        held = self.worth_of(model, expected)
         for account in self.accounts:
             account.held_tokens += held.tokens
             account.held_cost += held.cost

@@ -27,7 +27,8 @@ class RunStart:
     may use, None for all of its agent's. `history` is how many turns of the conversation came before it. `salt` goes
     into fingerprints: the run's own id, but for a fork, whose rows have those of the run it left. `trust` is the
     label of what its parent knew when it asked, or of the context it was given. `model` is the one its caller selected,
-    `deferred` the tools that he carries out.
+    `deferred` the tools that he carries out. `session` is the conversation of a parent, which a worker knows and does
+    not hold. `branch` is the step of its parent that it stands for, `exits` are the control calls that end it.
     """
 
     agent: str
@@ -47,10 +48,13 @@ class RunStart:
     given: JsonObject = field(default_factory=empty_object)
     model: str | None = None
     deferred: tuple[ModelToolSpec, ...] = ()
+    session: str | None = None
+    branch: str | None = None
+    exits: tuple[ModelToolSpec, ...] = ()
 
     def context(self, run_id: str) -> RunContext:
         """What tools and hooks of the run may know of it."""
-        conversation = self.conversation or run_id
+        conversation = self.conversation or self.session or run_id
         return RunContext(self.principal.tenant, self.principal.id, conversation, run_id, self.metadata)
 
 

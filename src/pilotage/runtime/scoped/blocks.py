@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 from pilotage.agent.ports.architecture import AgentRef, BranchFailure, FailurePolicy, IScopedRuntime
 from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
@@ -71,9 +72,11 @@ class ScopedRuntime(IScopedRuntime):
         with entered(self._scope):
             return await steps.uid()
 
-    async def spawn_child(self, name: str, agent: AgentRef, task: JsonObject) -> JsonValue:
+    async def spawn_child(
+        self, name: str, agent: AgentRef, task: JsonValue, *, exits: Sequence[ModelToolSpec] = ()
+    ) -> JsonValue:
         with entered(self._scope):
-            return await self._children.run(name, agent, task)
+            return await self._children.run(name, agent, task, exits=tuple(exits))
 
     async def loop(self, label: str, state: T, turn: Callable[[T], Awaitable[T | None]]) -> T:
         with entered(self._scope):

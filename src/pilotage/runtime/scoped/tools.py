@@ -77,6 +77,10 @@ class ScopedTools(IScopedTools):
         """The same tools, their calls in another scope."""
         return ScopedTools(self._offer, self._calls, self._effects, scope)
 
+    async def recall_secrets(self) -> None:
+        """Make the run's redactor know the secrets of calls that are replayed."""
+        await self._calls.recall_secrets()
+
     async def call(self, call: ModelToolCall) -> ToolCallOutcome:
         prepared = self._prepared(call)
         return prepared if isinstance(prepared, ToolCallOutcome) else await self._done(call, prepared)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import lru_cache
 
@@ -24,6 +24,7 @@ from pilotage.runtime.attempts.attempt import RunAttempt
 from pilotage.runtime.attempts.cancellation import Cleanup
 from pilotage.runtime.attempts.ending import Closing, Ending
 from pilotage.runtime.attempts.program import Architected, HandWritten, Program
+from pilotage.runtime.door.budget_warnings import BudgetWarnings
 from pilotage.runtime.door.context_stage import ContextStage
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.handling import SignalHandling
@@ -44,9 +45,12 @@ from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.start_record import RunStart
+from pilotage.runtime.journal.trace_record import last_trace
 from pilotage.runtime.scoped.blocks import ScopedRuntime
 from pilotage.runtime.scoped.children import Children, INursery, teller_for
 from pilotage.runtime.scoped.dependencies import DEFAULT_MAX_TURNS, RunDependencies
+from pilotage.runtime.scoped.exits import with_exits
+from pilotage.runtime.scoped.memory import ScopedMemory
 from pilotage.runtime.scoped.model import ScopedModel
 from pilotage.runtime.scoped.tools import ScopedTools
 from pilotage.runtime.service.blueprint import Blueprint, blueprint_of
@@ -103,7 +107,9 @@ class Composer:
         """An attempt that is ready to run."""
         definition, start, ledger = material.definition, material.start, material.ledger
         run_id = ledger.run.run_id
-        by = AgentEventAttribution(definition.agent_id, run_id, start.conversation or run_id, start.parent)
+        by = AgentEventAttribution(
+            definition.agent_id, run_id, start.conversation or run_id, start.parent, start.branch
+        )
         context = start.context(run_id)
         given = decode_instruction(start.input) if definition.is_declarative else None
         effects = self._effects(material, by, context)
@@ -119,7 +125,7 @@ class Composer:
             hidden_output(definition),
             definition.spec.human_time_counts,
         )
-        children = self._equipped(material, effects)
+        children = self._equipped(material, effects, by)
         if definition.signal_handlers:
             effects.handling = self._handling(material, effects, tools, by)
         if given is None:
@@ -184,7 +190,7 @@ class Composer:
             return PipedTelling(exposure, forward)
         return KeptTelling(by, material.ledger, exposure, list(told_items(material.rows)), forward)
 
-    def _equipped(self, material: Material, effects: Effects) -> Children:
+    def _equipped(self, material: Material, effects: Effects, by: AgentEventAttribution) -> Children:
         """Give the effects what is made from them, the run's children among it."""
         definition, start = material.definition, material.start
         effects.children = children = Children(effects, start, self._nursery)
@@ -195,7 +201,14 @@ class Composer:
             # What an earlier run of the conversation read, this one is told of in its words.
             effects.trust = effects.trust.join(turn.trust)
         effects.context = self._context(material, effects, decode_context(start.given))
-        effects.observer = Observer(self._services.provided.telemetry)
+        if self._services.provided.telemetry is not None:
+            effects.observer = Observer(self._services.provided.telemetry)
+            effects.earlier_trace = last_trace(material.rows)
+        if material.ledger.is_kept:
+            effects.gate.settles_with = material.ledger.settle_budget
+        if effects.gate.has_budget or effects.spending.own.is_bounded:
+            warnings = BudgetWarnings(effects, by, told_items(material.rows))
+            effects.warnings, effects.gate.warns = warnings, warnings.tell
         effects.switches = self._switches(definition, effects)
         self._listen_for_loss(material.ledger, effects)
         if definition.spec.prompt_snapshots and material.ledger.is_kept:
@@ -235,7 +248,9 @@ class Composer:
             [*map(_as_message, material.history), *given.messages],
             cumulative_usage=_NOTHING_USED,
         )
-        return Architected(drawn.architecture, session, dependencies, given.prompt)
+        equipped = with_exits(dependencies, drawn.architecture, start.exits)
+        recall = _recall(definition, services, effects, context, given.prompt)
+        return Architected(drawn.architecture, session, equipped, given.prompt, effects, recall)
 
     def _listen_for_loss(self, ledger: Ledger, effects: Effects) -> None:
         """Let others know what came of actions when somebody else has the run by then."""
@@ -279,6 +294,20 @@ class Composer:
         if selected is not None:
             return selected_model(self._services.app, selected)
         return drawn.model or self._services.model
+
+
+def _recall(
+    definition: AgentDefinition, services: Services, effects: Effects, context: RunContext, question: str
+) -> Callable[[], Awaitable[None]] | None:
+    """What lets every model call of a run know what is remembered, where its agent wants that."""
+    use, memory, stage = definition.spec.memory, services.provided.memory, effects.context
+    if use is None or memory is None or stage is None:
+        return None
+
+    async def recall() -> None:
+        stage.also_show(await ScopedMemory(memory, effects, context).packs_for(use, question))
+
+    return recall
 
 
 @lru_cache(maxsize=1024)

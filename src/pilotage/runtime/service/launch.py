@@ -260,7 +260,7 @@ class Launcher(IRunStarter):
             (first,) = self._services.seals(run).opened_rows([row])
             start = decode_start(first)
             conversation = start.conversation or run.run_id
-            return AgentEventAttribution(start.agent, run.run_id, conversation, start.parent)
+            return AgentEventAttribution(start.agent, run.run_id, conversation, start.parent, start.branch)
         raise RunNotFoundError(f"run {run.run_id!r} has no journal.")
 
     async def cancel(self, signal: AgentSignal) -> bool:

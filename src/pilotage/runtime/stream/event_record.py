@@ -127,9 +127,9 @@ def _decoded(shape: _Shape, record: JsonObject, by: AgentEventAttribution) -> Ag
 
 
 def _encode_attribution(by: AgentEventAttribution) -> JsonValue:
-    return [by.agent_id, by.run_id, by.conversation_id, by.parent_run_id]
+    whose = [by.agent_id, by.run_id, by.conversation_id, by.parent_run_id]
+    return whose if by.branch is None else [*whose, by.branch]
 
 
 def _decode_attribution(record: JsonValue) -> AgentEventAttribution:
-    agent_id, run_id, conversation_id, parent_run_id = cast("Sequence[str]", record)
-    return AgentEventAttribution(agent_id, run_id, conversation_id, parent_run_id)
+    return AgentEventAttribution(*cast("Sequence[str]", record))

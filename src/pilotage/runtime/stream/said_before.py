@@ -31,6 +31,15 @@ SUPERSEDED = "superseded"
 """The key in the metadata of an event that says: what was told under this id does not count."""
 
 _BY_THE_RUN = frozenset({AgentEventKind.RUN_STARTED, AgentEventKind.RUN_PAUSED, AgentEventKind.RUN_FINISHED})
+_OF_MODELS = frozenset(
+    {
+        AgentEventKind.MESSAGE_DELTA,
+        AgentEventKind.REASONING_DELTA,
+        AgentEventKind.TOOL_CALL_START,
+        AgentEventKind.TOOL_CALL_ARGS_DELTA,
+    }
+)
+_TELLING = frozenset({"metadata", "by"})
 _MODEL_MADE = re.compile(r"(.+)@([0-9]+)(?::[^@]*)?", re.DOTALL)
 
 _Message: TypeAlias = tuple[str, str]
@@ -48,9 +57,9 @@ class SaidBefore:
         self._epochs: dict[_Message, int] = {}
         self._last_id: str | None = None
         for item in told:
-            event = item.event(by)
-            if event.attribution.run_id == by.run_id:
-                self._remember(event)
+            # A run with many children has mostly told what they did; what is not looked at is not decoded either.
+            if item.teller in (None, by.run_id):
+                self._remember(item)
 
     @property
     def is_done(self) -> bool:
@@ -103,9 +112,13 @@ class SaidBefore:
         self._events[key] -= 1
         return True
 
-    def _remember(self, event: AgentEvent) -> None:
-        if event.attribution.run_id != self._by.run_id:
+    def _remember(self, item: ToldItem) -> None:
+        if item.kind not in _OF_MODELS and item.encoded.keys().isdisjoint(_TELLING):
+            # Most of a log: what is counted is its text, and nobody needs the event for that.
+            if item.kind not in _BY_THE_RUN:
+                self._events[canonical_json(item.encoded)] += 1
             return
+        event = item.event(self._by)
         if event.metadata.get(SUPERSEDED):
             self._forget(event)
             return

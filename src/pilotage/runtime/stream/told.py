@@ -40,14 +40,29 @@ class ToldItem:
         return EventCursor(self.epoch, self.number, len(self.text))
 
     @property
+    def encoded(self) -> JsonObject:
+        """The event as it was kept, without its text."""
+        return cast(JsonObject, self.record["event"])
+
+    @property
+    def kind(self) -> str:
+        """The kind of the event, in the word of `AgentEventKind`."""
+        return cast(str, self.encoded.get("kind"))
+
+    @property
     def is_end(self) -> bool:
         """Whether the run's stream ends with it; what its children tell does not end it."""
-        event = cast("Mapping[str, JsonValue]", self.record["event"])
-        return event.get("kind") in _ENDS and "by" not in event
+        return self.kind in _ENDS and "by" not in self.encoded
+
+    @property
+    def teller(self) -> str | None:
+        """The run below that told it first; None where it is of the run itself. Cheaper than the whole event."""
+        whose = self.encoded.get("by")
+        return None if whose is None else cast("Sequence[str]", whose)[1]
 
     def event(self, by: AgentEventAttribution, offset: int = 0) -> AgentEvent:
         """The event, its text from an offset on."""
-        event = decode_event(cast(JsonObject, self.record["event"]), by)
+        event = decode_event(self.encoded, by)
         return with_text(event, self.text[offset:]) if "text" in self.record else event
 
 

@@ -1,0 +1,171 @@
+"""How the payloads of journal rows are written down, each text once, and read back. Pure.
+
+| stored view | means |
+|---|---|
+| nothing | the view is the record |
+| `+{...}` | the view says all of the record, and this |
+| `=seq.start.length.at;...` | at `at` in this text belongs a piece of what row `seq` of the same commit records |
+| anything else | the view itself |
+
+A text from `BLOB_LENGTH` on is a blob.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple, cast
+
+from pilotage.agent.ports.journal import ErasedRecord, JournalRow, SealedRecord
+from pilotage.jsonvalue import JsonValue, canonical_json, to_bytes
+
+BLOB_LENGTH = 8192
+"""Texts from this length on are stored as blobs: once per tenant, however often they occur."""
+
+_ADDED, _ECHO = "+", "="
+_SHORTEST_ECHO = 64
+_RESULT = "result"
+
+
+_decoder: Any = json.JSONDecoder()
+_scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once
+
+
+def parsed(text: str) -> JsonValue:
+    """The value of a canonical text: without blanks around it, half of what `json.loads` does is of no use."""
+    try:
+        value, end = _scan(text, 0)
+    except StopIteration:
+        value, end = None, -1
+    return cast(JsonValue, value if end == len(text) else json.loads(text))
+
+
+class Payloads(NamedTuple):
+    """The texts of a row as they are stored."""
+
+    record: str
+    view: str | None
+    key_id: str | None = None
+
+
+class Echo(NamedTuple):
+    """A piece of a record that stands in a view again."""
+
+    seq: int
+    start: int
+    length: int
+    at: int
+
+
+def payloads_of(rows: Sequence[JournalRow]) -> list[Payloads]:
+    """The texts of the rows of one commit.
+
+    Raises:
+        TypeError, ValueError, RecursionError: a payload has no JSON form.
+    """
+    pieces = [piece for row in rows if (piece := _piece_of(row)) is not None]
+    return [_payloads_of(row, pieces) for row in rows]
+
+
+def _payloads_of(row: JournalRow, pieces: Sequence[tuple[JournalRow, str]]) -> Payloads:
+    texts = row.texts
+    if isinstance(row.record, SealedRecord):
+        return Payloads(row.record.ciphertext, texts.view_json, row.record.key_id)
+    if texts.view_json == texts.record_json:
+        return Payloads(texts.record_json, None)
+    added = _what_is_added(row)
+    if added is not None:
+        return Payloads(texts.record_json, _ADDED + canonical_json(added))
+    echoes = _echoes_in(texts.view_json, row, pieces) if pieces else []
+    return Payloads(texts.record_json, _without(texts.view_json, echoes))
+
+
+def _what_is_added(row: JournalRow) -> JsonValue | None:
+    """What a view says beyond its record; None where it does not say all of the record."""
+    if not (isinstance(row.record, dict) and isinstance(row.view, dict)):
+        return None
+    shown = row.view
+    if any(name not in shown or shown[name] is not said for name, said in row.record.items()):
+        return None
+    return {name: said for name, said in shown.items() if name not in row.record}
+
+
+def _piece_of(row: JournalRow) -> tuple[JournalRow, str] | None:
+    """The result that a row records: what a run does it also tells."""
+    if not isinstance(row.record, dict) or _RESULT not in row.record:
+        return None
+    if len(row.texts.record_json) < _SHORTEST_ECHO:
+        return None
+    piece = canonical_json(row.record[_RESULT])
+    return (row, piece) if len(piece) >= _SHORTEST_ECHO else None
+
+
+def _echoes_in(view: str, row: JournalRow, pieces: Sequence[tuple[JournalRow, str]]) -> list[Echo]:
+    found: list[Echo] = []
+    end = 0
+    for source, piece in pieces:
+        # Told in the order of their rows: whatever comes in another order is just stored.
+        at = view.find(piece, end) if source is not row else -1
+        if at >= 0:
+            end = at + len(piece)
+            found.append(Echo(source.seq, source.texts.record_json.find(piece), len(piece), at))
+    return found
+
+
+def _without(view: str, echoes: Sequence[Echo]) -> str:
+    if not echoes:
+        return view
+    kept: list[str] = []
+    end = 0
+    for echo in echoes:
+        kept.append(view[end : echo.at])
+        end = echo.at + echo.length
+    head = ",".join(".".join(map(str, echo)) for echo in echoes)
+    return f"{_ECHO}{head};{''.join(kept)}{view[end:]}"
+
+
+def echoed_rows(stored_view: str | None) -> Iterator[int]:
+    """The numbers of the rows that a stored view points to."""
+    if stored_view is not None and stored_view.startswith(_ECHO):
+        yield from (echo.seq for echo in _parsed(stored_view)[0])
+
+
+def _parsed(stored_view: str) -> tuple[list[Echo], str]:
+    head, _, rest = stored_view[1:].partition(";")
+    return [Echo(*map(int, each.split("."))) for each in head.split(",")], rest
+
+
+def view_text(stored_view: str, record_of: Callable[[int], str]) -> str:
+    """The text of a view; what it repeats is looked up."""
+    if not stored_view.startswith(_ECHO):
+        return stored_view
+    echoes, rest = _parsed(stored_view)
+    parts: list[str] = []
+    length = used = 0
+    for echo in echoes:
+        between = rest[used : used + echo.at - length]
+        parts += (between, record_of(echo.seq)[echo.start : echo.start + echo.length])
+        used += len(between)
+        length = echo.at + echo.length
+    return "".join((*parts, rest[used:]))
+
+
+def values_of(
+    stored: Payloads, record_of: Callable[[int], str]
+) -> tuple[JsonValue | SealedRecord | ErasedRecord, JsonValue]:
+    """Record and view. Read twice rather than shared: what a reader changes in the one must not show in the other."""
+    record, view, key_id = stored
+    if key_id is not None:
+        return SealedRecord(key_id, record), parsed(record if view is None else view)
+    if view is None:
+        return parsed(record), parsed(record)
+    if view.startswith(_ADDED):
+        added = cast("dict[str, JsonValue]", parsed(view[1:]))
+        return parsed(record), {**cast("dict[str, JsonValue]", parsed(record)), **added}
+    return parsed(record), parsed(view_text(view, record_of))
+
+
+def blob_digest(tenant_id: str, content: str) -> str:
+    """By what a blob is found; equal blobs of two tenants do not show that they are equal."""
+    return sha256(to_bytes(f"{tenant_id}\n{content}")).hexdigest()
