@@ -4,6 +4,9 @@ Writing the methods is what makes a dataclass slow to define: half a millisecond
 hundreds of values to use a few of them. So defining one only reads its fields. The standard library writes
 the methods when the first instance is made; from then on it is a frozen dataclass like any other, also for
 `fields`, `replace`, `match`, `inspect.signature` and type checkers.
+
+Filling a frozen object field by field makes constructing one slow. Ours are filled while they are of an open class with
+the same slots, and become values by a change of class.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from functools import cache, partial
-from typing import Any, TypeVar, cast, dataclass_transform, overload
+from typing import Any, ParamSpec, TypeVar, cast, dataclass_transform, overload
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _WRITTEN = ("__init__", "__repr__", "__eq__", "__hash__")
@@ -33,6 +37,19 @@ def value(cls: Any = None, /, *, slots: bool = True) -> Any:
 def shared(make: Callable[[], T]) -> Callable[[], T]:
     """For `default_factory`: one frozen default for all values that need it, made when the first one does."""
     return cache(make)
+
+
+def unchecked(cls: Callable[P, T]) -> Callable[P, T]:
+    """The constructor of a value for those who have made all of its fields themselves: `__post_init__` is left out.
+
+    Where a class cannot be filled like that, it is the class itself.
+    """
+    known = _known_to(cls)
+    if known["_open"] is None:
+        return cls
+    parameters, lines = _filled(cls, known, "self.{name} = {given}")
+    body = ["self = _new(_open)", *lines, "self.__class__ = _closed", "return self"]
+    return cast("Callable[P, T]", _compiled("make", parameters, body, known))
 
 
 def _define(cls: Any, *, slots: bool) -> Any:
@@ -96,7 +113,7 @@ def _write(cls: Any) -> None:
 
 
 def _init_by_slots(cls: Any) -> Callable[..., None] | None:
-    """An `__init__` that fills each slot by its own setter, in half the time of the standard one.
+    """An `__init__` that fills slots, in half the time of the standard one.
 
     The standard library goes through `object.__setattr__`, which looks every name up again. What it treats in a way
     of its own (`InitVar`, `ClassVar`, `kw_only`), and values without slots, are left to it: None.
@@ -108,21 +125,43 @@ def _init_by_slots(cls: Any) -> Callable[..., None] | None:
         or any(each.kw_only for each in own)
     ):
         return None
-    known: dict[str, Any] = {"_ABSENT": _Absent()}
-    parameters, lines = ["self"], list[str]()
-    for each in own:
-        known[f"_set_{each.name}"] = getattr(cls, each.name).__set__
-        parameter, line = _filled(each, known)
-        parameters += parameter
-        lines += line
+    known = _known_to(cls)
+    parameters, lines = _filled(cls, known, "_set_{name}(self, {given})")
+    if known["_open"] is not None and len(own) >= _WORTH_A_CHANGE_OF_CLASS:
+        _, assigned = _filled(cls, known, "self.{name} = {given}")
+        by_class = ["_become(self, _open)", *assigned, "self.__class__ = _closed"]
+        # What merely derives from the value is of another class, and stays so.
+        lines = ["if self.__class__ is _closed:", *_indented(by_class), "else:", *_indented(lines)]
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
-    body = "".join(f"\n    {line}" for line in lines or ["pass"])
-    exec(f"def __init__({', '.join(parameters)}):{body}", known)  # noqa: S102 - as the standard library does
-    init: Any = known["__init__"]
+    init = _compiled("__init__", ["self", *parameters], lines, known)
     init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     init.__annotations__ = {each.name: each.type for each in own if each.init} | {"return": None}
     return cast("Callable[..., None]", init)
+
+
+_WORTH_A_CHANGE_OF_CLASS = 4
+"""So many fields take longer to set one by one than two changes of class and plain assignments."""
+
+_become = vars(object)["__class__"].__set__
+
+
+def _known_to(cls: Any) -> dict[str, Any]:
+    """The names that the code of a constructor may use."""
+    return {
+        "_ABSENT": _Absent(),
+        "_become": _become,
+        "_closed": cls,
+        "_new": object.__new__,
+        "_open": _opened(cls),
+    }
+
+
+def _opened(cls: Any) -> Any:
+    """A class with the same slots, which may be assigned; None where an object cannot change to it and back."""
+    if type(cls) is not type or cls.__bases__ != (object,) or "__slots__" not in vars(cls):
+        return None
+    return type(cls.__name__, (), {"__slots__": cls.__slots__})
 
 
 class _Absent:
@@ -132,21 +171,46 @@ class _Absent:
         return "<factory>"
 
 
-def _filled(each: Field[Any], known: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """The parameter of a field, if it has one, and the line that fills its slot, if any does."""
-    name, setter = each.name, f"_set_{each.name}"
+def _filled(cls: Any, known: dict[str, Any], line: str) -> tuple[list[str], list[str]]:
+    """The parameters of a constructor, and the lines that fill the slots."""
+    parameters, lines = list[str](), list[str]()
+    for each in fields(cls):
+        known[f"_set_{each.name}"] = getattr(cls, each.name).__set__
+        given = _given(each, parameters, known)
+        if given is not None:
+            lines.append(line.format(name=each.name, given=given))
+    return parameters, lines
+
+
+def _given(each: Field[Any], parameters: list[str], known: dict[str, Any]) -> str | None:
+    """What fills the slot of a field, if anything does; a field that callers may fill adds its parameter."""
+    name = each.name
     if each.default is not MISSING:
         known[f"_default_{name}"] = each.default
-        if each.init:
-            return [f"{name}=_default_{name}"], [f"{setter}(self, {name})"]
-        return [], [f"{setter}(self, _default_{name})"]
-    if each.default_factory is not MISSING:
+        if not each.init:
+            return f"_default_{name}"
+        parameters.append(f"{name}=_default_{name}")
+    elif each.default_factory is not MISSING:
         known[f"_make_{name}"] = each.default_factory
-        if each.init:
-            made = f"_make_{name}() if {name} is _ABSENT else {name}"
-            return [f"{name}=_ABSENT"], [f"{setter}(self, {made})"]
-        return [], [f"{setter}(self, _make_{name}())"]
-    return ([name], [f"{setter}(self, {name})"]) if each.init else ([], [])
+        if not each.init:
+            return f"_make_{name}()"
+        parameters.append(f"{name}=_ABSENT")
+        return f"_make_{name}() if {name} is _ABSENT else {name}"
+    elif each.init:
+        parameters.append(name)
+    else:
+        return None
+    return name
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def _compiled(name: str, parameters: list[str], lines: list[str], known: dict[str, Any]) -> Any:
+    body = "\n".join(_indented(lines or ["pass"]))
+    exec(f"def {name}({', '.join(parameters)}):\n{body}", known)  # noqa: S102 - as the standard library does
+    return known[name]
 
 
 def _refuse_assignment(self: Any, name: str, value: object) -> None:

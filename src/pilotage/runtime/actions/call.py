@@ -13,7 +13,7 @@ from pilotage.runtime.actions.codec import Decode
 from pilotage.runtime.actions.scope import Scope
 from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.guard import guard_json_value
-from pilotage.values import value
+from pilotage.values import unchecked, value
 
 
 @value
@@ -31,6 +31,9 @@ class Attempt:
     def idempotency_key(self) -> str:
         """The key of the action."""
         return idempotency_key(self.run, self.action_id)
+
+
+new_attempt = unchecked(Attempt)
 
 
 def idempotency_key(run: RunKey, action_id: str) -> str:
@@ -72,3 +75,6 @@ class Call:
             return arguments
         sensitive = self.descriptor.schema.input_sensitive_fields
         return guard_json_value(arguments, sensitive, ContextExposurePolicy())
+
+
+new_call = unchecked(Call)

@@ -7,7 +7,7 @@ came of it. Barriers only where the rules of durability want them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextvars import ContextVar
 from datetime import datetime
 
@@ -20,7 +20,7 @@ from pilotage.errors import ToolError
 from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.actions.action import fingerprint_of
-from pilotage.runtime.actions.call import Attempt, Call
+from pilotage.runtime.actions.call import Attempt, Call, new_attempt
 from pilotage.runtime.actions.interruptions import Paused, RunInterruption
 from pilotage.runtime.actions.scope import inside
 from pilotage.runtime.door.inbox import Inbox
@@ -112,7 +112,13 @@ class Effects:
                     await stream.drain()
             if self.handling is not None and not call.action.is_read_only:
                 await self.handling.before(call.action.id)
-            return await self._perform(call)
+            recorded = self.recording.take(call.action)
+            if recorded is not None:
+                return await self._recovered(call, recorded)
+            if self.switches is not None:
+                await self.switches.check(_tool_name(call))
+            self.begin_anew()
+            return await self._begun(call)
 
     def ask_ahead(self, calls: Sequence[Call]) -> None:
         """Ask people about calls that must wait for another one, so that all can be answered at once."""
@@ -158,15 +164,6 @@ class Effects:
         if self.deadline is not None and (late := timed_out(self.deadline, self.clock.now())) is not None:
             raise late
 
-    async def _perform(self, call: Call) -> object:
-        recorded = self.recording.take(call.action)
-        if recorded is None:
-            if self.switches is not None:
-                await self.switches.check(_tool_name(call))
-            self.begin_anew()
-            return await self._begun(call)
-        return await self._recovered(call, recorded)
-
     async def _recovered(self, call: Call, recorded: RecordedAction) -> object:
         """What was begun before, by this run: reused, or brought to its end."""
         recovery = recovery_for(call.action, recorded, can_reconcile=call.reconcile is not None)
@@ -208,11 +205,14 @@ class Effects:
             raise ToolError(f"{type(error).__name__}: {error}") from error
         return self.outcomes.as_recorded(call, result)
 
-    async def _begun(self, call: Call) -> object:
-        if self.gate.is_open:
-            self._count(call)
-            arguments = self._allowed(call, self.gate.trusts(call, self.trust))
-            return await self._begin(call, self._attempt(call, 1, arguments))
+    def _begun(self, call: Call) -> Awaitable[object]:
+        if not self.gate.is_open:
+            return self._begun_behind_the_gate(call)
+        self._count(call)
+        arguments = self._allowed(call, self.gate.trusts(call, self.trust))
+        return self._begin(call, self._attempt(call, 1, arguments))
+
+    async def _begun_behind_the_gate(self, call: Call) -> object:
         is_tool = call.action.kind is AgentActionKind.TOOL_CALL
         reserved = await self.gate.reserve(ONE_TOOL_CALL) if is_tool else None
         used = NOTHING
@@ -244,19 +244,17 @@ class Effects:
         if state.status is AgentStatus.INTERRUPTED:
             self.ledger.move(state.moved_to(AgentSituation.RUNNING))
 
-    async def _begin(self, call: Call, attempt: Attempt) -> object:
+    def _begin(self, call: Call, attempt: Attempt) -> Awaitable[object]:
         self.go_on()
-        if call.action.is_read_only:
-            return await self._act(call, attempt)
+        return self._act(call, attempt) if call.action.is_read_only else self._written_down(call, attempt)
+
+    async def _written_down(self, call: Call, attempt: Attempt) -> object:
         record, view = {"asked": call.action.asked}, {"asked": call.action.view}
         if attempt.arguments is not None:
             record["executed"], view["executed"] = attempt.arguments, call.shown(attempt.arguments)
         self.ledger.append(call.action, JournalStage.BEFORE, attempt.number, record, view, call.descriptor)
         if call.begins is not None:
             self.ledger.report(call.begins)
-        return await self._dispatch(call, attempt)
-
-    async def _dispatch(self, call: Call, attempt: Attempt) -> object:
         self.outcomes.begin(call, attempt.number)
         await self.ledger.barrier()
         await self.be_sure()
@@ -284,7 +282,8 @@ class Effects:
     async def _act(self, call: Call, attempt: Attempt) -> object:
         try:
             with inside(call.action.id):
-                result = await self.observer.observed(call.action, call.act(attempt))
+                acting = call.act(attempt)
+                result = await (acting if self.observer.is_idle else self.observer.observed(call.action, acting))
         except RunInterruption:
             raise
         except ToolError as error:
@@ -384,7 +383,7 @@ class Effects:
         return answer
 
     def _attempt(self, call: Call, number: int, arguments: JsonObject | None) -> Attempt:
-        return Attempt(number, self.ledger.epoch, self.ledger.run, call.action.id, arguments)
+        return new_attempt(number, self.ledger.epoch, self.ledger.run, call.action.id, arguments)
 
 
 def _tool_name(call: Call) -> str | None:

@@ -16,6 +16,7 @@ class Observer:
 
     def __init__(self, telemetry: IAgentTelemetry | None) -> None:
         self._telemetry = telemetry
+        self.is_idle = telemetry is None
 
     def span(self, name: str, /, **attributes: TelemetryValue) -> AbstractContextManager[None]:
         """A span around the block."""
