@@ -42,6 +42,10 @@ PACKAGES = {
         "adapters-openai.md",
         'Models of vLLM and every OpenAI-compatible server: `pip install "pilotage[openai]"`.',
     ),
+    "pilotage.adapters.egress": (
+        "adapters-egress.md",
+        'A guarded HTTP client for tools: `pip install "pilotage[egress]"`.',
+    ),
     "pilotage.adapters.sealing": (
         "adapters-sealing.md",
         'Sealing of journal records with a key of the application: `pip install "pilotage[sealing]"`.',

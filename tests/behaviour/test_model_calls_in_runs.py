@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -19,7 +20,7 @@ from pilotage import (
 )
 from pilotage.agent import JournalStage
 from pilotage.agent.messages import ModelToolCall
-from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
+from pilotage.agent.model_reply import ModelFinishReason, ModelResponse, ModelStreamEvent
 from pilotage.errors import ModelCallError
 from pilotage.runtime.door.run_aware_model import RunAwareModel
 from pilotage.testing import ProcessStopped, ScriptedModel, calls, fails, says, turn
@@ -164,6 +165,41 @@ async def test_a_failed_model_call_is_recorded_and_raised_again(retryable: bool)
         result = await answer(runs, paused.state.id, APPROVE)
     assert (result.status, result.output) == (AgentStatus.COMPLETED, "one two")
     assert heard == [("overloaded", retryable)] * 2
+
+
+class TooLongError(ModelCallError):
+    """What the adapter of some model raises."""
+
+
+class Forgetful(ScriptedModel):
+    """Its first reply fails in the adapter's own way."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+        if not self.requests:
+            self.requests.append(request)
+            raise TooLongError("too long", failure="context_exceeded")
+        async for event in super().stream(request):
+            yield event
+
+
+async def test_a_program_tells_failures_apart_by_their_word_which_replay_gives_back() -> None:
+    office = Office()
+    heard: list[tuple[type[Exception], str | None]] = []
+
+    async def program(worker: Worker) -> object:
+        try:
+            await worker.model.complete(QUESTION)
+        except ModelCallError as error:
+            heard.append((type(error), error.failure))
+        await worker.desk.refund(Decimal(1))
+        return "shortened"
+
+    async with office.process(program, model=Forgetful([])) as runs:
+        paused = await start(runs)
+    async with office.process(program, model=silent()) as runs:
+        result = await answer(runs, paused.state.id, APPROVE)
+    assert (result.status, result.output) == (AgentStatus.COMPLETED, "shortened")
+    assert heard == [(ModelCallError, "context_exceeded")] * 2
 
 
 async def test_a_failed_model_call_that_nobody_catches_ends_the_run() -> None:

@@ -31,7 +31,14 @@ from pilotage.runtime.door.run_parts import IContext, Summary
 from pilotage.runtime.gate.counting import count_reply
 from pilotage.runtime.gate.spending import NOTHING, ONE_STEP
 from pilotage.runtime.journal.amounts import encode_usage
-from pilotage.runtime.journal.model_record import decode_response, encode_response, replayed_events
+from pilotage.runtime.journal.model_record import (
+    call_failure,
+    decode_failure,
+    decode_response,
+    encode_failure,
+    encode_response,
+    replayed_events,
+)
 from pilotage.runtime.journal.sealing import is_kept
 from pilotage.safety.guard import guard_json_value
 
@@ -300,10 +307,8 @@ class ModelCall:
             said = "".join(self._text)
             self._record({"error": str(error), "problems": list(error.problems), "text": said, **took})
             return error
-        failure = (
-            error if isinstance(error, ModelCallError) else ModelCallError(f"{type(error).__name__}: {error}")
-        )
-        self._record({"error": str(failure), "retryable": failure.retryable, **took})
+        failure = call_failure(error)
+        self._record({**encode_failure(failure), **took})
         return failure
 
     def _record(self, record: JsonObject) -> None:
@@ -337,7 +342,7 @@ class ModelCall:
             problems = cast("list[str]", record["problems"])
             raise AgentStructuredOutputError(record["error"], problems=problems)
         if "error" in record:
-            raise ModelCallError(record["error"], retryable=bool(record["retryable"]))
+            raise decode_failure(record)
         response = decode_response(cast(JsonObject, record["result"]), self._request)
         yield from replayed_events(response, self._request, cast(str, record.get("reasoning", "")))
 
