@@ -6,15 +6,15 @@ Plain control flow. What to do with a reply is decided in `moves`; here it is do
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
 
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.messages import ModelMessage, ModelMessageRole
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies, ToolCallOutcome
 from pilotage.architectures.course import Course
 from pilotage.architectures.moves import CallTools, Move, Patience, RefuseTools, StopReason
-from pilotage.architectures.turn import ModelTurn, lead_of
+from pilotage.architectures.turn import ModelTurn, close_stream, lead_of
 from pilotage.checks import reject_negative, reject_not_positive
+from pilotage.errors import AgentStructuredOutputError
 from pilotage.values import value
 
 
@@ -61,9 +61,17 @@ class React:
         for _ in range(self.max_turns or deps.max_turns):
             await deps.fit(session)
             turn = ModelTurn(session, deps, lead)
-            async with aclosing(turn.events()) as events:
-                async for event in events:
-                    yield event
+            yield turn.begin()
+            stream = turn.stream()
+            try:
+                async for said in stream:
+                    for event in turn.hear(said):
+                        yield event
+            except AgentStructuredOutputError as error:
+                turn.miss(error)
+            finally:
+                await close_stream(stream)
+            yield turn.end()
             course.hear(turn.reply.content)
             move = turn.move(course.patience)
             outcomes = await self._outcomes(move, deps)
