@@ -159,9 +159,10 @@ def _known_to(cls: Any) -> dict[str, Any]:
 
 def _opened(cls: Any) -> Any:
     """A class with the same slots, which may be assigned; None where an object cannot change to it and back."""
-    if type(cls) is not type or cls.__bases__ != (object,) or "__slots__" not in vars(cls):
+    slots: object = cast("dict[str, object]", vars(cls)).get("__slots__")
+    if type(cls) is not type or cls.__bases__ != (object,) or slots is None:
         return None
-    return type(cls.__name__, (), {"__slots__": cls.__slots__})
+    return type(cls.__name__, (), {"__slots__": slots})
 
 
 class _Absent:

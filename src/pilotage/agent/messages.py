@@ -85,7 +85,7 @@ class ModelMessage:
     def __post_init__(self) -> None:
         if not isinstance(self.content, str):
             object.__setattr__(self, "content", tuple(self.content))
-        if type(self.tool_calls) is not tuple:
+        if not isinstance(self.tool_calls, tuple):
             object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
         if self.tool_calls and self.role is not ModelMessageRole.ASSISTANT:
             raise AgentDefinitionError(

@@ -81,7 +81,7 @@ class ModelResponse:
     output: Any = None
 
     def __post_init__(self) -> None:
-        if type(self.tool_calls) is not tuple:
+        if not isinstance(self.tool_calls, tuple):
             object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
 
     @property

@@ -10,7 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from contextvars import ContextVar
 from datetime import datetime
+from typing import Protocol
 
+from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.journal import JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import RecoveryDone, RecoveryRetried
@@ -25,7 +27,7 @@ from pilotage.runtime.actions.interruptions import Paused, RunInterruption
 from pilotage.runtime.actions.scope import inside
 from pilotage.runtime.door.inbox import Inbox
 from pilotage.runtime.door.liveness import Liveness
-from pilotage.runtime.door.observing import Observer
+from pilotage.runtime.door.observing import NOBODY_OBSERVES, Observer
 from pilotage.runtime.door.outcomes import Outcomes, executed_arguments, recorded_result
 from pilotage.runtime.door.questions import fits
 from pilotage.runtime.door.run_parts import IChildren, IContext, IOpenStream, IPrompts, ISignalHandling
@@ -53,6 +55,14 @@ from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.telling import Telling
 
 
+class IParts(Protocol):
+    """Makes the parts of a run that many runs do without, when they are asked for."""
+
+    def children(self, effects: Effects) -> IChildren: ...
+    def context(self, effects: Effects) -> IContext: ...
+    def needs_context(self, request: ModelRequest) -> bool: ...
+
+
 class Effects:
     """Carries out the actions of one attempt at a run."""
 
@@ -71,6 +81,8 @@ class Effects:
         deadline: datetime | None = None,
         hold: Hold | None = None,
         salt: str = "",
+        *,
+        parts: IParts,
     ) -> None:
         self.salt = salt or ledger.run.run_id
         self.ledger = ledger
@@ -88,16 +100,29 @@ class Effects:
         self.outcomes = Outcomes(ledger, redactor, is_seen=ledger.is_kept or not gate.is_open)
         self.open_streams: list[IOpenStream] = []
         self.unrecalled: list[AgentToolDescriptor] = []
-        self.children: IChildren | None = None
-        self.context: IContext | None = None
+        self._parts = parts
+        self._children: IChildren | None = None
+        self._context: IContext | None = None
         self.prompts: IPrompts | None = None
         self.handling: ISignalHandling | None = None
         self.switches: SwitchStage | None = None
-        self.observer = Observer(None)
+        self.observer: Observer = NOBODY_OBSERVES
         self.may_delegate = False
         self.trust = RUN_INPUT
         self.message_id = f"{ledger.run.run_id}:message"
         self._hold = hold
+
+    @property
+    def children(self) -> IChildren:
+        if self._children is None:
+            self._children = self._parts.children(self)
+        return self._children
+
+    def context_for(self, request: ModelRequest) -> IContext | None:
+        """What decides what a model is shown of a request; None where it is shown as it is."""
+        if self._context is None and self._parts.needs_context(request):
+            self._context = self._parts.context(self)
+        return self._context
 
     async def perform(self, call: Call) -> object:
         """The result of an action: the recorded one, or that of doing it now.
@@ -283,7 +308,9 @@ class Effects:
         try:
             with inside(call.action.id):
                 acting = call.act(attempt)
-                result = await (acting if self.observer.is_idle else self.observer.observed(call.action, acting))
+                result = await (
+                    acting if self.observer.is_idle else self.observer.observed(call.action, acting)
+                )
         except RunInterruption:
             raise
         except ToolError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any, cast
 from weakref import ref
@@ -58,7 +58,7 @@ class ModelStream(AsyncGenerator[ModelStreamEvent, None]):
     def __init__(self, call: ModelCall) -> None:
         self._call = call
 
-    def __anext__(self) -> Awaitable[ModelStreamEvent]:
+    def __anext__(self) -> Coroutine[Any, Any, ModelStreamEvent]:
         return self._call.next()
 
     async def aclose(self) -> None:
@@ -111,7 +111,7 @@ class ModelCall:
         self._reader = ref(stream, self._left_by_its_reader)
         return stream
 
-    def next(self) -> Awaitable[ModelStreamEvent]:
+    def next(self) -> Coroutine[Any, Any, ModelStreamEvent]:
         """The next event for the reader.
 
         Raises:
@@ -158,8 +158,9 @@ class ModelCall:
         recorded = effects.recording.take(self._action)
         reply = recorded.after if recorded is not None else None
         is_live = reply is None or not is_kept(reply)
-        if effects.context is not None and effects.context.concerns(request, is_live=is_live):
-            request = await self._shown(effects.context, request)
+        context = effects.context_for(request)
+        if context is not None and context.concerns(request, is_live=is_live):
+            request = await self._shown(context, request)
         if is_live:
             await self._open(request)
             return None

@@ -33,7 +33,7 @@ _AS_EVIDENCE = EvidenceExposurePolicy()
 
 @value
 class KnownTool:
-    """A tool of a class. `is_plain` says that a call needs nothing but its arguments: no secret, no context, no thread."""
+    """A tool of a class. A call of one that `is_plain` needs nothing but its arguments: no secret, no thread."""
 
     descriptor: AgentToolDescriptor
     interface: ToolInterface

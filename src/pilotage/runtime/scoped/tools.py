@@ -66,7 +66,7 @@ class Offer:
     @property
     def names(self) -> str:
         """What there is to ask for, in words."""
-        functions = self.calling.functions if self.calling is not None else {}
+        functions = tuple(self.calling.functions) if self.calling is not None else ()
         return ", ".join(map(repr, (*functions, *self.teammates))) or "none"
 
     def within(self, capabilities: Collection[str] | None) -> Offer:
@@ -144,7 +144,9 @@ class ScopedTools(IScopedTools):
             return ToolCallOutcome(call, error=" ".join(error.problems) or str(error))
         except AgentToolDispatchError as error:
             return ToolCallOutcome(call, error=str(error))
-        return ToolCallOutcome(call, error=f"there is no tool {call.name!r}. On offer are: {self._offer.names}.")
+        return ToolCallOutcome(
+            call, error=f"there is no tool {call.name!r}. On offer are: {self._offer.names}."
+        )
 
     def _reserve(self, begun: Sequence[Call]) -> None:
         """Count what is new before the first of it begins."""

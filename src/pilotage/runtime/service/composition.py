@@ -10,13 +10,13 @@ from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelUsage
+from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import AgentSession
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.principal import RunContext
-from pilotage.agent.run_input import AgentContext
 from pilotage.agent.sealing_check import hidden_output
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.runtime.actions.action import Action
@@ -118,14 +118,14 @@ class Composer:
             hidden_output(definition),
             definition.spec.human_time_counts,
         )
-        children = self._equipped(material, effects)
+        self._equip(material, effects)
         if definition.signal_handlers:
             effects.handling = self._handling(material, effects, tools, by)
         if given is None:
             arguments = decode_input(definition, start.input)
             program: Program = HandWritten(material.instance, arguments, effects, by)
         else:
-            program = self._architected(material, effects, tools, given, by, context, children)
+            program = self._architected(material, effects, tools, given, by, context)
         return RunAttempt(
             program, effects, effects.telling, Ending(effects, effects.telling, closing), tools, context, by
         )
@@ -175,6 +175,7 @@ class Composer:
             material.deadline,
             material.hold,
             start.salt,
+            parts=Parts(self, material),
         )
 
     def _telling(self, material: Material, by: AgentEventAttribution, exposure: Exposure) -> Telling:
@@ -183,24 +184,22 @@ class Composer:
             return PipedTelling(exposure, forward)
         return KeptTelling(by, material.ledger, exposure, list(told_items(material.rows)), forward)
 
-    def _equipped(self, material: Material, effects: Effects) -> Children:
-        """Give the effects what is made from them, the run's children among it."""
+    def _equip(self, material: Material, effects: Effects) -> None:
+        """Give the effects what follows from the run's agent, its start and what came before it."""
         definition, start = material.definition, material.start
-        effects.children = children = Children(effects, start, self._nursery)
         effects.may_delegate = definition.spec.delegation_allowed
         if start.trust:
             effects.trust = effects.trust.join(TrustLabel.from_payload(start.trust))
         for turn in material.history:
             # What an earlier run of the conversation read, this one is told of in its words.
             effects.trust = effects.trust.join(turn.trust)
-        effects.context = self._context(material, effects, decode_context(start.given))
-        effects.observer = Observer(self._services.provided.telemetry)
+        if self._services.provided.telemetry is not None:
+            effects.observer = Observer(self._services.provided.telemetry)
         effects.switches = self._switches(definition, effects)
         self._listen_for_loss(material.ledger, effects)
         if definition.spec.prompt_snapshots and material.ledger.is_kept:
             seals = self._services.seals(material.ledger.run)
             effects.prompts = PromptSnapshots(material.ledger, effects.redactor, seals)
-        return children
 
     def _architected(
         self,
@@ -210,7 +209,6 @@ class Composer:
         given: Instruction,
         by: AgentEventAttribution,
         context: RunContext,
-        children: Children,
     ) -> Architected:
         definition, start, services = material.definition, material.start, self._services
         drawn = blueprint_of(definition, material.instance or services.instance_of(definition), services)
@@ -218,7 +216,7 @@ class Composer:
             effects,
             ScopedModel(self._model(material, drawn)),
             ScopedTools(drawn.offer.within(start.capabilities), tools, effects),
-            ScopedRuntime(effects, children),
+            ScopedRuntime(effects),
             by,
             context,
             services.provided,
@@ -241,9 +239,14 @@ class Composer:
             late = effects.outcomes.late = LateOutcomes(port, ledger.run, ledger.epoch)
             ledger.on_lost = late.tell_rows
 
-    def _context(self, material: Material, effects: Effects, given: AgentContext | None) -> ContextStage:
+    def children(self, material: Material, effects: Effects) -> Children:
+        """The runs that will belong to a run."""
+        return Children(effects, material.start, self._nursery)
+
+    def context(self, material: Material, effects: Effects) -> ContextStage:
+        """What the model gets to see of what a run wants to show it."""
         spec, handler = material.definition.spec, self._services.context_handler
-        budget = spec.context_budget
+        budget, given = spec.context_budget, decode_context(material.start.given)
         if budget is not None:
             budget = within_length(budget, self._models(material))
         return ContextStage(effects, budget, spec.compaction, handler, given)
@@ -276,6 +279,28 @@ class Composer:
         if selected is not None:
             return selected_model(self._services.app, selected)
         return drawn.model or self._services.model
+
+
+class Parts:
+    """The parts of one run that many runs do without."""
+
+    __slots__ = ("_composer", "_material")
+
+    def __init__(self, composer: Composer, material: Material) -> None:
+        self._composer = composer
+        self._material = material
+
+    def children(self, effects: Effects) -> Children:
+        return self._composer.children(self._material, effects)
+
+    def context(self, effects: Effects) -> ContextStage:
+        return self._composer.context(self._material, effects)
+
+    def needs_context(self, request: ModelRequest) -> bool:
+        """A run that nobody keeps needs no manifest; what it is given or may not exceed is looked at all the same."""
+        material = self._material
+        has_any = material.definition.spec.context_budget is not None or bool(material.start.given)
+        return has_any or material.ledger.is_kept or bool(request.context)
 
 
 @lru_cache(maxsize=1024)
