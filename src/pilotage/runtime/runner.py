@@ -84,9 +84,12 @@ class AgentRunner(IAgentRunner):
 
     async def run_events(self, run_input: RunAgentInput) -> AsyncGenerator[AgentEvent, None]:
         run = await self.open(run_input)
+        events = run.events()
         try:
-            async for event in run.events():
+            async for event in events:
                 yield event
+                while (next_one := events.take()) is not None:
+                    yield next_one
             await run.result()
         finally:
             await run.leave()
@@ -100,15 +103,17 @@ class AgentRunner(IAgentRunner):
 
 async def yields_of(run: OpenedRun) -> AsyncGenerator[AgentYield[Any], None]:
     """The run as the public stream: a projection of its events, with the answer as the program gave it."""
-    projector = YieldProjector(run.id)
+    projector, events = YieldProjector(run.id), run.events()
     try:
-        async for event in run.events():
-            item = projector.yield_of(event)
-            if item is None:
-                continue
-            if isinstance(item, Final) and isinstance(event, RunFinishedEvent):
-                item = Final((await run.result()).output, item.metadata)
-            yield item
+        async for first in events:
+            event: AgentEvent | None = first
+            while event is not None:
+                item = projector.yield_of(event)
+                if isinstance(item, Final) and isinstance(event, RunFinishedEvent):
+                    item = Final((await run.result()).output, item.metadata)
+                if item is not None:
+                    yield item
+                event = events.take()
         await run.result()
     finally:
         await run.leave()

@@ -27,6 +27,8 @@ from pilotage.values import value
 
 DEFAULT_MAX_TURNS = 50
 
+_NO_BUDGET, _ALLOW_ALL, _NO_TELEMETRY = NoBudget(), AllowAll(), NoTelemetry()
+
 
 @value
 class Provided:
@@ -72,10 +74,10 @@ class RunDependencies(Dependencies):
     def _take(self, provided: Provided) -> None:
         stages = provided.stages
         self.memory: IAgentMemory | None = provided.memory
-        self.budget: IAgentBudget = stages.budget or NoBudget()
-        self.permissions: IAgentPermissions = stages.permissions or AllowAll()
+        self.budget: IAgentBudget = stages.budget or _NO_BUDGET
+        self.permissions: IAgentPermissions = stages.permissions or _ALLOW_ALL
         self.hooks: Sequence[IAgentHooks] = stages.hooks
-        self.telemetry: IAgentTelemetry = provided.telemetry or NoTelemetry()
+        self.telemetry: IAgentTelemetry = provided.telemetry or _NO_TELEMETRY
         self.audit_log: IAgentAuditLog | None = provided.audit_log
         self.fast_audit = provided.audit_log is None
         self.fast_telemetry = provided.telemetry is None
@@ -102,6 +104,8 @@ class RunDependencies(Dependencies):
         return self._with(self._model, self._tools.with_more(tools), self._runtime, self._scope)
 
     def next_message_id(self) -> str:
+        if self._scope is None:
+            return next_message_id(self._effects)
         with entered(self._scope):
             return next_message_id(self._effects)
 

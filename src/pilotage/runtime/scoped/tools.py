@@ -130,23 +130,27 @@ class ScopedTools(IScopedTools):
 
     def _prepared(self, call: ModelToolCall, *, is_reserved: bool = False) -> Call | ToolCallOutcome:
         try:
+            if self._scope is None:
+                return self._placed(call, is_reserved)
             with entered(self._scope):
-                teammate = self._teammates.get(call.name) if self._teammates else None
-                if teammate is not None:
-                    errand = Errand(teammate.agent, teammate.task_in(call))
-                    return self._children.call(f"child:{teammate.name}", teammate.name, errand)
-                offered = self._offer.tool(call.name)
-                if offered is not None:
-                    arguments = bound_arguments(offered.tool.interface, call.arguments)
-                    invocation = _invocation(offered.tool, offered.owner, arguments, True)
-                    return self._calls.prepared(invocation, call.call_id, is_reserved=is_reserved)
+                return self._placed(call, is_reserved)
         except AgentToolBindingError as error:
             return ToolCallOutcome(call, error=" ".join(error.problems) or str(error))
         except AgentToolDispatchError as error:
             return ToolCallOutcome(call, error=str(error))
-        return ToolCallOutcome(
-            call, error=f"there is no tool {call.name!r}. On offer are: {self._offer.names}."
-        )
+
+    def _placed(self, call: ModelToolCall, is_reserved: bool) -> Call | ToolCallOutcome:
+        teammate = self._teammates.get(call.name) if self._teammates else None
+        if teammate is not None:
+            errand = Errand(teammate.agent, teammate.task_in(call))
+            return self._children.call(f"child:{teammate.name}", teammate.name, errand)
+        offered = self._offer.tool(call.name)
+        if offered is None:
+            words = f"there is no tool {call.name!r}. On offer are: {self._offer.names}."
+            return ToolCallOutcome(call, error=words)
+        arguments = bound_arguments(offered.tool.interface, call.arguments)
+        invocation = _invocation(offered.tool, offered.owner, arguments, True)
+        return self._calls.prepared(invocation, call.call_id, is_reserved=is_reserved)
 
     def _reserve(self, begun: Sequence[Call]) -> None:
         """Count what is new before the first of it begins."""

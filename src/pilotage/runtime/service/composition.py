@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
@@ -111,7 +111,7 @@ class Composer:
             by,
             context,
             self._services.output_guard,
-            self._cleanup(material, context, tools),
+            partial(self._cleanup, material, context, tools),
             start.conversation if start.history is not None else None,
             # What the user said, for the conversation; an agent with an input of its own has no such thing.
             given.prompt if given else None,
@@ -146,7 +146,7 @@ class Composer:
     def _effects(self, material: Material, by: AgentEventAttribution, context: RunContext) -> Effects:
         definition, start, ledger = material.definition, material.start, material.ledger
         services, spec = self._services, definition.spec
-        recording = Recording(material.rows)
+        recording = Recording.of(material.rows)
         redactor = Redactor(spec.redaction)
         parent = material.parent
         return Effects(

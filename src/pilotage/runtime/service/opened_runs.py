@@ -6,12 +6,11 @@ The runs of a durable agent are kept. For others the caller's stream is the run:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol, cast
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.principal import Principal
@@ -34,6 +33,7 @@ from pilotage.runtime.service.model_check import problems_with
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.service.starting import Starts, run_id_of
 from pilotage.runtime.stream.feed import Pipe
+from pilotage.runtime.stream.subscription import Subscription
 from pilotage.runtime.stream.telling import PipedTelling
 
 
@@ -45,8 +45,8 @@ class OpenedRun(Protocol):
         """The id of the run."""
         ...
 
-    def events(self) -> AsyncIterator[AgentEvent]:
-        """What the run does."""
+    def events(self) -> Pipe | Subscription:
+        """What the run does; events that are there already can be taken without waiting."""
         ...
 
     async def result(self) -> RunResult:
@@ -70,7 +70,7 @@ class KeptRun:
         self._handle = handle
         self._recorded = recorded
 
-    def events(self) -> AsyncIterator[AgentEvent]:
+    def events(self) -> Subscription:
         return self._handle.events()
 
     async def result(self) -> RunResult:
@@ -91,7 +91,7 @@ class UnkeptRun:
         self._task = live.task
         self._pipe = pipe
 
-    def events(self) -> AsyncIterator[AgentEvent]:
+    def events(self) -> Pipe:
         return self._pipe
 
     async def result(self) -> RunResult:

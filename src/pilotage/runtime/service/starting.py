@@ -98,12 +98,13 @@ class Starts:
         selected = selection_of(self._services, definition, given)
         if selected is None and overrides.model is None:
             check_driven(self._services, definition)
+        context, keeps_turns = _NO_CONTEXT, True
         if isinstance(given, RunAgentInput):
             conversation = conversation or given.conversation_id
             metadata = {**given.metadata, **metadata}
+            context, keeps_turns = given.context, not given.message_history
         _reject_own_facts(metadata)
-        keeps_turns = not (isinstance(given, RunAgentInput) and given.message_history)
-        context = given.context if isinstance(given, RunAgentInput) else _NO_CONTEXT
+        has_turns = keeps_turns and conversation is not None
         return RunStart(
             definition.agent_id,
             encode_input(definition, given),
@@ -111,10 +112,10 @@ class Starts:
             conversation,
             deadline=deadline_at(self._services.clock.now(), definition.spec),
             limits=definition.spec.limits,
-            history=await self._turns_before(definition, principal, conversation) if keeps_turns else None,
+            history=await self._turns_before(definition, principal, conversation) if has_turns else None,
             definition=definition_digest(definition),
             metadata=metadata,
-            given=encode_context(context) if context is not _NO_CONTEXT else {},
+            given=encode_context(context),
             trust=label_of_context(context).to_payload() if context.packs else {},
             model=selected,
         )
@@ -200,7 +201,7 @@ def _message(turn: ConversationTurn) -> ModelMessage:
 
 def _reject_own_facts(metadata: JsonObject) -> None:
     """A caller's metadata must not pose as what the run knows of itself: by its name others find it."""
-    if taken := sorted(_OWN_FACTS.intersection(metadata)):
+    if metadata and (taken := sorted(_OWN_FACTS.intersection(metadata))):
         names = ", ".join(map(repr, taken))
         raise CallerError(
             f"the metadata of a run has {names}, which the run itself says. Choose another name; a name for the run "
