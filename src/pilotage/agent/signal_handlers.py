@@ -83,7 +83,9 @@ def _marked(owner: type) -> Iterator[tuple[str, AgentSignalKind, FunctionType]]:
     members: dict[str, object] = {}
     for holder in reversed(owner.__mro__[:-1]):
         members.update(vars(holder))
-    marks = {name: getattr(getattr(member, "__func__", member), _MARK, None) for name, member in members.items()}
+    marks = {
+        name: getattr(getattr(member, "__func__", member), _MARK, None) for name, member in members.items()
+    }
     marked = [(name, kind) for name, kind in marks.items() if kind is not None]
     for name, kind in sorted(marked):
         member = members[name]

@@ -15,8 +15,9 @@ from typing import cast
 
 from pilotage.checks import reject_naive, reject_negative
 from pilotage.errors import AgentDefinitionError
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, empty_object
-from pilotage.values import unchecked, value
+from pilotage.values import value
 
 
 class AgentStatus(StrEnum):

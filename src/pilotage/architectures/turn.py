@@ -15,8 +15,8 @@ from pilotage.agent.ports.architecture import AgentSession, Dependencies, ToolCa
 from pilotage.agent.tool_calling import hidden_arguments
 from pilotage.architectures.moves import CallTools, Move, Patience, RefuseTools, next_move, repair
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue, canonical_json
-from pilotage.values import unchecked
 
 _NO_REPLY = ModelResponse("")
 _NO_USAGE = ModelUsage()

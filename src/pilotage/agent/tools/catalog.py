@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from enum import Enum
@@ -193,7 +192,9 @@ class AgentToolCatalog:
 
     def _offer(self, name: str) -> str:
         known = list(self._by_schema_name)
-        near = difflib.get_close_matches(name, known)
+        from difflib import get_close_matches  # noqa: PLC0415 - only for the words of an error
+
+        near = get_close_matches(name, known)
         if near:
             return f" Did you mean {' or '.join(map(repr, near))}?"
         return f" It has {', '.join(map(repr, known))}." if known else " It is empty."

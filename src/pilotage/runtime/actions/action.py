@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
-from pilotage.values import unchecked, value
+from pilotage.values import value
 
 
 @value

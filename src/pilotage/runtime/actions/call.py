@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.ports.journal import OutboxEvent, RunKey
 from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.codec import Decode
 from pilotage.runtime.actions.scope import Scope
 from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.guard import guard_json_value
-from pilotage.values import unchecked, value
+from pilotage.values import value
 
 
 @value

@@ -15,8 +15,8 @@ from pilotage.agent.limits import AgentExecutionLimits, LimitCode
 from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.budget import BudgetAmount, BudgetExhausted
 from pilotage.agent.ports.pricing import IAgentPricing, ModelCost
+from pilotage.filling import unchecked
 from pilotage.runtime.actions.interruptions import LimitReached
-from pilotage.values import unchecked
 
 NOTHING = BudgetAmount()
 ONE_STEP = BudgetAmount(steps=1)

@@ -13,6 +13,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tool_calling import ToolCallingSpec
 from pilotage.agent.tools.bind import bound_arguments
 from pilotage.errors import AgentToolBindingError, AgentToolDispatchError, ToolError
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import to_json_value
 from pilotage.runtime.actions.call import Call
 from pilotage.runtime.actions.interruptions import Paused, RunInterruption
@@ -23,7 +24,7 @@ from pilotage.runtime.door.tool_reading import Invocation, OfferedTool, offered_
 from pilotage.runtime.scoped.children import Children, Errand
 from pilotage.runtime.scoped.gathering import first_to_count
 from pilotage.runtime.scoped.teammates import Teammate
-from pilotage.values import unchecked, value
+from pilotage.values import value
 
 BoundTool: TypeAlias = Callable[..., object]
 NO_TEAMMATES: Mapping[str, Teammate] = {}
