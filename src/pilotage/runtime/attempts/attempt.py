@@ -111,8 +111,11 @@ class RunAttempt:
 
     async def _observed(self) -> RunResult:
         effects = self.effects
-        with effects.observer.span("agent.run", agent=self.by.agent_id, run_id=self.by.run_id):
+        if effects.observer.is_idle:
             result = await self._run()
+        else:
+            with effects.observer.span("agent.run", agent=self.by.agent_id, run_id=self.by.run_id):
+                result = await self._run()
         if result.state.status is AgentStatus.ACTIVE:
             return result
         effects.observer.count("agent.run.ended", status=result.status, agent=self.by.agent_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import cast
 from weakref import WeakValueDictionary
 
@@ -15,6 +16,7 @@ from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_input import AgentContext, RunAgentInput
+from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.agent.state import AgentState
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
@@ -110,7 +112,7 @@ class Starts:
             encode_input(definition, given),
             principal,
             conversation,
-            deadline=deadline_at(self._services.clock.now(), definition.spec),
+            deadline=self._deadline(definition.spec),
             limits=definition.spec.limits,
             history=await self._turns_before(definition, principal, conversation) if has_turns else None,
             definition=definition_digest(definition),
@@ -119,6 +121,10 @@ class Starts:
             trust=label_of_context(context).to_payload() if context.packs else {},
             model=selected,
         )
+
+    def _deadline(self, spec: AgentExecutionSpec) -> datetime | None:
+        has_one = spec.effective_timeout_seconds is not None
+        return deadline_at(self._services.clock.now(), spec) if has_one else None
 
     async def fork(self, run_id: str, rows: Sequence[JournalRow], principal: Principal) -> AgentState:
         """Begin a run with the rows of another one: on its own, with time of its own."""
@@ -136,7 +142,7 @@ class Starts:
             history=None,
             parent=None,
             generation=0,
-            deadline=deadline_at(self._services.clock.now(), definition.spec),
+            deadline=self._deadline(definition.spec),
         )
         run = RunKey(principal.tenant, self._services.ids.uid())
         return await self._launcher.claims.begin_fork(definition, start, run, rows[1:])
