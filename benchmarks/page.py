@@ -31,6 +31,9 @@ WORDS = {
     "the plain driver, each in a commit of its own. NORMAL and FULL are settings of SQLite: what is confirmed "
     "survives the death of the process, or that of the machine too.",
     "memory": "Per run, of {side_by_side} that wait in a model call; per reader of a run.",
+    "http_streams": "One process serves, over SQLite; another one has the readers, all of them of one run, and every "
+    "tenth of them reads nothing. The model says a hundred tokens in a second. A turn is a model call of 20 tokens and "
+    "a tool call with its commits.",
     "comparison": "The same scenarios with the same fake model, each framework in an environment of its own, with the "
     "floor beside it. `make bench-peers` measures this.",
 }

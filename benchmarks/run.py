@@ -26,6 +26,7 @@ SUITES = (
     "durable",
     "persistence",
     "memory",
+    "http_streams",
     "comparison",
 )
 

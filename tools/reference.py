@@ -32,11 +32,19 @@ PACKAGES = {
     "pilotage.errors": ("errors.md", "The error families, by who must act."),
     "pilotage.adapters.fastapi": (
         "adapters-fastapi.md",
-        'Runs over HTTP, as routes for any FastAPI application: `pip install "pilotage[fastapi]"`.',
+        'Runs and controllers over HTTP, in any FastAPI application: `pip install "pilotage[fastapi]"`.',
+    ),
+    "pilotage.adapters.asgi": (
+        "adapters-asgi.md",
+        "What adapters that answer over HTTP and WebSockets share; needs Starlette.",
     ),
     "pilotage.adapters.agui": (
         "adapters-agui.md",
-        'Runs as AG-UI events, with human approval: `pip install "pilotage[agui]"`.',
+        'Agents behind AG-UI, with human approval: `pip install "pilotage[agui]"`.',
+    ),
+    "pilotage.adapters.typer": (
+        "adapters-typer.md",
+        'Commands of an application\'s own command line, as controllers: `pip install "pilotage[cli]"`.',
     ),
     "pilotage.adapters.openai": (
         "adapters-openai.md",

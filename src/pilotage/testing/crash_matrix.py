@@ -25,7 +25,7 @@ from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentStatus
 from pilotage.container.application import Application
-from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.actions.action import MAY_BE_REPEATED
 from pilotage.runtime.actions.call import idempotency_key
 from pilotage.runtime.journal.sealing import Seals
@@ -48,6 +48,7 @@ from pilotage.testing.sealer import MemorySealer
 from pilotage.values import value
 
 Approver: TypeAlias = Callable[[AgentApprovalRequest], ApprovalDecision]
+CarryOut: TypeAlias = Callable[[AgentRecoveryRequest], JsonValue]
 
 _STOPS: tuple[Callable[[int], Fault], ...] = (StopBefore, StopAfter)
 _FAULTS: tuple[Callable[[int], Fault], ...] = (*_STOPS, LoseReply, FailWrite)
@@ -87,6 +88,20 @@ def always(request: AgentApprovalRequest) -> ApprovalDecision:
     return ApprovalDecision.APPROVE
 
 
+def _nobody_carries_out(request: AgentRecoveryRequest) -> JsonValue:
+    raise AssertionError(
+        f"the run waits for {request.action_name!r}, which its caller carries out: crash_matrix(..., carry_out=...)."
+    )
+
+
+@value
+class _People:
+    """Who answers what a run asks."""
+
+    approve: Approver
+    carry_out: CarryOut
+
+
 @value
 class CrashReport:
     """What came of it: how many points were tried, what differed from the undisturbed run, and its keys."""
@@ -123,23 +138,25 @@ async def crash_matrix(
     model: ScriptedModel | None = None,
     add: Sequence[object] = (),
     approve: Approver = always,
+    carry_out: CarryOut | None = None,
     store: Callable[[], KeepsRuns] = MemoryStore,
 ) -> CrashReport:
     """Try every crash point of one run of an agent.
 
     `add` holds what the agent needs. Classes are made anew by every process. Instances are the outside world:
-    they outlive the processes of one run, and every crash point gets copies of them as they were at first. `store`
-    gives an empty store, one for each crash point.
+    they outlive the processes of one run, and every crash point gets copies of them as they were at first.
+    `carry_out` gives the results of deferred tools. `store` gives an empty store, one for each crash point.
     """
     pristine = [deepcopy(each) for each in add]
-    reference = _Story(agent, given, model, add, approve, store())
+    people = _People(approve, carry_out or _nobody_carries_out)
+    reference = _Story(agent, given, model, add, people, store())
     result = await reference.carry_through(())
     points = list(_points(reference.commits))
     differences: list[str] = []
     repeated: list[str] = []
     for point in points:
         world = [deepcopy(each) for each in pristine]
-        story = _Story(agent, given, model and model.fresh(), world, approve, store())
+        story = _Story(agent, given, model and model.fresh(), world, people, store())
         ended = await story.carry_through(point)
         # A run that has ended before its process died is read from its record, where the output is JSON.
         if (ended.status, to_json_value(ended.output)) != (result.status, to_json_value(result.output)):
@@ -173,7 +190,7 @@ class _Story:
         given: object,
         model: ScriptedModel | None,
         world: Sequence[object],
-        approve: Approver,
+        people: _People,
         store: KeepsRuns,
     ) -> None:
         self.commits: list[int] = []
@@ -181,7 +198,7 @@ class _Story:
         self._given = given
         self._model = model
         self._world = world
-        self._approve = approve
+        self._people = people
         self._store, self._sealer = store, MemorySealer()
         self._ids = SeededIds(0)
         self._rows: list[JournalRow] = []
@@ -258,10 +275,13 @@ class _Story:
         for request in await runs.approvals(run_id):
             if request.id in answered:
                 continue
-            if isinstance(request, AgentRecoveryRequest):
+            if isinstance(request, AgentRecoveryRequest) and request.deferred_call is not None:
+                result = self._people.carry_out(request)
+                await runs.decide(run_id, request.id, RecoveryDecision.DONE, result=result)
+            elif isinstance(request, AgentRecoveryRequest):
                 await self._tell_the_truth(runs, run_id, request)
             else:
-                await runs.decide(run_id, request.id, self._approve(request))
+                await runs.decide(run_id, request.id, self._people.approve(request))
 
     async def _tell_the_truth(self, runs: AgentRuns, run_id: str, request: AgentRecoveryRequest) -> None:
         for row in self._lost:

@@ -184,11 +184,15 @@ def agent_retention(store: StoreOnDemand) -> IAgentRetention:
 @Pod(lazy=True)
 def sealer_beside_the_database(settings: DatabaseSettings) -> IRecordSealer:
     """The sealer of an embedded database: its key file is beside the database file, and made with it."""
-    file = sqlite_file(settings.url) or Path(settings.url)
-    key_file = file.with_suffix(".key")
+    key_file = key_beside(sqlite_file(settings.url) or Path(settings.url))
     key_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     make = cast("Callable[[SealingSettings], IRecordSealer]", record_sealer)
     return make(SealingSettings(key_file, creates_key=True))
+
+
+def key_beside(file: Path) -> Path:
+    """Where the key of an embedded database is."""
+    return file.with_suffix(".key")
 
 
 @Pod(lazy=True)

@@ -70,6 +70,11 @@ class Call:
     begins: OutboxEvent | None = None
     """The fact that becomes true when it begins."""
 
+    @property
+    def is_deferred(self) -> bool:
+        """Whether somebody outside carries it out, and the run waits for what came of it."""
+        return self.descriptor is not None and self.descriptor.metadata.deferred
+
     def shown(self, arguments: JsonObject) -> JsonValue:
         """What others may see of arguments."""
         if self.descriptor is None:

@@ -35,6 +35,7 @@ from pilotage.runtime.attempts.cancellation import (
 from pilotage.runtime.attempts.publication import Publication
 from pilotage.runtime.attempts.stragglers import Stragglers
 from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.door.questions import is_about_the_past
 from pilotage.runtime.gate.deadline import earliest
 from pilotage.runtime.journal.result_record import Answer, encode_result
 from pilotage.runtime.journal.trust_record import label_to_keep, with_label
@@ -254,7 +255,7 @@ class Ending:
         if self._ledger.state.reason is AgentStateReason.APPROVAL_DEFERRED:
             return self._waking()
         prompt = next((str(wait.get("prompt") or wait["reason"]) for wait in waits.values()), "waiting")
-        is_recovery = all("action_kind" in wait for wait in waits.values())
+        is_recovery = all(map(is_about_the_past, waits.values()))
         situation = AgentSituation.RECOVERY_REQUIRED if is_recovery else AgentSituation.WAITING_FOR_APPROVAL
         return self._paused(situation, prompt)
 

@@ -148,8 +148,12 @@ class Effects:
     def ask_ahead(self, calls: Sequence[Call]) -> None:
         """Ask people about calls that must wait for another one, so that all can be answered at once."""
         for call in calls:
-            if not self.recording.knows(call.action.id) and call.needs_approval:
+            if self.recording.knows(call.action.id):
+                continue
+            if call.needs_approval:
                 self.waits.ask_only(call)
+            elif call.is_deferred:
+                self.waits.ask_for_result(call)
 
     async def hear(self, boundary: str, action_id: str, position: int) -> None:
         """Take in what was sent to the run, before a model is shown so many messages of the program's own."""
@@ -270,6 +274,8 @@ class Effects:
             self.ledger.move(state.moved_to(AgentSituation.RUNNING))
 
     def _begin(self, call: Call, attempt: Attempt) -> Awaitable[object]:
+        if call.is_deferred:
+            return self._given(call, attempt)
         self.go_on()
         return self._act(call, attempt) if call.action.is_read_only else self._written_down(call, attempt)
 
@@ -284,6 +290,13 @@ class Effects:
         await self.ledger.barrier()
         await self.be_sure()
         return await self._act(call, attempt)
+
+    async def _given(self, call: Call, attempt: Attempt) -> object:
+        """What came of a call that is somebody else's to carry out: nothing is dispatched, and nothing is unknown."""
+        result = call.decode(self.waits.given_result(call).result)
+        self._know(call)
+        self.outcomes.done(call, attempt.number, result)
+        return self.outcomes.as_recorded(call, result)
 
     async def be_sure(self) -> None:
         """Return when nobody else can be driving this run: an effect may begin now, and only now.

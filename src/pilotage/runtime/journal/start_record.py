@@ -12,6 +12,7 @@ from pilotage.agent.limits import AgentExecutionLimits
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.principal import Principal, RunContext
 from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, text_digest, to_json_value
 from pilotage.values import shared, value
 
@@ -25,7 +26,8 @@ class RunStart:
     `parent` is the run that delegated, `generation` how many stand above it. `capabilities` are the tools the run
     may use, None for all of its agent's. `history` is how many turns of the conversation came before it. `salt` goes
     into fingerprints: the run's own id, but for a fork, whose rows have those of the run it left. `trust` is the
-    label of what its parent knew when it asked, or of the context it was given. `model` is the one its caller selected.
+    label of what its parent knew when it asked, or of the context it was given. `model` is the one its caller selected,
+    `deferred` the tools that he carries out.
     """
 
     agent: str
@@ -44,6 +46,7 @@ class RunStart:
     metadata: JsonObject = field(default_factory=empty_object)
     given: JsonObject = field(default_factory=empty_object)
     model: str | None = None
+    deferred: tuple[ModelToolSpec, ...] = ()
 
     def context(self, run_id: str) -> RunContext:
         """What tools and hooks of the run may know of it."""

@@ -18,6 +18,7 @@ from pilotage.runtime.actions.scope import Scope, enter, entered, inside, scope_
 from pilotage.runtime.door import steps
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.liveness import BranchStopped
+from pilotage.runtime.door.questions import is_about_the_past
 from pilotage.runtime.scoped.children import Children
 from pilotage.runtime.scoped.folds import Folds
 from pilotage.runtime.scoped.gathering import (
@@ -31,7 +32,6 @@ from pilotage.runtime.scoped.gathering import (
     decide,
     first_to_count,
     interruption_in,
-    is_about_the_past,
     waits_below,
 )
 from pilotage.values import value

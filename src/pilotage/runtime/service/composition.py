@@ -50,6 +50,7 @@ from pilotage.runtime.scoped.dependencies import DEFAULT_MAX_TURNS, RunDependenc
 from pilotage.runtime.scoped.model import ScopedModel
 from pilotage.runtime.scoped.tools import ScopedTools
 from pilotage.runtime.service.blueprint import Blueprint, blueprint_of
+from pilotage.runtime.service.deferring import with_deferred
 from pilotage.runtime.service.fitness import models_held_by, within_length
 from pilotage.runtime.service.model_choice import selected_model
 from pilotage.runtime.service.services import Services
@@ -215,7 +216,9 @@ class Composer:
         dependencies = RunDependencies(
             effects,
             ScopedModel(self._model(material, drawn)),
-            ScopedTools(drawn.offer.within(start.capabilities), tools, effects),
+            ScopedTools(
+                with_deferred(drawn.offer.within(start.capabilities), start.deferred), tools, effects
+            ),
             ScopedRuntime(effects),
             by,
             context,

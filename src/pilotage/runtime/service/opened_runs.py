@@ -6,11 +6,12 @@ The runs of a durable agent are kept. For others the caller's stream is the run:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Protocol, cast
 
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.principal import Principal
@@ -45,8 +46,8 @@ class OpenedRun(Protocol):
         """The id of the run."""
         ...
 
-    def events(self) -> Pipe | Subscription:
-        """What the run does; events that are there already can be taken without waiting."""
+    def events(self) -> AsyncIterator[AgentEvent]:
+        """What the run does."""
         ...
 
     async def result(self) -> RunResult:

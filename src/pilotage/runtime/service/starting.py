@@ -18,6 +18,8 @@ from pilotage.agent.principal import Principal
 from pilotage.agent.run_input import AgentContext, RunAgentInput
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.agent.state import AgentState
+from pilotage.agent.tool_calling import ModelToolSpec
+from pilotage.agent.tools.deferred import FROM_CALLER
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.gate.deadline import deadline_at
@@ -25,6 +27,7 @@ from pilotage.runtime.gate.given_context import encode_context, label_of_context
 from pilotage.runtime.journal.input_record import encode_input
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest
 from pilotage.runtime.service.composition import NO_OVERRIDES, Overrides
+from pilotage.runtime.service.deferring import deferred_tools_of
 from pilotage.runtime.service.launch import Launcher, RunHandle
 from pilotage.runtime.service.model_choice import check_driven, selection_of
 from pilotage.runtime.service.services import Services
@@ -107,6 +110,8 @@ class Starts:
             context, keeps_turns = given.context, not given.message_history
         _reject_own_facts(metadata)
         has_turns = keeps_turns and conversation is not None
+        deferred = deferred_tools_of(self._services, definition, given)
+        label = _label_of(context, deferred)
         return RunStart(
             definition.agent_id,
             encode_input(definition, given),
@@ -118,8 +123,9 @@ class Starts:
             definition=definition_digest(definition),
             metadata=metadata,
             given=encode_context(context),
-            trust=label_of_context(context).to_payload() if context.packs else {},
+            trust=label.to_payload() if label is not None else {},
             model=selected,
+            deferred=deferred,
         )
 
     def _deadline(self, spec: AgentExecutionSpec) -> datetime | None:
@@ -191,7 +197,15 @@ def _with_history(given: JsonObject, turns: Sequence[ConversationTurn]) -> JsonO
 
 def _asked(start: RunStart) -> tuple[object, ...]:
     """What makes two starts the same."""
-    return start.agent, start.input, start.given, start.model
+    return start.agent, start.input, start.given, start.model, start.deferred
+
+
+def _label_of(context: AgentContext, deferred: Sequence[ModelToolSpec]) -> TrustLabel | None:
+    """How far a run may be trusted that reads what it is given; None where that is nothing."""
+    labels = [label_of_context(context)] if context.packs else []
+    return (
+        TrustLabel.join_all([*labels, *([FROM_CALLER] if deferred else ())]) if labels or deferred else None
+    )
 
 
 def _with_labels(trust: JsonObject, turns: Sequence[ConversationTurn]) -> JsonObject:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
 import signal
@@ -10,24 +9,29 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from pilotage.cli.target import load_application
 from pilotage.container.application import Application
-from pilotage.errors import CallerError, start_error
+from pilotage.errors import AgentDefinitionError, CallerError, start_error
 from pilotage.runtime.runs import AgentRuns
 from pilotage.runtime.worker.settings import WorkerSettings
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-def work(options: argparse.Namespace) -> int:
-    """Take up runs until SIGTERM or Ctrl-C; then let them finish their current action and leave them to others."""
-    app = load_application(options.application)
+def work(application: str, concurrency: int | None, grace: float | None) -> int:
+    """Take up runs until SIGTERM or Ctrl-C; then let them finish their current action and leave them to others.
+
+    Raises:
+        CallerError: the application has no runs, or an option makes no sense.
+    """
+    app = load_application(application)
     if not app.contains(AgentRuns):
         raise CallerError(
             f"application {app.name!r} has no runs to work on. Load the plugins in it: app.load_plugins()."
         )
-    _ask_for_work(app, options)
+    _ask_for_work(app, concurrency, grace)
     if problems := app.problems():
         sys.stderr.write(f"{start_error(app.name, problems)}\n")
         return 1
@@ -36,15 +40,18 @@ def work(options: argparse.Namespace) -> int:
     return 0
 
 
-def _ask_for_work(app: Application, options: argparse.Namespace) -> None:
+def _ask_for_work(app: Application, concurrency: int | None, grace: float | None) -> None:
     """Let the application have settings of a worker: its own, if it has some, with what the command line changes."""
-    given = {"concurrency": options.concurrency, "grace_seconds": options.grace}
+    given: dict[str, Any] = {"concurrency": concurrency, "grace_seconds": grace}
     changes = {name: each for name, each in given.items() if each is not None}
     own = [node.target for node in app.graph.providers(WorkerSettings)]
     if own and not changes:
         return
     known = next((each for each in own if isinstance(each, WorkerSettings)), WorkerSettings())
-    app.bind(WorkerSettings, replace(known, **changes))
+    try:
+        app.bind(WorkerSettings, replace(known, **changes))
+    except AgentDefinitionError as error:
+        raise CallerError(str(error)) from error
 
 
 async def _work(app: Application) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -10,18 +9,22 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
-from pilotage.adapters.sqlalchemy.settings import URL, DatabaseSettings, shown
+from pilotage.adapters.sqlalchemy.settings import DatabaseSettings, shown
 from pilotage.errors import CallerError
 
 
-def run(options: argparse.Namespace) -> int:
-    """Carry a command out; 0 if all is well, 1 if the tables are not up to date."""
-    commands: dict[str, Callable[[Any], int]] = {"upgrade": upgrade, "current": current, "check": check}
+def with_database(command: Callable[[Any], int], url: str | None) -> int:
+    """Carry a command out; 0 if all is well, 1 if the tables are not up to date.
+
+    Raises:
+        CallerError: the extra is not installed.
+        DatabaseStartError: the database cannot be used.
+    """
     if find_spec("sqlalchemy") is None:
         raise CallerError('this command needs an extra: pip install "pilotage[sqlalchemy]".')
     settings = DatabaseSettings.from_environment()
-    with _database(replace(settings, url=options.url or settings.url)) as database:
-        return commands[options.db_command](database)
+    with _database(replace(settings, url=url or settings.url)) as database:
+        return command(database)
 
 
 def upgrade(database: Any) -> int:
@@ -55,22 +58,6 @@ def check(database: Any) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     return _say(f"{database.name}: tables of version {VERSION}, durable")
-
-
-def add_parser(commands: Any) -> None:
-    """Add `db` and its commands to the command line."""
-    purpose = "look after the tables that runs are kept in"
-    parser = commands.add_parser("db", help=purpose, description=f"{purpose.capitalize()}.")
-    inner = parser.add_subparsers(dest="db_command", required=True, metavar="COMMAND")
-    for name, does in (
-        ("upgrade", "bring the tables up to date; safe to repeat, and for several at once"),
-        ("current", "say which version the tables have"),
-        ("check", "say whether an application could use the database as it is"),
-    ):
-        command = inner.add_parser(name, help=does, description=f"{does.capitalize()}.")
-        command.add_argument(
-            "--url", help=f"the address of the database; by default {URL}, or the embedded database"
-        )
 
 
 @contextmanager
