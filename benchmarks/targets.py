@@ -49,6 +49,7 @@ AT_MOST: dict[str, float] = {
     "runtime objects that a paused run leaves": 0,
     "500 streams at once: memory of each, kB": 64,
     "a turn of a run with 1,000 readers / without": 1.1,
+    "a commit of a run with 1,000 readers / without": 1.1,
 }
 AT_LEAST: dict[str, float] = {
     "plain text in 64 KB chunks, MB/s": 5,

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pilotage import AgentExecutionLimits, AgentStatus
-from pilotage.agent import AgentApprovalRequest, StepFinishedEvent
+from pilotage import AgentExecutionLimits, AgentStatus, ModelMessage, RunAgentInput
+from pilotage.agent import AgentApprovalRequest, AgentDefinition, StepFinishedEvent
 from pilotage.agent.limits import LimitCode
 from pilotage.agent.run_result import RunResult
 from pilotage.jsonvalue import to_json_value
@@ -112,6 +112,18 @@ class ArchitectureProofs:
         own = [event for event in events if event.attribution.run_id == result.state.id]
         names = [event.step_name for event in own if isinstance(event, StepFinishedEvent)]
         assert [name for name in names if name in self.story.steps] == list(self.story.steps)
+
+    async def test_what_was_said_before_reaches_every_call_that_speaks_for_the_agent(self) -> None:
+        stage, model = Stage(self.story), ScriptedModel(self.story.script(WRITE))
+        before = [ModelMessage.user("My name is Ada."), ModelMessage.assistant("Hello, Ada.")]
+        async with stage.play(model) as (runs, agent):
+            given = RunAgentInput("r1", self.story.prompt, message_history=before)
+            result = await (await runs.start(agent, given)).result()
+            lead = AgentDefinition.get(agent).instructions
+        assert to_json_value(result.output) == to_json_value(self.story.expected)
+        own = [request for request in model.requests if request.messages[0].text == lead]
+        for request in own:
+            assert any("My name is Ada." in message.text for message in request.messages)
 
     async def test_a_crash_at_any_write_changes_nothing(self) -> None:
         ledger, (agent, *workers) = Ledger(), self.story.agents()

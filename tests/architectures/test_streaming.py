@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from pilotage import (
+    AgentEvent,
     AgentExecutionSpec,
     Application,
     MessageDeltaEvent,
@@ -16,7 +18,15 @@ from pilotage import (
     get_run_context,
 )
 from pilotage.adapters.agui.projector import AgUiProjector
-from pilotage.agent import StepFinishedEvent, ToolCallArgsDeltaEvent
+from pilotage.agent import (
+    AgentEventAttribution,
+    RunFinishedEvent,
+    RunStartedEvent,
+    StepFinishedEvent,
+    StepStartedEvent,
+    ToolCallArgsDeltaEvent,
+    ToolCallStartEvent,
+)
 from pilotage.agent.principal import RunContext
 from pilotage.agent.stereotype import Agent
 from pilotage.agent.tools import ToolEffects, agent_tool
@@ -30,6 +40,8 @@ from tests.architectures.kit import WRITE, Stage
 from tests.architectures.test_debate import VoteStory
 from tests.architectures.world import Perils, said_by
 from tests.behaviour.family import resume, start, told
+
+ARGUMENTS, TEXT = "TOOL_CALL_ARGS", "TEXT_MESSAGE_CONTENT"
 
 
 async def test_branches_stream_side_by_side_and_every_text_is_whole() -> None:
@@ -51,6 +63,32 @@ async def test_branches_stream_side_by_side_and_every_text_is_whole() -> None:
     projector = AgUiProjector()
     frames = [frame for event in events for frame in projector.project(event)]
     assert fault_in(frame.model_dump(mode="json", by_alias=True) for frame in frames) is None
+
+
+def test_parts_that_speak_at_the_same_time_do_not_cut_each_other_off_for_agui_clients() -> None:
+    top = AgentEventAttribution("panel", "r1", "r1")
+    one, other = replace(top, branch="step#1/0"), replace(top, branch="step#1/1")
+    events: list[AgentEvent] = [
+        RunStartedEvent(top),
+        StepStartedEvent(one, "model-1"),
+        StepStartedEvent(other, "model-1"),
+        ToolCallStartEvent(one, "c1", "look"),
+        ToolCallArgsDeltaEvent(one, "c1", '{"what": '),
+        MessageDeltaEvent(other, "m2", "Let me "),
+        ToolCallArgsDeltaEvent(one, "c1", '"it"}'),
+        StepFinishedEvent(one, "model-1"),
+        MessageDeltaEvent(other, "m2", "see."),
+        StepFinishedEvent(other, "model-1"),
+        RunFinishedEvent(top),
+    ]
+    projector = AgUiProjector()
+    frames = [
+        frame.model_dump(mode="json", by_alias=True) for event in events for frame in projector.project(event)
+    ]
+    assert fault_in(frames) is None
+    told = {kind: "".join(f["delta"] for f in frames if f["type"] == kind) for kind in (ARGUMENTS, TEXT)}
+    assert told == {ARGUMENTS: '{"what": "it"}', TEXT: "Let me see."}
+    assert [frame["type"] for frame in frames].count("TEXT_MESSAGE_START") == 1
 
 
 async def test_nothing_is_told_twice_when_a_process_dies_between_branches() -> None:

@@ -15,6 +15,7 @@ _VARIES = (
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC|\b\d\d:\d\d:\d\d\b"), "TIME"),
     (re.compile(r"\b[\d.]+ (ms|s|min)\b"), "WHILE"),
     (re.compile(r"Python 3[.\d]+"), "PYTHON"),
+    (re.compile(r"\b\d+ rows\b"), "ROWS"),
     (re.compile(r" +"), " "),
 )
 

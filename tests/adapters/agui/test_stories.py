@@ -14,7 +14,14 @@ from tests.adapters.agui.bank import Bank, Clerk, Frame, Porter, Teller, ask, in
 from tests.adapters.agui.samples import ag_ui_input, tool_message, types
 
 from pilotage import Principal
-from pilotage.adapters.agui import AgUiConfig, AgUiRunDriver, AgUiStdioCommand, Bookmark, driver_for
+from pilotage.adapters.agui import (
+    AgUiConfig,
+    AgUiRunDriver,
+    AgUiStdioCommand,
+    Bookmark,
+    driver_for,
+    frames_for,
+)
 from pilotage.agent import MessageDeltaEvent
 from pilotage.agent import RunAgentInput as CoreRunInput
 from pilotage.runtime import AgentRunner, AgentRuns
@@ -248,6 +255,15 @@ async def test_leaving_the_stream_ends_a_run_that_nobody_keeps() -> None:
         await anext(reading)
         assert asyncio.all_tasks() > before
         await reading.aclose()
+        assert asyncio.all_tasks() == before
+
+
+async def test_leaving_the_frames_of_an_input_ends_such_a_run_too() -> None:
+    async with Bank().open(ScriptedModel([says("Good day, Ada.")])) as app:
+        before = asyncio.all_tasks()
+        frames = frames_for(driver_for(app, Clerk), ag_ui_input("Hello").model_dump_json(by_alias=True))
+        await anext(frames)
+        await frames.aclose()
         assert asyncio.all_tasks() == before
 
 

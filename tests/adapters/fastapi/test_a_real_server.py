@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
 import time
 from collections.abc import AsyncGenerator, Callable
+from typing import Annotated
 
+import pytest
+from fastapi import FastAPI, WebSocket
 from tests.adapters.fastapi.harbour import Frame, served
 from tests.adapters.fastapi.quay import Moored, Wire, messages, moored, read
 from tests.behaviour.newsroom import DURABLE, Gate, Newsroom, Slow, parts
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
-from pilotage import Agent, AgentExecutionSpec, AgentStatus, AgentYield, Final, Progress
-from pilotage.adapters.fastapi import HttpSettings
+from pilotage import (
+    Agent,
+    AgentExecutionSpec,
+    AgentStatus,
+    AgentYield,
+    AgentYieldJsonEncoder,
+    Application,
+    Final,
+    Progress,
+)
+from pilotage.adapters.fastapi import (
+    ApiController,
+    HttpSettings,
+    Inject,
+    controller_routes,
+    pilotage_lifespan,
+    websocket,
+)
+from pilotage.adapters.fastapi.server import GracefulServer
 
 PAGES, PAGE = 1_200, "x" * 16_000
 
@@ -122,3 +146,62 @@ async def test_a_server_that_stops_begins_no_more_streams() -> None:
         refused = await here.at.client.get(f"/api/runs/{run_id}/events")
         assert (refused.status_code, refused.json()["code"]) == (503, "server_stopping")
         assert refused.headers["retry-after"] == "1"
+
+
+async def test_an_endpoint_of_ones_own_streams_an_agent_over_a_socket() -> None:
+    async with moored(Newsroom(), parts(1), Flood) as here:
+        api = FastAPI(lifespan=pilotage_lifespan(here.at.runs.services.app))
+        here.at.api.mount("/own", api)
+
+        @api.websocket("/agents/flood")
+        async def flood(socket: WebSocket, agent: Annotated[Flood, Inject()]) -> None:
+            await socket.accept()
+            async for item in agent.execute((await socket.receive_json())["pages"]):
+                await socket.send_json(AgentYieldJsonEncoder.encode(item))
+
+        async with (
+            api.router.lifespan_context(api),
+            connect(f"ws://127.0.0.1:{here.port}/own/agents/flood") as mine,
+        ):
+            await mine.send('{"pages": 3}')
+            items = [json.loads(await mine.recv()) for _ in range(4)]
+        assert [item["kind"] for item in items] == ["progress"] * 3 + ["final"]
+
+
+@ApiController(prefix="/echo")
+class Echo:
+    """Says everything again, as long as somebody listens."""
+
+    def __init__(self) -> None:
+        self.left = 0
+
+    @websocket("")
+    async def echo(self, socket: WebSocket) -> None:
+        """A socket that never ends by itself."""
+        await socket.accept()
+        try:
+            while True:
+                await socket.send_text(await socket.receive_text())
+        finally:
+            self.left += 1
+
+
+async def test_sockets_of_controllers_are_streams_too_and_end_with_the_server() -> None:
+    app = Application("echo").add(Echo)
+    settings = HttpSettings(max_streams_per_principal=1)
+    api = FastAPI(lifespan=pilotage_lifespan(app))
+    api.include_router(controller_routes(app, settings=settings))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = GracefulServer.over(app, api, "127.0.0.1", 0, settings)
+        serving = asyncio.create_task(server.serve([listening]))
+        address = f"ws://127.0.0.1:{listening.getsockname()[1]}/echo"
+        async with connect(address) as mine:
+            await mine.send("hello")
+            assert await mine.recv() == "hello"
+            with pytest.raises(InvalidStatus) as refused:
+                await connect(address)
+            assert refused.value.response.status_code == 429
+            server.should_exit = True
+            await messages(mine)
+            assert (mine.close_code, mine.close_reason) == (1012, "come back with the last id")
+        await serving

@@ -274,7 +274,6 @@ def test_a_socket_is_turned_away_as_a_request_would_be() -> None:
         async def talk(self, socket: WebSocket, by: Caller) -> None:
             await socket.accept()
             await socket.send_text(by.id)
-            await socket.close()
 
     app = Application("post").add(Private)
     api = FastAPI(lifespan=pilotage_lifespan(app))
@@ -292,6 +291,9 @@ def test_a_socket_is_turned_away_as_a_request_would_be() -> None:
             "/private/socket", headers={**ADA, "origin": "http://testserver"}
         ) as socket:
             assert socket.receive_text() == "ada"
+            with pytest.raises(WebSocketDisconnect) as closed:
+                socket.receive_text()
+            assert closed.value.code == 1000
 
 
 async def test_a_controller_may_be_made_anew_for_every_request() -> None:

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 import pytest
 
 from pilotage import Application, Principal
+from pilotage.adapters.asgi.lasting_answer import TooManyStreamsError
 from pilotage.adapters.fastapi import HttpSettings
 from pilotage.adapters.fastapi.errors import (
     ServerStoppingError,
     TooManyOwnStreamsError,
-    TooManyStreamsError,
 )
 from pilotage.adapters.fastapi.open_streams import OpenStreams
 
@@ -50,6 +50,9 @@ async def test_all_are_told_to_end_and_no_more_begin() -> None:
         with pytest.raises(ServerStoppingError), streams.entered(EVE, BOUNDS):
             pytest.fail("it was let in")
     await streams.empty()
+    streams.open()
+    with streams.entered(EVE, BOUNDS) as end:
+        assert not end.done()
 
 
 async def test_few_readers_do_not_rest_and_many_rest_so_that_they_take_a_small_part_together() -> None:

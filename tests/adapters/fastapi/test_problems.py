@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from pilotage.adapters.asgi.admission import OriginRefusedError
+from pilotage.adapters.asgi.bodies import BodyTooLargeError
+from pilotage.adapters.asgi.lasting_answer import TooManyStreamsError
 from pilotage.adapters.fastapi.errors import (
-    BodyTooLargeError,
-    OriginRefusedError,
     RequestRefusedError,
     ServerStoppingError,
     StoreUnreachableError,
     TooManyOwnStreamsError,
-    TooManyStreamsError,
 )
 from pilotage.adapters.fastapi.problems import problem_of, problem_of_fields, problem_of_status
 from pilotage.errors import (

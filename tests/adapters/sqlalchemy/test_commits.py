@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Connection, func, select, text
 
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
-from pilotage.adapters.sqlalchemy.mapping import BLOB_LENGTH
+from pilotage.adapters.sqlalchemy.payloads import BLOB_LENGTH
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import blobs, journal

@@ -6,7 +6,8 @@ Whatever breaks, the client gets closed frames and one end; leaving the stream l
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing
 from typing import Protocol, TypeAlias
 
 from ag_ui.core import RunAgentInput
@@ -14,6 +15,7 @@ from ag_ui.core import RunAgentInput
 from pilotage.adapters.agui.bookmark import Bookmark
 from pilotage.adapters.agui.encoder import AgUiEncoder, SseEncoder
 from pilotage.adapters.agui.projector import BROKEN, AgUiProjector
+from pilotage.adapters.agui.recent_frames import RecentFrames
 from pilotage.adapters.agui.stream import FrameStream, Marked, VoidBookmarkError
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.run_input import RunAgentInput as CoreRunInput
@@ -55,6 +57,7 @@ class AgUiRunDriver(AsyncIterable[str]):
         encoder: AgUiEncoder | None = None,
         *,
         seen: Bookmark | None = None,
+        recent: RecentFrames | None = None,
     ) -> None:
         self._runner = runner
         self._input = run_input
@@ -63,7 +66,9 @@ class AgUiRunDriver(AsyncIterable[str]):
             run_id=run_input.state_id, thread_id=run_input.effective_conversation_id
         )
         self._encoder = encoder or SseEncoder()
-        self._stream = FrameStream(self._projector, seen)
+        self._seen = seen
+        self._recent = recent or RecentFrames()
+        self._stream = FrameStream(self._projector)
 
     def __aiter__(self) -> AsyncIterator[str]:
         return self._frames()
@@ -73,12 +78,10 @@ class AgUiRunDriver(AsyncIterable[str]):
         last: list[Marked] = []
         try:
             run = await self._runner.open(self._input)
-            try:
-                async for each in self._told(run):
-                    yield self._encoded(each)
-            except VoidBookmarkError:
-                self._stream = FrameStream(self._projector.fresh())
-                async for each in self._told(run):
+            for each in self._told_before():
+                yield self._encoded(each)
+            async with aclosing(self._told_of(run)) as told:
+                async for each in told:
                     yield self._encoded(each)
         except (Exception, RunInterruption) as error:  # noqa: BLE001 - the top of a stream: its client gets an end
             last = self._broken(error)
@@ -88,15 +91,44 @@ class AgUiRunDriver(AsyncIterable[str]):
         for each in last:
             yield self._encoded(each)
 
+    def _told_before(self) -> Iterator[Marked]:
+        """What was told behind what the client has, as far as this process remembers: it has that too, then."""
+        if self._seen is not None:
+            for mark, frame in self._recent.behind(self._seen):
+                self._seen = mark
+                yield mark, frame
+            self._stream = FrameStream(self._projector, self._seen)
+
+    async def _told_of(self, run: OpenedRun) -> AsyncGenerator[Marked, None]:
+        try:
+            async with aclosing(self._told(run)) as told:
+                async for each in told:
+                    yield each
+        except VoidBookmarkError:
+            self._stream, self._seen = FrameStream(self._projector.fresh()), None
+            async with aclosing(self._told(run)) as told:
+                async for each in told:
+                    yield each
+
     async def _told(self, run: OpenedRun) -> AsyncGenerator[Marked, None]:
         events = run.events()
-        self._stream.begin(run.id, _cursor_of(events))
+        origin = _cursor_of(events)
+        self._stream.begin(run.id, origin)
+        if self._seen is None and origin is not None:
+            self._seen = Bookmark(run.id, origin, origin)
         async for event in events:
             for each in self._stream.take(event, _cursor_of(events)):
-                yield each
+                yield self._noted(each)
         await run.result()
         for each in self._stream.finish():
-            yield each
+            yield self._noted(each)
+
+    def _noted(self, told: Marked) -> Marked:
+        mark, frame = told
+        if self._seen is not None and mark is not None:
+            self._recent.note(self._seen, mark, frame)
+            self._seen = mark
+        return told
 
     def _encoded(self, marked: Marked) -> str:
         bookmark, frame = marked

@@ -7,6 +7,7 @@ has begun; from then on every stream has an end.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable
+from contextlib import aclosing
 from http import HTTPStatus
 
 from starlette.applications import Starlette
@@ -25,7 +26,7 @@ from pilotage.adapters.agui.errors import (
 from pilotage.adapters.agui.gatekeeping import Gatekeeper
 from pilotage.adapters.agui.settings import AgUiConfig, AgUiLimits
 from pilotage.adapters.agui.sockets import SocketEndpoint
-from pilotage.adapters.agui.transport import open_stream
+from pilotage.adapters.agui.transport import frames_of, open_stream
 from pilotage.adapters.asgi.bodies import bounded_body
 from pilotage.adapters.asgi.lasting_answer import Heartbeat, LastingAnswer, OpenStreams
 from pilotage.adapters.asgi.problems import Statuses, problem_answer
@@ -68,8 +69,8 @@ class PostEndpoint:
     def _answer(self, stream: AsyncIterable[str]) -> Response:
         clock, beat = self._gatekeeper.clock, Heartbeat(_BEAT, self._limits.heartbeat_seconds)
         if self._media_type == SSE:
-            return LastingAnswer(_pieces(stream), SSE, self._streams, clock, beat)
-        return LastingAnswer(_lines(stream), NDJSON, self._streams, clock)
+            return LastingAnswer(frames_of(stream), SSE, self._streams, clock, beat)
+        return LastingAnswer(_lines(frames_of(stream)), NDJSON, self._streams, clock)
 
 
 def add_agui_endpoint(
@@ -176,11 +177,7 @@ def _post_route(
     return Route(path, endpoint.serve, methods=["POST"], name=f"agui:{path}", include_in_schema=False)
 
 
-async def _pieces(stream: AsyncIterable[str]) -> AsyncGenerator[str, None]:
-    async for frame in stream:
-        yield frame
-
-
-async def _lines(stream: AsyncIterable[str]) -> AsyncGenerator[str, None]:
-    async for frame in stream:
-        yield line_of(frame)
+async def _lines(frames: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
+    async with aclosing(frames):
+        async for frame in frames:
+            yield line_of(frame)

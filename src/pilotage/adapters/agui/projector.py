@@ -123,7 +123,7 @@ class AgUiProjector:
     def _projected(self, event: neutral.AgentEvent) -> list[BaseEvent]:
         by, own = event.attribution, self._by(event)
         if own is None:
-            return self._told(event, None, self._frames)
+            return self._told(event, None, self._frames.at(by.branch))
         if isinstance(event, neutral.RunPausedEvent):
             # What it asks is told by the run above it, too: that is where people are asked.
             return self._subagents.suspend(own)
@@ -132,7 +132,7 @@ class AgUiProjector:
             return announced
         if isinstance(event, neutral.RunFinishedEvent):
             return [*announced, *self._subagents.end(event)]
-        return [*announced, *self._told(event, own, self._subagents.frames_of(own))]
+        return [*announced, *self._told(event, own, self._subagents.frames_of(own).at(by.branch))]
 
     def _told(self, event: neutral.AgentEvent, by: str | None, frames: OpenFrames) -> list[BaseEvent]:
         if event.metadata.get(SUPERSEDED):

@@ -14,6 +14,7 @@ from pilotage.adapters.agui.given import check_size, with_history
 from pilotage.adapters.agui.openers import AnsweredRuns, EndedRuns, SeenRuns, StartedRuns
 from pilotage.adapters.agui.projector import AgUiProjector
 from pilotage.adapters.agui.props import cancelled_run_in, last_seen
+from pilotage.adapters.agui.recent_frames import RecentFrames
 from pilotage.adapters.agui.results import tool_results_in
 from pilotage.adapters.agui.settings import AgUiConfig
 from pilotage.agent.principal import LOCAL, Principal
@@ -60,7 +61,10 @@ class AgentDriver:
         opener: RunOpener = SeenRuns(self._runs, runner, seen) if seen else self._opener(runner, ag_ui_input)
         given = self._given(runner, run_input, ag_ui_input)
         agent_id = runner.definition.agent_id
-        return AgUiRunDriver(opener, given, agent_id, projector, encoder_for(accept), seen=seen)
+        recent = self.app.get_or_none(RecentFrames)
+        return AgUiRunDriver(
+            opener, given, agent_id, projector, encoder_for(accept), seen=seen, recent=recent
+        )
 
     async def cancel(self, name: str) -> None:
         """End the run that a client started by this name.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable
+from contextlib import aclosing
 
 from ag_ui.core import RunErrorEvent
 
@@ -51,5 +52,17 @@ async def frames_for(
     except PilotageError as error:
         yield encoder_for(accept).encode(RunErrorEvent(message=str(error), code=error.code))
         return
-    async for frame in stream:
-        yield frame
+    async with aclosing(frames_of(stream)) as frames:
+        async for frame in frames:
+            yield frame
+
+
+async def frames_of(stream: AsyncIterable[str]) -> AsyncGenerator[str, None]:
+    """The frames of a stream, which is closed as soon as whoever reads them leaves."""
+    frames = aiter(stream)
+    try:
+        async for frame in frames:
+            yield frame
+    finally:
+        if isinstance(frames, AsyncGenerator):
+            await frames.aclose()

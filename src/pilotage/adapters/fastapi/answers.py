@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from pilotage.adapters.fastapi.problems import PROBLEM_JSON, ProblemView
+from pilotage.adapters.asgi.problems import PROBLEM_JSON
+from pilotage.adapters.fastapi.problems import ProblemView
 from pilotage.jsonvalue import to_json_value
 
 EVENT_STREAM = "text/event-stream"

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Annotated, Any
 
-from fastapi import Depends
-from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection
-
 from pilotage.agent.principal import Principal
+
+try:
+    from fastapi import Depends
+    from starlette.exceptions import HTTPException
+    from starlette.requests import HTTPConnection
+except ImportError as error:
+    raise ImportError('this adapter needs an extra: pip install "pilotage[fastapi]"') from error
 
 _PRINCIPAL = "pilotage.principal"
 

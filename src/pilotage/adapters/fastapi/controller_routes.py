@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Depends
-from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from pilotage.adapters.fastapi.answers import stream_responses
-from pilotage.adapters.fastapi.callers import principal_in
 from pilotage.adapters.fastapi.controller_check import (
     ControllerRoute,
     controllers_in,
@@ -25,19 +21,18 @@ from pilotage.adapters.fastapi.controller_methods import (
     socket_endpoint,
     stream_endpoint,
 )
+from pilotage.adapters.fastapi.controller_sockets import ControllerSockets
 from pilotage.adapters.fastapi.entrance import Entrance, entrance_of
 from pilotage.adapters.fastapi.event_stream import EventStream
 from pilotage.adapters.fastapi.guard import Guard, route_behind
 from pilotage.adapters.fastapi.open_streams import OpenStreams
-from pilotage.adapters.fastapi.problems import problem_of
 from pilotage.adapters.fastapi.route_marks import RouteKind
 from pilotage.adapters.fastapi.settings import HttpSettings
-from pilotage.adapters.fastapi.socket_guard import SocketGuard, turn_away
-from pilotage.adapters.fastapi.telling import CUT_OFF, Frames, broken
-from pilotage.adapters.fastapi.waiting import stopped
+from pilotage.adapters.fastapi.socket_guard import SocketGuard
+from pilotage.adapters.fastapi.telling import Frames
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.container.application import Application
-from pilotage.errors import PilotageError, start_error
+from pilotage.errors import start_error
 from pilotage.ids import IClock, SystemClock
 
 
@@ -72,6 +67,7 @@ class _Maker:
         self._entrance = entrance
         self._settings = settings
         self._streams = OpenStreams.of(app)
+        self._sockets = ControllerSockets(self._streams, settings)
 
     def router_of(self, pod: ControllerDefinition) -> APIRouter:
         """The routes of one controller, behind the guard or open to everybody."""
@@ -101,7 +97,7 @@ class _Maker:
                 }
                 router.add_api_route(route.path, endpoint, methods=[mark.method], **described)
             case RouteKind.WEBSOCKET:
-                endpoint = socket_endpoint(method, function, shape, self._bounded)
+                endpoint = socket_endpoint(method, function, shape, self._sockets.use)
                 router.add_api_websocket_route(route.path, endpoint, dependencies=[Depends(admit)])
 
     def _method(self, route: ControllerRoute) -> Any:
@@ -114,36 +110,3 @@ class _Maker:
     @property
     def _clock(self) -> IClock:
         return self._app.get_or_none(IClock) or SystemClock()
-
-    async def _bounded(self, websocket: WebSocket, work: Coroutine[Any, Any, None]) -> None:
-        """Let a method have its WebSocket, as one stream among the others, until the server stops."""
-        try:
-            with self._streams.entered(principal_in(websocket.scope), self._settings) as is_to_end:
-                await self._work(websocket, asyncio.ensure_future(work), is_to_end)
-        except PilotageError as error:
-            work.close()
-            await _close(websocket, error)
-        except WebSocketDisconnect:
-            pass
-
-    async def _work(
-        self, websocket: WebSocket, work: asyncio.Future[None], is_to_end: asyncio.Future[None]
-    ) -> None:
-        try:
-            await asyncio.wait([work, is_to_end], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            is_stopped = not work.done()
-            await stopped([work])
-        if is_stopped and websocket.application_state is WebSocketState.CONNECTED:
-            await websocket.close(CUT_OFF.code, CUT_OFF.reason)
-        elif not is_stopped:
-            work.result()
-
-
-async def _close(websocket: WebSocket, error: PilotageError) -> None:
-    """Say with the code of the close what went wrong; before the connection is made, with an answer."""
-    problem = problem_of(error)
-    if websocket.application_state is WebSocketState.CONNECTING:
-        await turn_away(websocket, problem)
-    elif websocket.application_state is WebSocketState.CONNECTED:
-        await websocket.close(broken(problem).code, problem.code)

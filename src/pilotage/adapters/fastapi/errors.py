@@ -1,10 +1,7 @@
-"""What keeps a request out, in the words of this adapter.
+"""What keeps a request out, besides what all adapters refuse that answer over HTTP (`pilotage.adapters.asgi`).
 
 CallerError
 ├── RequestRefusedError
-├── BodyTooLargeError
-├── OriginRefusedError
-├── TooManyStreamsError
 ├── TooManyOwnStreamsError
 ├── ServerStoppingError
 └── StoreUnreachableError
@@ -24,20 +21,6 @@ class RequestRefusedError(CallerError):
     code: ClassVar[str] = "request_refused"
 
 
-class BodyTooLargeError(CallerError):
-    """The body is longer than this process takes."""
-
-    message: ClassVar[str] = "The body is too long."
-    code: ClassVar[str] = "body_too_large"
-
-
-class TooManyStreamsError(CallerError):
-    """As many streams are open as this process serves at once."""
-
-    message: ClassVar[str] = "Too many streams are open. Come back in a moment."
-    code: ClassVar[str] = "too_many_streams"
-
-
 class TooManyOwnStreamsError(CallerError):
     """As many streams are open as one principal may have at once."""
 
@@ -50,13 +33,6 @@ class ServerStoppingError(CallerError):
 
     message: ClassVar[str] = "The server stops. Come back in a moment."
     code: ClassVar[str] = "server_stopping"
-
-
-class OriginRefusedError(CallerError):
-    """A page of another site asks, and nobody said that it may."""
-
-    message: ClassVar[str] = "Pages of this origin may not connect."
-    code: ClassVar[str] = "origin_refused"
 
 
 class StoreUnreachableError(CallerError):

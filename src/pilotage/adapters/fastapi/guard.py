@@ -12,10 +12,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message
 
+from pilotage.adapters.asgi.bodies import bounded_body
 from pilotage.adapters.fastapi.answers import problem_answer
 from pilotage.adapters.fastapi.bodies import is_deeper_than
 from pilotage.adapters.fastapi.entrance import Entrance
-from pilotage.adapters.fastapi.errors import BodyTooLargeError, RequestRefusedError, StoreUnreachableError
+from pilotage.adapters.fastapi.errors import RequestRefusedError, StoreUnreachableError
 from pilotage.adapters.fastapi.problems import ProblemView, problem_of, problem_of_fields, problem_of_status
 from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.errors import PilotageError
@@ -61,16 +62,7 @@ class Guard:
 
     async def _bounded(self, request: Request) -> Request:
         """The request with its body read: the framework would read one of any length and depth."""
-        pieces: list[bytes] = []
-        size, longest = 0, self._settings.max_body_bytes
-        async for piece in request.stream():
-            size += len(piece)
-            if size > longest:
-                raise BodyTooLargeError(
-                    f"the body is longer than {longest:,} bytes, which is what this server takes."
-                )
-            pieces.append(piece)
-        body = b"".join(pieces)
+        body = await bounded_body(request, self._settings.max_body_bytes)
         deepest = self._settings.max_body_depth
         if "json" in request.headers.get("content-type", "") and is_deeper_than(deepest, body):
             raise RequestRefusedError(f"the body is nested more than {deepest} levels deep.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
+from fastapi import FastAPI
 from starlette.requests import HTTPConnection
 
 from pilotage.adapters.fastapi.open_streams import OpenStreams
@@ -12,11 +13,6 @@ from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.container.application import Application
 from pilotage.errors import ApplicationStateError
 from pilotage.runtime.runs import AgentRuns
-
-try:
-    from fastapi import FastAPI
-except ImportError as error:
-    raise ImportError('this adapter needs an extra: pip install "pilotage[fastapi]"') from error
 
 _PLACE = "pilotage_application"
 
@@ -39,7 +35,9 @@ def pilotage_lifespan(
                 await stack.enter_async_context(app)
                 stack.push_async_callback(_hand_over, app, bounds.shutdown_seconds)
             setattr(api.state, _PLACE, app)
-            stack.callback(OpenStreams.of(app).close)
+            streams = OpenStreams.of(app)
+            streams.open()
+            stack.callback(streams.close)
             yield
 
     return lifespan

@@ -9,11 +9,8 @@ from contextlib import contextmanager
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
-from pilotage.adapters.fastapi.errors import (
-    ServerStoppingError,
-    TooManyOwnStreamsError,
-    TooManyStreamsError,
-)
+from pilotage.adapters.asgi.lasting_answer import TooManyStreamsError
+from pilotage.adapters.fastapi.errors import ServerStoppingError, TooManyOwnStreamsError
 from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.container.application import Application
@@ -98,8 +95,12 @@ class OpenStreams:
             if not self._ends:
                 self._is_empty.set()
 
+    def open(self) -> None:
+        """Let streams begin, also where others were closed before."""
+        self.is_closing = False
+
     def close(self) -> None:
-        """Let all streams end, and open no more."""
+        """Let all streams end, and begin no more."""
         self.is_closing = True
         for end in self._ends:
             if not end.done():

@@ -11,14 +11,14 @@ from typing import Any, cast
 
 from pydantic import BaseModel, Field
 
+from pilotage.adapters.asgi.admission import OriginRefusedError
+from pilotage.adapters.asgi.bodies import BodyTooLargeError
+from pilotage.adapters.asgi.lasting_answer import TooManyStreamsError
 from pilotage.adapters.fastapi.errors import (
-    BodyTooLargeError,
-    OriginRefusedError,
     RequestRefusedError,
     ServerStoppingError,
     StoreUnreachableError,
     TooManyOwnStreamsError,
-    TooManyStreamsError,
 )
 from pilotage.errors import (
     ApplicationStateError,
@@ -34,7 +34,6 @@ from pilotage.errors import (
     SignalNotFoundError,
 )
 
-PROBLEM_JSON = "application/problem+json"
 _TYPE = "urn:pilotage:error:"
 
 # The first row that fits; an error of no row is ours.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from starlette.exceptions import HTTPException
 from starlette.websockets import WebSocket
 
+from pilotage.adapters.asgi.admission import OriginRefusedError
 from pilotage.adapters.fastapi.answers import problem_answer
 from pilotage.adapters.fastapi.binding import is_allowed_origin
 from pilotage.adapters.fastapi.entrance import PROTOCOL, Entrance, headers_of, offered_protocols
-from pilotage.adapters.fastapi.errors import OriginRefusedError
 from pilotage.adapters.fastapi.problems import ProblemView, problem_of
 from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.errors import PilotageError

@@ -13,10 +13,9 @@ from pilotage.adapters.sqlalchemy.mapping import (
     Values,
     event_values,
     evidence_values,
-    row_values,
     state_values,
-    take_out_blobs,
 )
+from pilotage.adapters.sqlalchemy.rows import row_values, take_out_blobs
 from pilotage.agent.ports.budget import BudgetSettlement
 from pilotage.agent.ports.conversations import ConversationTurns
 from pilotage.agent.ports.journal import (

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Connection, bindparam, literal_column, select
 
 from pilotage.adapters.sqlalchemy.driver import Prepared
-from pilotage.adapters.sqlalchemy.mapping import StoredRow, row_of
 from pilotage.adapters.sqlalchemy.payloads import Payloads, echoed_rows
+from pilotage.adapters.sqlalchemy.rows import StoredRow, row_of
 from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, journal, runs
 from pilotage.agent.ports.journal import JournalRow, RunKey
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, distribution, requires
 
 from pilotage.adapters.openai import environment as model
 from pilotage.adapters.sealing import settings as sealing
@@ -24,15 +25,8 @@ from pilotage.container.plugins import (
 from pilotage.errors import PluginError
 
 _PREFIX = "PILOTAGE_"
-_EXTRAS = {
-    "sqlalchemy": ("sqlalchemy", "alembic", "cryptography"),
-    "postgres": ("sqlalchemy", "alembic", "psycopg"),
-    "openai": ("httpx",),
-    "fastapi": ("fastapi",),
-    "serve": ("fastapi", "uvicorn"),
-    "agui": ("ag_ui",),
-    "sealing": ("cryptography",),
-}
+# A requirement of an extra as package metadata has it: httpx>=0.28; extra == 'openai'
+_OF_EXTRA = re.compile(r"(?P<package>[\w.-]+).*;.*\bextra == ['\"](?P<extra>[\w-]+)['\"]")
 _KNOWN = frozenset(
     {
         *(configured.APP, configured.TENANT, configured.AS),
@@ -53,14 +47,29 @@ def look_at_versions() -> Finding:
 
 def look_at_extras() -> Finding:
     """Which extras are there."""
-    there = [name for name, needs in _EXTRAS.items() if all(find_spec(each) for each in needs)]
-    missing = [name for name in _EXTRAS if name not in there]
-    words = f"installed: {', '.join(['cli', *there])}"
+    needs = packages_of_extras(requires("pilotage") or ())
+    missing = [extra for extra, packages in needs.items() if not all(map(_is_installed, packages))]
     if not missing:
-        return well("extras", words)
-    return note(
-        "extras", f"{words}; not installed: {', '.join(missing)}", f'pip install "pilotage[{missing[0]}]"'
-    )
+        return well("extras", "all of them are installed")
+    there = ", ".join(extra for extra in needs if extra not in missing)
+    words = f"installed: {there}; not installed: {', '.join(missing)}"
+    return note("extras", words, f'pip install "pilotage[{missing[0]}]"')
+
+
+def packages_of_extras(requirements: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    """The packages that each extra needs. Pure."""
+    needs: dict[str, list[str]] = {}
+    for found in filter(None, map(_OF_EXTRA.match, requirements)):
+        needs.setdefault(found["extra"], []).append(found["package"])
+    return needs
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        distribution(package)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def look_at_variables(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
