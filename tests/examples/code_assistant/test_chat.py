@@ -50,7 +50,7 @@ class Terminal:
             while not is_so():
                 try:
                     self.said += os.read(self._ours, 65_536).decode(errors="replace")
-                except BlockingIOError:
+                except OSError:  # nothing is there yet, or nobody is there any more
                     await asyncio.sleep(0.01)
 
     async def until_said(self, words: str) -> None:
