@@ -61,7 +61,7 @@ def test_where_nothing_is_off_the_exit_code_says_so(till: Till) -> None:
     assert called.code == 0
     lines = called.out.splitlines()
     assert lines[0].startswith("✓  pilotage     0.")
-    assert "✓  plugins      agent, openai, pilotage.adapters.sqlalchemy, runtime, sealing" in lines
+    assert "✓  plugins      agent, agui, openai, pilotage.adapters.sqlalchemy, runtime, sealing" in lines
     assert (
         "✓  database     sqlite:///.pilotage/pilotage.db: none yet, it is made when a run is to be kept"
         in lines
