@@ -13,13 +13,7 @@ _SPEAKING = React()
 
 
 async def carry_out(
-    base: Architecture,
-    session: AgentSession,
-    deps: Dependencies,
-    name: str,
-    prompt: str,
-    *,
-    instructions: str | None = None,
+    base: Architecture, session: AgentSession, deps: Dependencies, name: str, prompt: str
 ) -> AgentSession:
     """Let a loop work on a prompt, with the instructions and messages of a session, and tell what happens.
 
@@ -27,7 +21,7 @@ async def carry_out(
     for it: whatever ends the run, it ends with the best there is.
     """
     below = deps.scope_for_worker(name)
-    part = below.fresh_session(session.instructions if instructions is None else instructions)
+    part = below.fresh_session(session.instructions)
     part.messages = list(session.messages)
     has_none = not is_something(session.output)
     events = base.run(part, below, prompt)

@@ -61,16 +61,17 @@ class React:
         for _ in range(self.max_turns or deps.max_turns):
             await deps.fit(session)
             turn = ModelTurn(session, deps, lead)
-            yield turn.started
+            yield turn.begin()
+            stream = turn.stream()
             try:
-                async for event in turn.stream:
-                    for shown in turn.shown(event):
-                        yield shown
+                async for said in stream:
+                    for event in turn.hear(said):
+                        yield event
             except AgentStructuredOutputError as error:
-                turn.misfit(error)
+                turn.miss(error)
             finally:
-                await close_stream(turn.stream)
-            yield turn.finish()
+                await close_stream(stream)
+            yield turn.end()
             course.hear(turn.reply.content)
             move = turn.move(course.patience)
             outcomes = await self._outcomes(move, deps)

@@ -20,6 +20,8 @@ from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonValue, canonical_json, to_json_value
 from pilotage.values import value
 
+_HANDOFF = "handoff_to_"
+
 
 @value
 class Handoff:
@@ -99,9 +101,9 @@ class Swarm:
             exits = self._exits(active) if may_go_on else ()
             said = await ask_worker(self._workers[active], active, task, session, deps, exits=exits)
             left = Exit.taken_in(said)
-            if left is None:
+            to = _handed_to(left, exits)
+            if left is None or to is None:
                 break
-            to = _name_in(left, self.peers)
             trail.append((active, to, left.arguments))
             session.metadata["handoffs"] = [{"from": a, "to": b, "payload": c} for a, b, c in trail]
             yield deps.progress("swarm.handed_over", by=active, to=to)
@@ -140,8 +142,11 @@ def _as_peer(given: WorkerRef | Peer) -> Peer:
 
 
 def _tool(name: str) -> str:
-    return f"handoff_to_{name}"
+    return f"{_HANDOFF}{name}"
 
 
-def _name_in(left: Exit, peers: Mapping[str, object]) -> str:
-    return next(name for name in peers if _tool(name) == left.name)
+def _handed_to(left: Exit | None, exits: Sequence[ModelToolSpec]) -> str | None:
+    """The peer that gets the conversation; what was not on offer is no handoff, whatever an output looks like."""
+    if left is None or all(left.name != exit_.name for exit_ in exits):
+        return None
+    return left.name.removeprefix(_HANDOFF)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
-from types import AsyncGeneratorType
 from typing import cast
 
 from pilotage.agent.events import AgentEvent, StepFinishedEvent, StepStartedEvent, ToolCallResultEvent
@@ -16,67 +15,73 @@ from pilotage.agent.ports.architecture import AgentSession, Dependencies, ToolCa
 from pilotage.agent.tool_calling import hidden_arguments
 from pilotage.architectures.moves import CallTools, Move, Patience, RefuseTools, next_move, repair
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue, canonical_json
 
 _NO_REPLY = ModelResponse("")
+_NO_USAGE = ModelUsage()
 _WITH_CALLS = (CallTools, RefuseTools)
+
+_request, _result = unchecked(ModelRequest), unchecked(ToolCallResultEvent)
+_step_started, _step_finished = unchecked(StepStartedEvent), unchecked(StepFinishedEvent)
 
 
 class ModelTurn:
     """Asks the model once, with all that the session holds behind the lead.
 
-    Show every event of `stream`, `finish`, then ask for the `move`. The loop iterates the stream itself: a generator
-    around another one costs every event a step more.
+    Read the `stream()` between `begin()` and `end()` and show what is heard, then ask for the `move()`. The loop
+    iterates the stream itself: a generator around another one costs every event a step more.
     """
 
     def __init__(self, session: AgentSession, deps: Dependencies, lead: Sequence[ModelMessage]) -> None:
         self._session = session
         self._deps = deps
-        self._by = deps.attribution
+        self._lead = lead
         self._step = f"model-{session.turns + 1}"
         self._message_id = message_id = deps.next_message_id()
         self._misfit: AgentStructuredOutputError | None = None
         self._said: list[str] | None = [] if deps.output is not None else None
-        self._heard: ModelResponse | None = None
-        calling, messages = deps.tools.calling, (*lead, *session.messages)
         self._projector = ModelEventProjector(
-            self._by, message_id, f"{message_id}:reasoning", hidden_arguments(calling)
+            deps.attribution, message_id, f"{message_id}:reasoning", hidden_arguments(deps.tools.calling)
         )
         self.reply: ModelResponse = _NO_REPLY
-        self.stream = deps.model.stream(
-            ModelRequest(messages, tool_calling=calling, structured_output=deps.output)
-        )
 
-    @property
-    def started(self) -> StepStartedEvent:
-        """The start of the step."""
-        return StepStartedEvent(self._by, self._step)
+    def begin(self) -> StepStartedEvent:
+        """The step begins."""
+        return _step_started(self._deps.attribution, self._step)
 
-    def shown(self, event: ModelStreamEvent) -> Sequence[AgentEvent]:
-        """What others are shown of an event of the model."""
-        if event.response is not None:
-            self._heard = event.response
-        elif self._said is not None and event.is_text_delta:
-            self._said.append(event.text)
-        return self._projector.project(event)
+    def stream(self) -> AsyncIterator[ModelStreamEvent]:
+        """What the model says; whoever leaves it closes it."""
+        messages, deps = (*self._lead, *self._session.messages), self._deps
+        return deps.model.stream(_request(messages, (), None, None, deps.output, deps.tools.calling))
 
-    def misfit(self, error: AgentStructuredOutputError) -> None:
-        """The stream ended with an answer of the wrong type: the model needs its words to repair them."""
-        self._misfit, self._heard = error, ModelResponse("".join(self._said or ()))
+    def hear(self, said: ModelStreamEvent) -> Sequence[AgentEvent]:
+        """The events that something the model said is told as."""
+        if said.response is not None:
+            self.reply = said.response
+        elif self._said is not None and said.is_text_delta:
+            self._said.append(said.text)
+        return self._projector.project(said)
 
-    def finish(self) -> StepFinishedEvent:
-        """Take the reply, with the end of the step.
+    def miss(self, misfit: AgentStructuredOutputError) -> None:
+        """The reply never came as a whole; the model needs its words to repair them."""
+        self._misfit, self.reply = misfit, ModelResponse("".join(self._said or ()))
+
+    def end(self) -> StepFinishedEvent:
+        """The step ends with a reply.
 
         Raises:
-            ModelCallError: the stream ended without a reply.
+            ModelCallError: there is none.
         """
-        reply, session = self._heard, self._session
-        if reply is None:
+        if self.reply is _NO_REPLY:
             raise ModelCallError("the model's stream ended without a reply", retryable=True)
+        session = self._session
         session.turns += 1
-        session.cumulative_usage = added(session.cumulative_usage, reply.usage)
-        self.reply = with_call_ids(reply, self._message_id) if reply.tool_calls else reply
-        return StepFinishedEvent(self._by, self._step, self._facts())
+        if self.reply.usage != _NO_USAGE:
+            session.cumulative_usage = added(session.cumulative_usage, self.reply.usage)
+        if self.reply.tool_calls:
+            self.reply = with_call_ids(self.reply, self._message_id)
+        return _step_finished(self._deps.attribution, self._step, self._facts())
 
     def move(self, patience: Patience) -> Move:
         """What to do next; the reply is part of the transcript from here on.
@@ -99,17 +104,17 @@ class ModelTurn:
         """The model is told what came of a call; the event tells everybody else."""
         self._session.messages.append(outcome.message)
         call = outcome.call
-        call_id, by = call.call_id or call.name, self._by
+        call_id, by = call.call_id or call.name, self._deps.attribution
         if outcome.error is None:
-            return ToolCallResultEvent(by, call_id, call.name, self._message_id, outcome.result)
+            return _result(by, call_id, call.name, self._message_id, outcome.result)
         failure: JsonValue = {"error": outcome.error}
         return ToolCallResultEvent(by, call_id, call.name, self._message_id, failure, {"is_error": True})
 
     def _facts(self) -> dict[str, JsonValue]:
         """What is known of the reply besides its words; a model that counts no tokens says nothing about them."""
         facts: dict[str, JsonValue] = {}
-        if used := _known(self.reply.usage):
-            facts["usage"] = used
+        if self.reply.usage != _NO_USAGE:
+            facts["usage"] = _known(self.reply.usage)
         if self.reply.finish_reason is not None:
             facts["finish_reason"] = self.reply.finish_reason.value
         if self._misfit is not None:
@@ -118,8 +123,6 @@ class ModelTurn:
 
 
 def _known(usage: ModelUsage) -> dict[str, JsonValue]:
-    if usage is _NO_REPLY.usage:
-        return {}
     counts: dict[str, JsonValue] = {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
@@ -152,8 +155,6 @@ def with_call_ids(reply: ModelResponse, message_id: str) -> ModelResponse:
 
 def added(so_far: ModelUsage, more: ModelUsage) -> ModelUsage:
     """The sum of two usages; what neither knows stays unknown."""
-    if more is _NO_REPLY.usage:
-        return so_far
     return ModelUsage(
         _sum(so_far.input_tokens, more.input_tokens),
         _sum(so_far.output_tokens, more.output_tokens),
@@ -171,6 +172,6 @@ def _as_text(structured: JsonValue) -> str:
 
 async def close_stream(stream: AsyncIterator[object]) -> None:
     """Whoever leaves the loop early ends the generation with it."""
-    # Nearly all are plain generators, and asking an abstract class takes longer than closing one.
-    if type(stream) is AsyncGeneratorType or isinstance(stream, AsyncGenerator):
-        await cast("AsyncGenerator[object, None]", stream).aclose()
+    aclose = cast("Callable[[], Awaitable[None]] | None", getattr(stream, "aclose", None))
+    if aclose is not None:
+        await aclose()

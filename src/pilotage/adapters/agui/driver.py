@@ -104,12 +104,11 @@ class AgUiRunDriver(AsyncIterable[str]):
             async with aclosing(self._told(run)) as told:
                 async for each in told:
                     yield each
-            return
         except VoidBookmarkError:
             self._stream, self._seen = FrameStream(self._projector.fresh()), None
-        async with aclosing(self._told(run)) as told:
-            async for each in told:
-                yield each
+            async with aclosing(self._told(run)) as told:
+                async for each in told:
+                    yield each
 
     async def _told(self, run: OpenedRun) -> AsyncGenerator[Marked, None]:
         events = run.events()

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.ports.journal import OutboxEvent, RunKey
 from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.codec import Decode
@@ -31,6 +32,9 @@ class Attempt:
     def idempotency_key(self) -> str:
         """The key of the action."""
         return idempotency_key(self.run, self.action_id)
+
+
+new_attempt = unchecked(Attempt)
 
 
 def idempotency_key(run: RunKey, action_id: str) -> str:
@@ -77,3 +81,6 @@ class Call:
             return arguments
         sensitive = self.descriptor.schema.input_sensitive_fields
         return guard_json_value(arguments, sensitive, ContextExposurePolicy())
+
+
+new_call = unchecked(Call)

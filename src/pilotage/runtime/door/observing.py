@@ -79,3 +79,6 @@ class Observer:
             raise
         with suppress(Exception):
             span.__exit__(None, None, None)
+
+
+NOBODY_OBSERVES = Observer(None)

@@ -19,6 +19,7 @@ from pilotage.agent.approval_decision import (
 )
 from pilotage.agent.facts import approval_requested
 from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import (
     RecoveryAnswer,
     RecoveryCancelled,
@@ -75,6 +76,7 @@ class Waits:
         self.open: dict[str, JsonObject] = {}
         self._ledger = ledger
         self._recording = recording
+        self._has_asked = recording.has_any(AgentActionKind.APPROVAL_WAIT)
         self._answers = answers
         self._clock = clock
         self._ids = ids
@@ -82,7 +84,7 @@ class Waits:
 
     def was_asked(self, action_id: str) -> bool:
         """Whether a person was asked about an action: then the answer counts, whatever the gate says by now."""
-        return self._recording.knows(f"{action_id}/{APPROVAL}")
+        return self._has_asked and self._recording.knows(f"{action_id}/{APPROVAL}")
 
     def approved_arguments(self, call: Call, attempt: int, verdict: object = None) -> JsonObject | None:
         """Return when a person allows the call: None as asked for, or the arguments to use instead.

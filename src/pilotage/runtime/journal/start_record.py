@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, fields
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import cast
 
 from pilotage.agent.definition import AgentDefinition
@@ -14,7 +14,7 @@ from pilotage.agent.principal import Principal, RunContext
 from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, text_digest, to_json_value
-from pilotage.values import value
+from pilotage.values import shared, value
 
 MOST_GENERATIONS = 8
 
@@ -60,9 +60,13 @@ class RunStart:
 
 def encode_start(start: RunStart) -> JsonObject:
     """The start as JSON; what has its default is left out."""
-    record = cast("dict[str, JsonValue]", to_json_value(start))
+    said = {each.name: getattr(start, each.name) for each in fields(start)}
     plain = _plain()
-    return {name: value for name, value in record.items() if name not in plain or value != plain[name]}
+    return {
+        name: to_json_value(value)
+        for name, value in said.items()
+        if name in _ALWAYS or value != getattr(plain, name)
+    }
 
 
 def decode_start(first: JournalRow) -> RunStart:
@@ -79,7 +83,6 @@ def definition_digest(definition: AgentDefinition) -> str:
     return text_digest(canonical_json(said))[:16]
 
 
-def _plain() -> JsonObject:
-    plain = RunStart("-", {}, Principal("-"))
-    kept = ("agent", "input", "principal")
-    return {k: v for k, v in cast("dict[str, JsonValue]", to_json_value(plain)).items() if k not in kept}
+_ALWAYS = frozenset({"agent", "input", "principal"})
+_plain = shared(partial(RunStart, "-", {}, Principal("-")))
+"""A start with nothing but defaults."""

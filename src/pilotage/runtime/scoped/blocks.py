@@ -44,15 +44,18 @@ Branch = Callable[[], Awaitable[Any]]
 class ScopedRuntime(IScopedRuntime):
     """The building blocks of one attempt at a run."""
 
-    def __init__(self, effects: Effects, children: Children, scope: Scope | None = None) -> None:
+    def __init__(self, effects: Effects, scope: Scope | None = None) -> None:
         self._effects = effects
-        self._children = children
         self._scope = scope
         self._folds = Folds(effects)
 
+    @property
+    def _children(self) -> Children:
+        return cast(Children, self._effects.children)
+
     def inside(self, scope: Scope) -> ScopedRuntime:
         """The same building blocks in another scope."""
-        return ScopedRuntime(self._effects, self._children, scope)
+        return ScopedRuntime(self._effects, scope)
 
     async def step(
         self,

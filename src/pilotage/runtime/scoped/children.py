@@ -137,8 +137,7 @@ def packet_label(packet_id: str) -> str:
 
 def teller_for(parent: Effects, child: str) -> Callable[[AgentEvent], None]:
     """Who takes what a child tells: its parent, but for what that has told of it before."""
-    children = parent.children
-    relay = children.relays.get(child) if isinstance(children, Children) else None
+    relay = cast(Children, parent.children).relays.get(child)
     return relay.tell if relay is not None else parent.telling.say
 
 

@@ -31,6 +31,8 @@ from pilotage.values import value
 DEFAULT_MAX_TURNS = 50
 ToolsChange: TypeAlias = Callable[[IScopedTools], IScopedTools]
 
+_NO_BUDGET, _ALLOW_ALL, _NO_TELEMETRY = NoBudget(), AllowAll(), NoTelemetry()
+
 
 @value
 class Provided:
@@ -80,10 +82,10 @@ class RunDependencies(Dependencies):
     def _take(self, provided: Provided) -> None:
         stages = provided.stages
         self.memory: IAgentMemory | None = self._remembering(provided.memory)
-        self.budget: IAgentBudget = stages.budget or NoBudget()
-        self.permissions: IAgentPermissions = stages.permissions or AllowAll()
+        self.budget: IAgentBudget = stages.budget or _NO_BUDGET
+        self.permissions: IAgentPermissions = stages.permissions or _ALLOW_ALL
         self.hooks: Sequence[IAgentHooks] = stages.hooks
-        self.telemetry: IAgentTelemetry = provided.telemetry or NoTelemetry()
+        self.telemetry: IAgentTelemetry = provided.telemetry or _NO_TELEMETRY
         self.audit_log: IAgentAuditLog | None = provided.audit_log
 
     @property
@@ -154,6 +156,8 @@ class RunDependencies(Dependencies):
             await effects.telling.room()
 
     def next_message_id(self) -> str:
+        if self._scope is None:
+            return next_message_id(self._effects)
         with entered(self._scope):
             return next_message_id(self._effects)
 

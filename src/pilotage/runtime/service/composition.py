@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelUsage
+from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import AgentSession
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.principal import RunContext
-from pilotage.agent.run_input import AgentContext
 from pilotage.agent.sealing_check import hidden_output
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.runtime.actions.action import Action
@@ -118,21 +118,21 @@ class Composer:
             by,
             context,
             self._services.output_guard,
-            self._cleanup(material, context, tools),
+            partial(self._cleanup, material, context, tools),
             start.conversation if start.history is not None else None,
             # What the user said, for the conversation; an agent with an input of its own has no such thing.
             given.prompt if given else None,
             hidden_output(definition),
             definition.spec.human_time_counts,
         )
-        children = self._equipped(material, effects, by)
+        self._equip(material, effects, by)
         if definition.signal_handlers:
             effects.handling = self._handling(material, effects, tools, by)
         if given is None:
             arguments = decode_input(definition, start.input)
             program: Program = HandWritten(material.instance, arguments, effects, by)
         else:
-            program = self._architected(material, effects, tools, given, by, context, children)
+            program = self._architected(material, effects, tools, given, by, context)
         return RunAttempt(
             program, effects, effects.telling, Ending(effects, effects.telling, closing), tools, context, by
         )
@@ -153,7 +153,7 @@ class Composer:
     def _effects(self, material: Material, by: AgentEventAttribution, context: RunContext) -> Effects:
         definition, start, ledger = material.definition, material.start, material.ledger
         services, spec = self._services, definition.spec
-        recording = Recording(material.rows)
+        recording = Recording.of(material.rows)
         redactor = Redactor(spec.redaction)
         parent = material.parent
         return Effects(
@@ -182,6 +182,7 @@ class Composer:
             material.deadline,
             material.hold,
             start.salt,
+            parts=Parts(self, material),
         )
 
     def _telling(self, material: Material, by: AgentEventAttribution, exposure: Exposure) -> Telling:
@@ -190,17 +191,15 @@ class Composer:
             return PipedTelling(exposure, forward)
         return KeptTelling(by, material.ledger, exposure, list(told_items(material.rows)), forward)
 
-    def _equipped(self, material: Material, effects: Effects, by: AgentEventAttribution) -> Children:
-        """Give the effects what is made from them, the run's children among it."""
+    def _equip(self, material: Material, effects: Effects, by: AgentEventAttribution) -> None:
+        """Give the effects what follows from the run's agent, its start and what came before it."""
         definition, start = material.definition, material.start
-        effects.children = children = Children(effects, start, self._nursery)
         effects.may_delegate = definition.spec.delegation_allowed
         if start.trust:
             effects.trust = effects.trust.join(TrustLabel.from_payload(start.trust))
         for turn in material.history:
             # What an earlier run of the conversation read, this one is told of in its words.
             effects.trust = effects.trust.join(turn.trust)
-        effects.context = self._context(material, effects, decode_context(start.given))
         if self._services.provided.telemetry is not None:
             effects.observer = Observer(self._services.provided.telemetry)
             effects.earlier_trace = last_trace(material.rows)
@@ -214,7 +213,6 @@ class Composer:
         if definition.spec.prompt_snapshots and material.ledger.is_kept:
             seals = self._services.seals(material.ledger.run)
             effects.prompts = PromptSnapshots(material.ledger, effects.redactor, seals)
-        return children
 
     def _architected(
         self,
@@ -224,7 +222,6 @@ class Composer:
         given: Instruction,
         by: AgentEventAttribution,
         context: RunContext,
-        children: Children,
     ) -> Architected:
         definition, start, services = material.definition, material.start, self._services
         drawn = blueprint_of(definition, material.instance or services.instance_of(definition), services)
@@ -234,7 +231,7 @@ class Composer:
             ScopedTools(
                 with_deferred(drawn.offer.within(start.capabilities), start.deferred), tools, effects
             ),
-            ScopedRuntime(effects, children),
+            ScopedRuntime(effects),
             by,
             context,
             services.provided,
@@ -259,9 +256,14 @@ class Composer:
             late = effects.outcomes.late = LateOutcomes(port, ledger.run, ledger.epoch)
             ledger.on_lost = late.tell_rows
 
-    def _context(self, material: Material, effects: Effects, given: AgentContext | None) -> ContextStage:
+    def children(self, material: Material, effects: Effects) -> Children:
+        """The runs that will belong to a run."""
+        return Children(effects, material.start, self._nursery)
+
+    def context(self, material: Material, effects: Effects) -> ContextStage:
+        """What the model gets to see of what a run wants to show it."""
         spec, handler = material.definition.spec, self._services.context_handler
-        budget = spec.context_budget
+        budget, given = spec.context_budget, decode_context(material.start.given)
         if budget is not None:
             budget = within_length(budget, self._models(material))
         return ContextStage(effects, budget, spec.compaction, handler, given)
@@ -296,16 +298,38 @@ class Composer:
         return drawn.model or self._services.model
 
 
+class Parts:
+    """The parts of one run that many runs do without."""
+
+    __slots__ = ("_composer", "_material")
+
+    def __init__(self, composer: Composer, material: Material) -> None:
+        self._composer = composer
+        self._material = material
+
+    def children(self, effects: Effects) -> Children:
+        return self._composer.children(self._material, effects)
+
+    def context(self, effects: Effects) -> ContextStage:
+        return self._composer.context(self._material, effects)
+
+    def needs_context(self, request: ModelRequest) -> bool:
+        """A run that nobody keeps needs no manifest; what it is given or may not exceed is looked at all the same."""
+        material = self._material
+        has_any = material.definition.spec.context_budget is not None or bool(material.start.given)
+        return has_any or material.ledger.is_kept or bool(request.context)
+
+
 def _recall(
     definition: AgentDefinition, services: Services, effects: Effects, context: RunContext, question: str
 ) -> Callable[[], Awaitable[None]] | None:
     """What lets every model call of a run know what is remembered, where its agent wants that."""
-    use, memory, stage = definition.spec.memory, services.provided.memory, effects.context
-    if use is None or memory is None or stage is None:
+    use, memory = definition.spec.memory, services.provided.memory
+    if use is None or memory is None:
         return None
 
     async def recall() -> None:
-        stage.also_show(await ScopedMemory(memory, effects, context).packs_for(use, question))
+        effects.context.also_show(await ScopedMemory(memory, effects, context).packs_for(use, question))
 
     return recall
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import cast
 from weakref import WeakValueDictionary
 
@@ -15,6 +16,7 @@ from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_input import AgentContext, RunAgentInput
+from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.agent.state import AgentState
 from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.agent.tools.deferred import FROM_CALLER
@@ -101,12 +103,13 @@ class Starts:
         selected = selection_of(self._services, definition, given)
         if selected is None and overrides.model is None:
             check_driven(self._services, definition)
+        context, keeps_turns = _NO_CONTEXT, True
         if isinstance(given, RunAgentInput):
             conversation = conversation or given.conversation_id
             metadata = {**given.metadata, **metadata}
+            context, keeps_turns = given.context, not given.message_history
         _reject_own_facts(metadata)
-        keeps_turns = not (isinstance(given, RunAgentInput) and given.message_history)
-        context = given.context if isinstance(given, RunAgentInput) else _NO_CONTEXT
+        has_turns = keeps_turns and conversation is not None
         deferred = deferred_tools_of(self._services, definition, given)
         label = _label_of(context, deferred)
         return RunStart(
@@ -114,16 +117,20 @@ class Starts:
             encode_input(definition, given),
             principal,
             conversation,
-            deadline=deadline_at(self._services.clock.now(), definition.spec),
+            deadline=self._deadline(definition.spec),
             limits=definition.spec.limits,
-            history=await self._turns_before(definition, principal, conversation) if keeps_turns else None,
+            history=await self._turns_before(definition, principal, conversation) if has_turns else None,
             definition=definition_digest(definition),
             metadata=metadata,
-            given=encode_context(context) if context is not _NO_CONTEXT else {},
+            given=encode_context(context),
             trust=label.to_payload() if label is not None else {},
             model=selected,
             deferred=deferred,
         )
+
+    def _deadline(self, spec: AgentExecutionSpec) -> datetime | None:
+        has_one = spec.effective_timeout_seconds is not None
+        return deadline_at(self._services.clock.now(), spec) if has_one else None
 
     async def fork(self, run_id: str, rows: Sequence[JournalRow], principal: Principal) -> AgentState:
         """Begin a run with the rows of another one: on its own, with time of its own."""
@@ -141,7 +148,7 @@ class Starts:
             history=None,
             parent=None,
             generation=0,
-            deadline=deadline_at(self._services.clock.now(), definition.spec),
+            deadline=self._deadline(definition.spec),
         )
         run = RunKey(principal.tenant, self._services.ids.uid())
         return await self._launcher.claims.begin_fork(definition, start, run, rows[1:])
@@ -214,7 +221,7 @@ def _message(turn: ConversationTurn) -> ModelMessage:
 
 def _reject_own_facts(metadata: JsonObject) -> None:
     """A caller's metadata must not pose as what the run knows of itself: by its name others find it."""
-    if taken := sorted(_OWN_FACTS.intersection(metadata)):
+    if metadata and (taken := sorted(_OWN_FACTS.intersection(metadata))):
         names = ", ".join(map(repr, taken))
         raise CallerError(
             f"the metadata of a run has {names}, which the run itself says. Choose another name; a name for the run "

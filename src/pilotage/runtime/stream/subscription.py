@@ -115,11 +115,17 @@ class Subscription(AsyncIterator[AgentEvent]):
     def __aiter__(self) -> Self:
         return self
 
+    def take(self) -> AgentEvent | None:
+        """The next event, or None where it must be waited for."""
+        told = self._listener.take() if self._missed is None else self._next_missed()
+        if told is None:
+            return None
+        self._epoch, self._number, self._offset, event = told
+        return event
+
     async def __anext__(self) -> AgentEvent:
         while True:
-            told = self._listener.take() if self._missed is None else self._next_missed()
-            if told is not None:
-                self._epoch, self._number, self._offset, event = told
+            if (event := self.take()) is not None:
                 return event
             if self._missed is not None:
                 self._missed = None
