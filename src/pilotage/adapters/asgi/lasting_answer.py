@@ -5,15 +5,15 @@ A class of our own: what the frameworks offer costs many times as much per piece
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from pilotage.adapters.asgi.waiting import until_the_first_ends
 from pilotage.errors import CallerError
 from pilotage.ids import IClock
 from pilotage.values import value
@@ -107,19 +107,6 @@ class LastingAnswer(Response):
         while True:
             await self._clock.sleep(heartbeat.seconds)
             await _say(send, heartbeat.piece)
-
-
-async def until_the_first_ends(*works: Coroutine[Any, Any, None]) -> None:
-    """Do several things until one of them is over; the others are stopped, and have ended when this returns."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in ended:
-        task.result()
 
 
 async def _say(send: Send, body: bytes, *, more: bool = True) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
+from pilotage.adapters.asgi.waiting import stopped
 from pilotage.adapters.fastapi.callers import principal_in
 from pilotage.adapters.fastapi.open_streams import OpenStreams
 from pilotage.adapters.fastapi.problems import problem_of
 from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.adapters.fastapi.socket_guard import turn_away
 from pilotage.adapters.fastapi.telling import CUT_OFF, OVER, broken
-from pilotage.adapters.fastapi.waiting import stopped
 from pilotage.errors import PilotageError
 
 

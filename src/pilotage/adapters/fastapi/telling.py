@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Sequence
 
 from starlette.requests import ClientDisconnect
 
+from pilotage.adapters.asgi.waiting import until_the_first_ends
 from pilotage.adapters.fastapi.frames import RECONNECT, Frame, problem_frame
 from pilotage.adapters.fastapi.open_streams import OpenStreams
 from pilotage.adapters.fastapi.problems import INTERNAL, ProblemView, problem_of
-from pilotage.adapters.fastapi.waiting import until_the_first_ends
 from pilotage.errors import PilotageError
 from pilotage.ids import IClock
 from pilotage.values import value
