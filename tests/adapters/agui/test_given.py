@@ -80,7 +80,7 @@ async def test_state_and_context_are_shown_to_the_model_as_what_they_are() -> No
         frames = await ask(app, given)
     shown = [m for m in model.requests[0].assemble_messages() if m.role is ModelMessageRole.EVIDENCE]
     assert texts(frames) == "Seen."
-    assert ['"page":7' in m.text or "3 apples" in m.text for m in shown] == [True, True]
+    assert ['"page":7' in m.text or "the cart: 3 apples" in m.text for m in shown] == [True, True]
     assert not any("page" in m.text for m in model.requests[0].messages if m.role is ModelMessageRole.USER)
 
 
