@@ -21,9 +21,10 @@ from pilotage import (
     agent_tool,
 )
 from pilotage.adapters.agui import AgUiConfig, driver_for, frames_for, line_of
-from pilotage.testing import MemoryStore, ScriptedModel
+from pilotage.testing import MemoryStore, ScriptedModel, calls, says
 
 Frame = dict[str, Any]
+PAY = {"to": "Bo", "amount": "5"}
 
 
 @Pod
@@ -94,3 +95,11 @@ def interrupts_of(frames: list[Frame]) -> list[Frame]:
     assert frames[-1]["type"] == "RUN_FINISHED"
     assert frames[-1]["outcome"]["type"] == "interrupt"
     return list(frames[-1]["outcome"]["interrupts"])
+
+
+def paying(*last: str) -> ScriptedModel:
+    return ScriptedModel([calls("pay", **PAY), *map(says, last or ["Done."])])
+
+
+def texts(frames: list[Frame]) -> str:
+    return "".join(frame["delta"] for frame in frames if frame["type"] == "TEXT_MESSAGE_CONTENT")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from ag_ui.core import BaseEvent, RunAgentInput
@@ -11,6 +12,11 @@ from pilotage.agent import AgentEvent, AgentEventAttribution
 
 BY = AgentEventAttribution("bank", "run-1", "thread-1")
 KID = AgentEventAttribution("kid", "run-2", "thread-1", "run-1")
+PICK = {
+    "name": "pick",
+    "description": "Let the user pick a color.",
+    "parameters": {"type": "object", "properties": {"of": {"type": "string"}}},
+}
 
 
 def told(*events: AgentEvent, by: AgUiProjector | None = None, finish: bool = False) -> list[dict[str, Any]]:
@@ -36,3 +42,17 @@ def ag_ui_input(text: str | None = "Hello", **fields: Any) -> RunAgentInput:
 def tool_message(call_id: str, content: str) -> dict[str, Any]:
     """The answer to a tool call, as a client sends it."""
     return {"id": f"result-{call_id}", "role": "tool", "toolCallId": call_id, "content": content}
+
+
+def said(text: str = "Hello", **fields: Any) -> dict[str, Any]:
+    return json.loads(ag_ui_input(text, **fields).model_dump_json(by_alias=True))
+
+
+def yes(interrupt: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    entry = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"decision": "approve"}}
+    return said("", messages=[], runId="client-2", resume=[entry], **fields)
+
+
+def resume(request_id: str, payload: object, status: str = "resolved") -> RunAgentInput:
+    entry = {"interruptId": request_id, "status": status, "payload": payload}
+    return ag_ui_input(None, runId="client-2", resume=[entry])

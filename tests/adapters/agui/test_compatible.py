@@ -6,10 +6,10 @@ import pytest
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Route, WebSocketRoute
-from tests.adapters.agui.bank import Bank
+from tests.adapters.agui.bank import Bank, texts
+from tests.adapters.agui.door import Badges
+from tests.adapters.agui.samples import said
 from tests.adapters.agui.server import client, frames_in, served
-from tests.adapters.agui.test_endpoints import Badges, said
-from tests.adapters.agui.test_stories import texts
 
 from pilotage import Agent, AgentExecutionSpec, Application
 from pilotage.adapters.agui import (

@@ -6,12 +6,10 @@ import json
 from typing import Any
 
 import websockets
-from tests.adapters.agui.bank import Bank, Clerk, Frame, Porter, ask
-from tests.adapters.agui.samples import ag_ui_input
+from tests.adapters.agui.bank import PAY, Bank, Clerk, Frame, Porter, ask, paying
+from tests.adapters.agui.door import Gate, KeptDoorman
+from tests.adapters.agui.samples import ag_ui_input, said
 from tests.adapters.agui.server import endpoints, frames_in, served
-from tests.adapters.agui.test_endpoints import Gate, said
-from tests.adapters.agui.test_official_client import KeptDoorman
-from tests.adapters.agui.test_stories import PAY, paying
 
 from pilotage import Application, Principal
 from pilotage.adapters.agui import driver_for

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import websockets
 from fastapi import APIRouter, FastAPI
-from tests.adapters.agui.bank import Bank, Clerk, Frame, Teller, interrupts_of
-from tests.adapters.agui.samples import ag_ui_input
+from tests.adapters.agui.bank import Bank, Clerk, Frame, Teller, interrupts_of, paying, texts
+from tests.adapters.agui.door import Badges, Doorman, Gate
+from tests.adapters.agui.samples import said, yes
 from tests.adapters.agui.sequence import fault_in
 from tests.adapters.agui.server import client, endpoints, frames_in, served, teller
-from tests.adapters.agui.test_stories import paying, texts
 
-from pilotage import Agent, Application, Pod, Principal, ToolEffects, agent_tool
+from pilotage import Application
 from pilotage.adapters.agui import (
     AgUiConfig,
     AgUiEndpointConflictError,
@@ -25,8 +24,7 @@ from pilotage.adapters.agui import (
     add_agui_websocket_endpoint,
     driver_for,
 )
-from pilotage.agent import AgentStatus, IPrincipalResolver
-from pilotage.errors import NotAuthenticatedError
+from pilotage.agent import AgentStatus
 from pilotage.runtime import AgentRuns
 from pilotage.testing import ScriptedModel, calls, says
 
@@ -35,57 +33,6 @@ HTTP = pytest.mark.parametrize(
     [("/agui", "text/event-stream; charset=utf-8"), ("/agui/stream", "application/x-ndjson")],
     ids=["SSE", "HTTP stream"],
 )
-
-
-class Badges(IPrincipalResolver):
-    """Knows people by a badge."""
-
-    async def resolve(self, headers: Mapping[str, str]) -> Principal:
-        badge = headers.get("x-badge", "")
-        if badge == "broken":
-            raise ZeroDivisionError("password=hunter2")
-        if not badge:
-            raise NotAuthenticatedError("show a badge.")
-        return Principal(badge, tenant=f"tenant of {badge}")
-
-
-@Pod
-class Gate:
-    """A tool that waits until it is stopped."""
-
-    def __init__(self) -> None:
-        self.reached = asyncio.Queue[int]()
-        self.left = asyncio.Queue[int]()
-        self.count = 0
-
-    @agent_tool(effects=ToolEffects.read_only())
-    async def hold(self) -> str:
-        """Wait."""
-        self.count += 1
-        number = self.count
-        self.reached.put_nowait(number)
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.left.put_nowait(number)
-        return "never"
-
-
-@Agent
-class Doorman:
-    """Holds the door; its runs are not kept."""
-
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate
-
-
-def said(text: str = "Hello", **fields: Any) -> dict[str, Any]:
-    return json.loads(ag_ui_input(text, **fields).model_dump_json(by_alias=True))
-
-
-def yes(interrupt: Frame, **fields: Any) -> dict[str, Any]:
-    entry = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"decision": "approve"}}
-    return said("", messages=[], runId="client-2", resume=[entry], **fields)
 
 
 @HTTP

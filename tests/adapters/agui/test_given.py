@@ -6,9 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from tests.adapters.agui.bank import Bank, Clerk, Frame, ask, interrupts_of
-from tests.adapters.agui.samples import ag_ui_input, tool_message, types
-from tests.adapters.agui.test_stories import PAY, resume, texts
+from tests.adapters.agui.bank import PAY, Bank, Clerk, Frame, ask, interrupts_of, texts
+from tests.adapters.agui.samples import PICK, ag_ui_input, resume, tool_message, types
 
 from pilotage import (
     Agent,
@@ -29,12 +28,6 @@ from pilotage.adapters.agui import (
 from pilotage.agent import AgentStatus, ModelMessageRole, RunKey, ToolApprovalRequirement
 from pilotage.runtime import AgentRuns
 from pilotage.testing import ScriptedModel, calls, says
-
-PICK = {
-    "name": "pick",
-    "description": "Let the user pick a color.",
-    "parameters": {"type": "object", "properties": {"of": {"type": "string"}}},
-}
 
 
 @Pod
@@ -87,7 +80,7 @@ async def test_state_and_context_are_shown_to_the_model_as_what_they_are() -> No
         frames = await ask(app, given)
     shown = [m for m in model.requests[0].assemble_messages() if m.role is ModelMessageRole.EVIDENCE]
     assert texts(frames) == "Seen."
-    assert ['"page":7' in m.text or "3 apples" in m.text for m in shown] == [True, True]
+    assert ['"page":7' in m.text or "the cart: 3 apples" in m.text for m in shown] == [True, True]
     assert not any("page" in m.text for m in model.requests[0].messages if m.role is ModelMessageRole.USER)
 
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from starlette.types import ASGIApp
 from tests.adapters.agui.bank import Bank, Frame, Teller, interrupts_of
+from tests.adapters.agui.door import Badges
+from tests.adapters.agui.samples import said, yes
 from tests.adapters.agui.sequence import fault_in
 from tests.adapters.agui.server import endpoints, frames_in
-from tests.adapters.agui.test_endpoints import Badges, said, yes
 
 from pilotage import Application
 from pilotage.adapters.agui import driver_for

@@ -12,13 +12,12 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from tests.adapters.agui.bank import Bank, Frame, Teller
+from tests.adapters.agui.bank import PAY, Bank, Frame, Teller
+from tests.adapters.agui.door import Badges, Gate, KeptDoorman
 from tests.adapters.agui.official_client import OfficialClient, Report, install
+from tests.adapters.agui.samples import PICK
 from tests.adapters.agui.sequence import fault_in
 from tests.adapters.agui.server import endpoints, served
-from tests.adapters.agui.test_endpoints import Badges, Gate
-from tests.adapters.agui.test_given import PICK
-from tests.adapters.agui.test_stories import PAY
 
 from pilotage import Agent, AgentExecutionSpec, Application, RecoveryStrategy
 from pilotage.adapters.agui import AgUiConfig, driver_for
@@ -134,14 +133,6 @@ async def test_a_tool_of_the_page(official: OfficialClient) -> None:
         )
     assert (picked["pending"], told["result"]) == ([], "Red it is.")
     assert '{"color":"red"}' in [m.text for m in model.requests[-1].messages]
-
-
-@Agent(spec=AgentExecutionSpec(name="doorman", recovery=RecoveryStrategy.ACTION_BOUNDARY))
-class KeptDoorman:
-    """Holds the door, until somebody stops it."""
-
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate
 
 
 async def test_a_run_that_the_page_leaves_and_cancels(official: OfficialClient) -> None:

@@ -10,8 +10,19 @@ from typing import Any
 
 import pytest
 from ag_ui.core import RunAgentInput
-from tests.adapters.agui.bank import Bank, Clerk, Frame, Porter, Teller, ask, interrupts_of
-from tests.adapters.agui.samples import ag_ui_input, tool_message, types
+from tests.adapters.agui.bank import (
+    PAY,
+    Bank,
+    Clerk,
+    Frame,
+    Porter,
+    Teller,
+    ask,
+    interrupts_of,
+    paying,
+    texts,
+)
+from tests.adapters.agui.samples import ag_ui_input, resume, tool_message, types
 
 from pilotage import Principal
 from pilotage.adapters.agui import (
@@ -27,17 +38,6 @@ from pilotage.agent import RunAgentInput as CoreRunInput
 from pilotage.runtime import AgentRunner, AgentRuns
 from pilotage.testing import ScriptedModel, calls, fails, says
 
-PAY = {"to": "Bo", "amount": "5"}
-
-
-def paying(*last: str) -> ScriptedModel:
-    return ScriptedModel([calls("pay", **PAY), *map(says, last or ["Done."])])
-
-
-def resume(request_id: str, payload: object, status: str = "resolved") -> RunAgentInput:
-    entry = {"interruptId": request_id, "status": status, "payload": payload}
-    return ag_ui_input(None, runId="client-2", resume=[entry])
-
 
 def by_tool_message(request_id: str, answer: dict[str, Any]) -> RunAgentInput:
     content = json.dumps({"request_id": request_id, **answer})
@@ -49,10 +49,6 @@ def by_props(request_id: str, answer: dict[str, Any]) -> RunAgentInput:
     return ag_ui_input(
         None, runId="client-2", forwardedProps={"approvalDecision": {"request_id": request_id, **answer}}
     )
-
-
-def texts(frames: list[Frame]) -> str:
-    return "".join(frame["delta"] for frame in frames if frame["type"] == "TEXT_MESSAGE_CONTENT")
 
 
 async def test_a_chat_is_streamed_and_the_clients_ids_come_back() -> None:

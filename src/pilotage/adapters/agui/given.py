@@ -34,11 +34,12 @@ def packs_of(ag_ui_input: RunAgentInput) -> list[ContextPack]:
     packs: list[ContextPack] = []
     if ag_ui_input.state:
         shown = canonical_json(to_json_value(ag_ui_input.state))
-        packs.append(_pack("agui-state", shown, ContextPackRole.STATE, "the state of the user interface"))
+        packs.append(_pack("agui-state", shown, ContextPackRole.STATE))
     for number, each in enumerate(ag_ui_input.context or (), start=1):
         if each.value.strip():
-            about = each.description.strip() or "context"
-            packs.append(_pack(f"agui-context-{number}", each.value, ContextPackRole.EVIDENCE, about))
+            about = each.description.strip()
+            shown = f"{about}: {each.value}" if about else each.value
+            packs.append(_pack(f"agui-context-{number}", shown, ContextPackRole.EVIDENCE))
     return packs
 
 
@@ -71,7 +72,7 @@ def with_history(run_input: CoreRunInput, ag_ui_input: RunAgentInput) -> CoreRun
     said = "\n".join(_lines(ag_ui_input))
     if not said or run_input.resume:
         return run_input
-    pack = _pack("agui-history", said, ContextPackRole.MEMORY, "what the client says was said before")
+    pack = _pack("agui-history", said, ContextPackRole.MEMORY)
     return replace(run_input, context=AgentContext((*run_input.context.packs, pack)))
 
 
@@ -90,9 +91,9 @@ def check_size(run_input: CoreRunInput, limits: AgUiLimits) -> None:
         )
 
 
-def _pack(pack_id: str, content: str, role: ContextPackRole, about: str) -> ContextPack:
-    metadata: JsonObject = {TRUST: FROM_CLIENT.to_payload(), "about": about}
-    return ContextPack(pack_id, content, _SOURCE, role, freshness=ContextFreshness.CURRENT, metadata=metadata)
+def _pack(pack_id: str, content: str, role: ContextPackRole) -> ContextPack:
+    label: JsonObject = {TRUST: FROM_CLIENT.to_payload()}
+    return ContextPack(pack_id, content, _SOURCE, role, freshness=ContextFreshness.CURRENT, metadata=label)
 
 
 def _lines(ag_ui_input: RunAgentInput) -> Iterator[str]:

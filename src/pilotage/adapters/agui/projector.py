@@ -96,7 +96,8 @@ class AgUiProjector:
         if self._has_ended:
             return []
         told = self._projected(event)
-        self._transcript.take(told)
+        if self._config.messages_snapshot_enabled:
+            self._transcript.take(told)
         return told
 
     def finish(self) -> list[BaseEvent]:
