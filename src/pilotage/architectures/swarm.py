@@ -20,7 +20,6 @@ from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonValue, canonical_json, to_json_value
 from pilotage.values import value
 
-
 _HANDOFF = "handoff_to_"
 
 
