@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo talk test test-vllm check docs reference bench bench-peers torture format lock clean
+.PHONY: help install demo chat picture test test-vllm check docs reference bench bench-peers torture format lock clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -20,11 +20,17 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev --editable .
 	@touch $@
 
-demo: $(STAMP) ## run the smallest agent end to end
-	@$(BIN)/python examples/smallest_agent/main.py
+# A server of your own instead of the offline model: make demo MODEL_BASE_URL=http://127.0.0.1:8000/v1 MODEL_NAME=...
+MODEL := $(if $(MODEL_BASE_URL),PILOTAGE_MODEL_BASE_URL='$(MODEL_BASE_URL)' PILOTAGE_MODEL_NAME='$(MODEL_NAME)')
 
-talk: $(STAMP) ## talk to an agent that keeps notes: no key, no server
-	@$(BIN)/python examples/note_keeper/main.py
+demo: $(STAMP) ## a code assistant works, asks, is killed with SIGKILL and goes on: no key, no server
+	@$(or $(MODEL),env -u PILOTAGE_MODEL_BASE_URL) $(BIN)/python -m examples.code_assistant.demo
+
+chat: $(STAMP) ## talk to the code assistant in this folder, or in FOLDER=...
+	@$(MODEL) $(BIN)/python -m examples.code_assistant.chat $(FOLDER)
+
+picture: $(STAMP) ## draw docs/images/demo.svg anew from what the demo prints
+	@FORCE_COLOR=1 $(BIN)/python -m examples.code_assistant.demo | $(BIN)/python tools/terminal_picture.py docs/images/demo.svg
 
 test: $(STAMP) ## run all tests
 	@$(BIN)/python -m pytest -q -n auto

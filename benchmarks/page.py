@@ -25,12 +25,18 @@ WORDS = {
     "server in memory; beside it httpx's lines with `json.loads`, and the official client.",
     "runtime": "Runs of agents that are not durable. One run is: a model call, a tool call, the answer. A turn is a "
     "model call and a tool call.",
+    "architectures": "ReAct beside the same calls and events written out in one function. Then coming back to a run "
+    "whose 3,000 model calls are in 100 finished branches, or in 100 children: with reading the journal of the store "
+    "of the tests, and the replay alone.",
     "durable": "The same runs with a journal in memory: JSON, hash chain and the store of the tests included, no "
     "disk. The tool gives 256 bytes. The floor writes a JSON row before and after each action.",
     "persistence": "The same runs in a database. The floor writes a small row before and one after each action with "
     "the plain driver, each in a commit of its own. NORMAL and FULL are settings of SQLite: what is confirmed "
     "survives the death of the process, or that of the machine too.",
     "memory": "Per run, of {side_by_side} that wait in a model call; per reader of a run.",
+    "http_streams": "One process serves, over SQLite; another one has the readers, all of them of one run, and every "
+    "tenth of them reads nothing. The model says a hundred tokens in a second. A turn is a model call of 20 tokens and "
+    "a tool call with its commits.",
     "comparison": "The same scenarios with the same fake model, each framework in an environment of its own, with the "
     "floor beside it. `make bench-peers` measures this.",
 }

@@ -23,9 +23,11 @@ SUITES = (
     "redaction",
     "models",
     "runtime",
+    "architectures",
     "durable",
     "persistence",
     "memory",
+    "http_streams",
     "comparison",
 )
 

@@ -19,6 +19,9 @@ AT_MOST: dict[str, float] = {
     "per turn of 50: declarative agent / floor": 5,
     "per turn of 200: declarative agent / floor": 5,
     "per turn of 200 / per turn of 10": 1.1,
+    "ReAct / the same loop written out": 1.1,
+    "replay of 3000 model calls in folded branches, ms": 50,
+    "replay of 3000 model calls in folded children, ms": 50,
     "build an agent with three tools: by the container, us": 10,
     "one run: commits": 4,
     "durable, per turn of 200 / per turn of 10": 1.1,
@@ -44,6 +47,9 @@ AT_MOST: dict[str, float] = {
     "a subscription that is read, kB": 64,
     "a subscription that nobody reads, its queue full, kB": 64,
     "runtime objects that a paused run leaves": 0,
+    "500 streams at once: memory of each, kB": 64,
+    "a turn of a run with 1,000 readers / without": 1.1,
+    "a commit of a run with 1,000 readers / without": 1.1,
 }
 AT_LEAST: dict[str, float] = {
     "plain text in 64 KB chunks, MB/s": 5,

@@ -32,15 +32,31 @@ PACKAGES = {
     "pilotage.errors": ("errors.md", "The error families, by who must act."),
     "pilotage.adapters.fastapi": (
         "adapters-fastapi.md",
-        'Runs over HTTP, as routes for any FastAPI application: `pip install "pilotage[fastapi]"`.',
+        'Runs and controllers over HTTP, in any FastAPI application: `pip install "pilotage[fastapi]"`.',
+    ),
+    "pilotage.adapters.asgi": (
+        "adapters-asgi.md",
+        "What adapters that answer over HTTP and WebSockets share; needs Starlette.",
     ),
     "pilotage.adapters.agui": (
         "adapters-agui.md",
-        'Runs as AG-UI events, with human approval: `pip install "pilotage[agui]"`.',
+        'Agents behind AG-UI, with human approval: `pip install "pilotage[agui]"`.',
+    ),
+    "pilotage.adapters.typer": (
+        "adapters-typer.md",
+        'Commands of an application\'s own command line, as controllers: `pip install "pilotage[cli]"`.',
     ),
     "pilotage.adapters.openai": (
         "adapters-openai.md",
         'Models of vLLM and every OpenAI-compatible server: `pip install "pilotage[openai]"`.',
+    ),
+    "pilotage.adapters.egress": (
+        "adapters-egress.md",
+        'A guarded HTTP client for tools: `pip install "pilotage[egress]"`.',
+    ),
+    "pilotage.adapters.opentelemetry": (
+        "adapters-opentelemetry.md",
+        'Spans and metrics of runs for OpenTelemetry: `pip install "pilotage[otel]"`.',
     ),
     "pilotage.adapters.sealing": (
         "adapters-sealing.md",

@@ -220,14 +220,19 @@ class RunFailedError(RunError):
 
 
 class ModelCallError(RunError):
-    """A model call failed; whether trying again may help depends on the failure."""
+    """A model call failed; whether trying again may help depends on the failure.
+
+    `failure` is the word for what happened, where the model's adapter has one. Adapters raise classes of their own;
+    a program in a run gets this one, now and in replay, and tells failures apart by the word.
+    """
 
     message: ClassVar[str] = "The model call failed."
     code: ClassVar[str] = "model_call_error"
 
-    def __init__(self, *args: object, retryable: bool = False) -> None:
+    def __init__(self, *args: object, retryable: bool = False, failure: str | None = None) -> None:
         super().__init__(*args)
         self.retryable = retryable
+        self.failure = failure
 
 
 class AgentToolBindingError(RunError):

@@ -9,7 +9,6 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from datetime import UTC, datetime
-from uuid import uuid4
 
 
 class IClock(ABC):
@@ -59,7 +58,7 @@ class SystemIds(IIds):
     """Random ids from the operating system."""
 
     def uid(self) -> str:
-        return uuid4().hex
+        return secrets.token_hex(16)
 
     def random(self) -> float:
         return secrets.SystemRandom().random()

@@ -7,6 +7,7 @@ no escapes that are not needed, no NaN.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
@@ -15,7 +16,6 @@ from decimal import Decimal
 from enum import Enum
 from functools import cache
 from typing import Any, TypeAlias, cast
-from uuid import UUID
 
 JsonPrimitive: TypeAlias = bool | float | int | str | None
 JsonValue: TypeAlias = "JsonPrimitive | Mapping[str, JsonValue] | Sequence[JsonValue]"
@@ -101,7 +101,7 @@ def _from_leaf(value: object) -> JsonValue:
         return value.isoformat()
     if isinstance(value, timedelta):
         return value.total_seconds()
-    if isinstance(value, Decimal | UUID):
+    if isinstance(value, Decimal) or _is_uuid(value):
         return str(value)
     if isinstance(value, AbstractSet):
         members = [to_json_value(item) for item in cast(AbstractSet[object], value)]
@@ -109,6 +109,13 @@ def _from_leaf(value: object) -> JsonValue:
     if isinstance(value, Sequence) and not isinstance(value, _BINARY):
         return [to_json_value(item) for item in cast(Sequence[object], value)]
     raise TypeError(f"{type(cast(object, value)).__qualname__} has no JSON form")
+
+
+def _is_uuid(value: object) -> bool:
+    """Asked without loading the module of such ids: who has one has loaded it."""
+    return (uuid := sys.modules.get("uuid")) is not None and isinstance(
+        value, cast("type[object]", uuid.UUID)
+    )
 
 
 def _key(key: object) -> str:

@@ -1,18 +1,21 @@
 """`@value`: a frozen dataclass whose methods are written when they are first needed.
 
 Writing the methods is what makes a dataclass slow to define: half a millisecond each, and a program imports
-hundreds of values to use a few of them. So defining one only reads its fields. The standard library writes
-the methods when the first instance is made; from then on it is a frozen dataclass like any other, also for
-`fields`, `replace`, `match`, `inspect.signature` and type checkers.
+hundreds of values to use a few of them. So defining one only reads its fields. The constructor is written when
+the first instance is made (`filling`), the others by the standard library when one of them is first called; from then
+on it is a frozen dataclass like any other, also for `fields`, `replace`, `match`, `inspect.signature` and type
+checkers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
+from dataclasses import FrozenInstanceError, dataclass, field, fields
 from functools import cache, partial
 from typing import Any, TypeVar, cast, dataclass_transform, overload
+
+from pilotage.filling import init_by_slots
 
 T = TypeVar("T")
 
@@ -36,18 +39,32 @@ def shared(make: Callable[[], T]) -> Callable[[], T]:
 
 
 def _define(cls: Any, *, slots: bool) -> Any:
-    own = {name for name in _WRITTEN if name in vars(cls)}
     with _thawed([base for base in cls.__mro__[1:] if _FIELDS in vars(base)]):
-        defined: Any = dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
-    for name in _WRITTEN:
-        if name not in own:
-            setattr(defined, name, _written_when_called(defined, name))
-    defined.__signature__ = _Signature()
-    defined.__setattr__, defined.__delattr__ = _refuse_assignment, _refuse_deletion
-    if slots:
-        defined.__getstate__, defined.__setstate__ = _get_state, _set_state
-    defined.__dataclass_params__.frozen = True
+        dataclass(init=False, repr=False, eq=False)(cls)
+    cls.__dataclass_params__.frozen = True
+    owner: list[Any] = []
+    members = {name: _written_when_called(owner, name) for name in _WRITTEN if name not in vars(cls)}
+    defined = _slotted(cls, members) if slots else cls
+    if not slots:
+        for name, member in {**members, **_FROZEN}.items():
+            setattr(cls, name, member)
+    owner.append(defined)
     return defined
+
+
+def _slotted(cls: Any, members: dict[str, Any]) -> Any:
+    """The class with a slot for each field, made with everything it has: what is set later on takes several times as
+    long.
+    """
+    names = [each.name for each in fields(cls)]
+    inherited: set[str] = {slot for base in cls.__mro__[1:-1] for slot in getattr(base, "__slots__", ())}
+    old = dict(cast("dict[str, Any]", vars(cls)))
+    held = {name: held for name, held in old.items() if name not in _OF_THE_OLD_CLASS and name not in names}
+    slots = tuple(name for name in names if name not in inherited)
+    state = {"__slots__": slots, "__getstate__": _get_state, "__setstate__": _set_state}
+    slotted = type(cls)(cls.__name__, cls.__bases__, {**held, **members, **_FROZEN, **state})
+    slotted.__qualname__ = cls.__qualname__
+    return slotted
 
 
 @contextmanager
@@ -62,9 +79,10 @@ def _thawed(bases: list[Any]) -> Generator[None]:
             base.__dataclass_params__.frozen = True
 
 
-def _written_when_called(cls: Any, name: str) -> Callable[..., Any]:
+def _written_when_called(owner: list[Any], name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _write(cls)
+        (cls,) = owner
+        _write(cls, name)
         return getattr(cls, name)(self, *args, **kwargs)
 
     method.__name__ = name
@@ -77,76 +95,35 @@ class _Signature:
     def __get__(self, instance: object, owner: Any) -> object:
         if _FIELDS not in vars(owner):
             return None
-        _write(owner)
+        _write(owner, "__init__")
         from inspect import Signature, signature  # noqa: PLC0415 - only for those who look
 
         shown: Signature = signature(owner.__init__)
         return shown.replace(parameters=list(shown.parameters.values())[1:])
 
 
-def _write(cls: Any) -> None:
+def _write(cls: Any, name: str) -> None:
+    """Write a method of the class: the constructor alone, for most values are never shown or compared."""
+    init = init_by_slots(cls) if name == "__init__" and _is_unwritten(cls, name) else None
+    if init is not None:
+        cls.__init__ = init
+    elif _is_unwritten(cls, name):
+        _write_all(cls)
+
+
+def _write_all(cls: Any) -> None:
     """Take over the methods that the standard library writes for a frozen twin of the class."""
-    init = _init_by_slots(cls)
+    init = init_by_slots(cls)
     # Whether there are slots decides how defaults of fields outside __init__ come in.
     make = dataclass(frozen=True, slots="__slots__" in vars(cls), init=init is None)
     twin: Any = make(type(cls.__name__, (cls,), {"__doc__": cls.__doc__ or cls.__name__}))
     for name in _WRITTEN:
-        if getattr(getattr(cls, name), "__qualname__", "").startswith(_written_when_called.__name__):
+        if _is_unwritten(cls, name):
             setattr(cls, name, init if name == "__init__" and init else getattr(twin, name))
 
 
-def _init_by_slots(cls: Any) -> Callable[..., None] | None:
-    """An `__init__` that fills each slot by its own setter, in half the time of the standard one.
-
-    The standard library goes through `object.__setattr__`, which looks every name up again. What it treats in a way
-    of its own (`InitVar`, `ClassVar`, `kw_only`), and values without slots, are left to it: None.
-    """
-    own = fields(cls)
-    if (
-        "__slots__" not in vars(cls)
-        or len(own) != len(getattr(cls, _FIELDS))
-        or any(each.kw_only for each in own)
-    ):
-        return None
-    known: dict[str, Any] = {"_ABSENT": _Absent()}
-    parameters, lines = ["self"], list[str]()
-    for each in own:
-        known[f"_set_{each.name}"] = getattr(cls, each.name).__set__
-        parameter, line = _filled(each, known)
-        parameters += parameter
-        lines += line
-    if hasattr(cls, "__post_init__"):
-        lines.append("self.__post_init__()")
-    body = "".join(f"\n    {line}" for line in lines or ["pass"])
-    exec(f"def __init__({', '.join(parameters)}):{body}", known)  # noqa: S102 - as the standard library does
-    init: Any = known["__init__"]
-    init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
-    init.__annotations__ = {each.name: each.type for each in own if each.init} | {"return": None}
-    return cast("Callable[..., None]", init)
-
-
-class _Absent:
-    """Stands for a value that the field makes itself."""
-
-    def __repr__(self) -> str:
-        return "<factory>"
-
-
-def _filled(each: Field[Any], known: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """The parameter of a field, if it has one, and the line that fills its slot, if any does."""
-    name, setter = each.name, f"_set_{each.name}"
-    if each.default is not MISSING:
-        known[f"_default_{name}"] = each.default
-        if each.init:
-            return [f"{name}=_default_{name}"], [f"{setter}(self, {name})"]
-        return [], [f"{setter}(self, _default_{name})"]
-    if each.default_factory is not MISSING:
-        known[f"_make_{name}"] = each.default_factory
-        if each.init:
-            made = f"_make_{name}() if {name} is _ABSENT else {name}"
-            return [f"{name}=_ABSENT"], [f"{setter}(self, {made})"]
-        return [], [f"{setter}(self, _make_{name}())"]
-    return ([name], [f"{setter}(self, {name})"]) if each.init else ([], [])
+def _is_unwritten(cls: Any, name: str) -> bool:
+    return getattr(getattr(cls, name), "__qualname__", "").startswith(_written_when_called.__name__)
 
 
 def _refuse_assignment(self: Any, name: str, value: object) -> None:
@@ -173,3 +150,11 @@ def _get_state(self: Any) -> list[object]:
 def _set_state(self: Any, state: list[object]) -> None:
     for each, held in zip(fields(self), state, strict=True):
         object.__setattr__(self, each.name, held)
+
+
+_FROZEN = {
+    "__signature__": _Signature(),
+    "__setattr__": _refuse_assignment,
+    "__delattr__": _refuse_deletion,
+}
+_OF_THE_OLD_CLASS = frozenset({"__dict__", "__weakref__"})

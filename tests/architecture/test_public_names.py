@@ -23,6 +23,8 @@ PACKAGES = {
     "pilotage.errors": "errors.md",
     "pilotage.adapters.fastapi": "adapters-fastapi.md",
     "pilotage.adapters.agui": "adapters-agui.md",
+    "pilotage.adapters.typer": "adapters-typer.md",
+    "pilotage.adapters.asgi": "adapters-asgi.md",
     "pilotage.adapters.openai": "adapters-openai.md",
     "pilotage.adapters.sealing": "adapters-sealing.md",
     "pilotage.adapters.sqlalchemy": "adapters-sqlalchemy.md",

@@ -119,6 +119,25 @@ async def test_a_run_that_another_process_drives_is_followed_by_looking_into_its
         assert (await following).events == await room.logged(run.id)
 
 
+async def test_a_reader_that_does_not_follow_ends_where_the_run_stands_here_and_elsewhere() -> None:
+    room, gate = Newsroom(), Gate()
+    async with (
+        room.process(parts(1), Chatterbox, gate) as runs,
+        room.process(parts(1), Chatterbox, gate) as other,
+    ):
+        run = await runs.start(Chatterbox, {"words": 40})
+        await gate.reached.wait()
+        here = await follow(runs.events(run.id, follow=False))
+        elsewhere = await follow(other.events(run.id, follow=False))
+        assert here.events
+        assert not ends(here.events)
+        assert here.events[: len(elsewhere.events)] == elsewhere.events
+        gate.open.set()
+        await run.result()
+        rest = await follow(other.events(run.id, after=here.cursor, follow=False), here)
+    assert rest.events == await room.logged(run.id)
+
+
 async def test_a_follower_goes_on_when_a_paused_run_was_brought_back_elsewhere() -> None:
     room = Newsroom()
     script = [calls("refund", amount="1"), says("Done.")]

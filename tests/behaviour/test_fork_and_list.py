@@ -263,6 +263,7 @@ async def test_a_list_shows_the_statuses_the_agent_and_the_tenant_that_were_aske
         local = Principal("local")
         assert await ids(statuses=[AgentStatus.INTERRUPTED]) == {waiting}
         assert await ids(agent=Friend) == {friendly}
+        assert await ids(agent="one that is no part of this application") == set()
         assert await ids(agent="worker", statuses=[AgentStatus.COMPLETED], principal=local) == {done}
         assert await ids(principal=local) == {waiting, done, friendly}
         assert await ids(principal=ELSEWHERE) == {foreign.id}

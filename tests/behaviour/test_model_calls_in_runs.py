@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import cast
 
 import pytest
 from tests.behaviour.office import Clerk, Office, Receipt, Worker, answer, resume, start
@@ -17,9 +20,9 @@ from pilotage import (
     StructuredOutputSpec,
     ToolCallingSpec,
 )
-from pilotage.agent import JournalStage
+from pilotage.agent import AgentActionKind, JournalStage
 from pilotage.agent.messages import ModelToolCall
-from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
+from pilotage.agent.model_reply import ModelFinishReason, ModelResponse, ModelStreamEvent
 from pilotage.errors import ModelCallError
 from pilotage.runtime.door.run_aware_model import RunAwareModel
 from pilotage.testing import ProcessStopped, ScriptedModel, calls, fails, says, turn
@@ -166,6 +169,41 @@ async def test_a_failed_model_call_is_recorded_and_raised_again(retryable: bool)
     assert heard == [("overloaded", retryable)] * 2
 
 
+class TooLongError(ModelCallError):
+    """What the adapter of some model raises."""
+
+
+class Forgetful(ScriptedModel):
+    """Its first reply fails in the adapter's own way."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+        if not self.requests:
+            self.requests.append(request)
+            raise TooLongError("too long", failure="context_exceeded")
+        async for event in super().stream(request):
+            yield event
+
+
+async def test_a_program_tells_failures_apart_by_their_word_which_replay_gives_back() -> None:
+    office = Office()
+    heard: list[tuple[type[Exception], str | None]] = []
+
+    async def program(worker: Worker) -> object:
+        try:
+            await worker.model.complete(QUESTION)
+        except ModelCallError as error:
+            heard.append((type(error), error.failure))
+        await worker.desk.refund(Decimal(1))
+        return "shortened"
+
+    async with office.process(program, model=Forgetful([])) as runs:
+        paused = await start(runs)
+    async with office.process(program, model=silent()) as runs:
+        result = await answer(runs, paused.state.id, APPROVE)
+    assert (result.status, result.output) == (AgentStatus.COMPLETED, "shortened")
+    assert heard == [(ModelCallError, "context_exceeded")] * 2
+
+
 async def test_a_failed_model_call_that_nobody_catches_ends_the_run() -> None:
     office = Office()
 
@@ -224,3 +262,67 @@ async def test_outside_a_run_the_model_is_the_model() -> None:
     assert [event.text async for event in model.stream(QUESTION) if event.is_text_delta] == ["again"]
     assert model.capability == script.capability
     script.assert_complete()
+
+
+class Endless(ScriptedModel):
+    """Never stops talking; knows whether somebody has closed its stream."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.asked = 0
+        self.closed = asyncio.Event()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+        self.asked += 1
+        try:
+            while True:
+                yield ModelStreamEvent(ModelStreamEventKind.TOKEN_DELTA, token_delta="on ")
+        finally:
+            self.closed.set()
+
+
+async def test_a_stream_that_its_reader_lets_go_of_is_closed_at_once() -> None:
+    office, endless = Office(), Endless()
+
+    async def program(worker: Worker) -> object:
+        async for event in worker.model.stream(QUESTION):
+            first = event.text
+            break
+        # Nothing else happens in the run: who dropped the stream need not close it.
+        await asyncio.wait_for(endless.closed.wait(), 5)
+        return first
+
+    async with office.process(program, model=endless) as runs:
+        result = await start(runs)
+    assert result.output == "on "
+
+
+async def test_a_stream_that_is_closed_before_it_is_read_asks_nobody() -> None:
+    office, endless = Office(), Endless()
+
+    async def program(worker: Worker) -> object:
+        stream = worker.model.stream(QUESTION)
+        assert isinstance(stream, AsyncGenerator)
+        await cast("AsyncGenerator[ModelStreamEvent, None]", stream).aclose()
+        return [event async for event in stream]
+
+    async with office.process(program, model=endless) as runs:
+        result = await start(runs)
+        rows = await office.rows(result.state.id)
+    assert (result.output, endless.asked) == ([], 0)
+    assert not [row for row in rows if row.kind is AgentActionKind.MODEL_CALL]
+
+
+async def test_an_error_that_is_thrown_into_a_stream_leaves_it() -> None:
+    office, endless = Office(), Endless()
+
+    async def program(worker: Worker) -> object:
+        stream = cast("AsyncGenerator[ModelStreamEvent, None]", worker.model.stream(QUESTION))
+        said = await stream.asend(None)
+        with pytest.raises(KeyError):
+            await stream.athrow(KeyError("mine"))
+        return [said.text, endless.closed.is_set(), [event async for event in stream]]
+
+    async with office.process(program, model=endless) as runs:
+        result = await start(runs)
+    assert result.output == ["on ", True, []]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -511,3 +512,33 @@ async def test_an_agent_whose_loop_nobody_knows_leaves_no_run_behind() -> None:
         async with app:
             await app.get(AgentRuns).start(Lost, "hello")
     assert await store.states.list_resume_candidates() == []
+
+
+async def test_a_run_that_is_over_is_freed_without_a_collector() -> None:
+    @Agent
+    class Brief:
+        """Answer."""
+
+    app = Application("test").add(Brief, ScriptedModel([says("one"), says("two")]))
+    initialize(app)
+    async with app:
+        runner = AgentRunner.for_agent_instance(app.get(Brief))
+
+        async def told() -> int:
+            return len([event async for event in runner.run_events(RunAgentInput("run", "Say a number."))])
+
+        await told()
+        gc.collect()
+        gc.disable()
+        try:
+            assert await told()
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            left = {
+                type(each).__name__ for each in gc.garbage if type(each).__module__.startswith("pilotage")
+            }
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+    assert left == set()

@@ -105,6 +105,14 @@ def soon(*events: asyncio.Event, clock: VirtualClock | None = None) -> asyncio.T
     return asyncio.create_task(happen())
 
 
+async def test_a_worker_that_is_off_takes_nothing_up() -> None:
+    story = Story()
+    run_id = await story.bureau.dead_process(story.agent, story.pays, fault=StopBefore(3))
+    async with story.working(story.pays, settings=WorkerSettings(is_on=False)):
+        await pass_time(story.clock, 2 * LEASE_SECONDS)
+        assert (await story.status(run_id))[0] == AgentStatus.ACTIVE
+
+
 async def test_a_run_whose_process_died_is_taken_up_at_the_start_of_a_worker() -> None:
     story = Story()
     run_id = await story.bureau.dead_process(story.agent, story.pays, fault=StopBefore(3))

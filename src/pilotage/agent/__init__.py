@@ -19,6 +19,7 @@ from pilotage.agent.approval_decision import (
     parse_agent_approval_decision_signal,
 )
 from pilotage.agent.bootstrap import AgentBootstrapValidationPostProcessor
+from pilotage.agent.budget_windows import BudgetPeriod, BudgetWindow
 from pilotage.agent.cancellation import (
     begin_agent_cancellation,
     complete_agent_cancellation,
@@ -51,6 +52,7 @@ from pilotage.agent.context_health import (
     ContextOptimizationEvidenceStage,
     ContextRotSymptom,
 )
+from pilotage.agent.control_tools import ControlTools, NoTools, control_call
 from pilotage.agent.decisions import (
     DecisionMalformed,
     DecisionMisdirected,
@@ -92,6 +94,7 @@ from pilotage.agent.events import (
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.evidence_capture import STRUCTURED_RESULT_LIMIT
 from pilotage.agent.execution import ExecuteContract, ExecuteShape
+from pilotage.agent.exits import Exit
 from pilotage.agent.fact_types import (
     AgentActionCompleted,
     AgentActionOutcome,
@@ -130,6 +133,7 @@ from pilotage.agent.model_reply import (
 )
 from pilotage.agent.model_request import ModelRequest, SamplingOptions, StreamingOptions
 from pilotage.agent.on_event import on_event
+from pilotage.agent.permission_rules import PermissionRule, PermissionRules, StrictestOf
 from pilotage.agent.ports.architecture import (
     AgentRef,
     AgentSession,
@@ -149,6 +153,7 @@ from pilotage.agent.ports.budget import (
     BudgetExhausted,
     BudgetGranted,
     BudgetReservation,
+    BudgetSettlement,
     BudgetVerdict,
     IAgentBudget,
     NoBudget,
@@ -183,7 +188,7 @@ from pilotage.agent.ports.journal import (
 )
 from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes, LateOutcome
 from pilotage.agent.ports.leases import IAgentLeases, Lease
-from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope
+from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope, MemoryUse
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
 from pilotage.agent.ports.permissions import (
@@ -211,6 +216,7 @@ from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealCon
 from pilotage.agent.ports.secret_store import ISecrets
 from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff, SwitchKind
 from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry, TelemetryValue
+from pilotage.agent.ports.tenant_spending import ITenantSpending
 from pilotage.agent.ports.tools import IAgentToolProvider
 from pilotage.agent.ports.wakeups import IAgentWakeUps, IWakeUpSubscription
 from pilotage.agent.principal import Principal, RunContext, get_run_context, run_context
@@ -442,8 +448,11 @@ __all__ = [
     "BudgetAmount",
     "BudgetExhausted",
     "BudgetGranted",
+    "BudgetPeriod",
     "BudgetReservation",
+    "BudgetSettlement",
     "BudgetVerdict",
+    "BudgetWindow",
     "Cancel",
     "CancellationToken",
     "CommitOutcome",
@@ -466,6 +475,7 @@ __all__ = [
     "ContextRotSymptom",
     "ContextSensitivity",
     "ContextTokenBudget",
+    "ControlTools",
     "ConversationTurn",
     "ConversationTurns",
     "CredentialRef",
@@ -492,6 +502,7 @@ __all__ = [
     "EvidencePage",
     "ExecuteContract",
     "ExecuteShape",
+    "Exit",
     "ExposurePolicy",
     "Externality",
     "FailurePolicy",
@@ -535,6 +546,7 @@ __all__ = [
     "IScopedTools",
     "ISecrets",
     "ITaskStore",
+    "ITenantSpending",
     "IToolCalls",
     "IWakeUpSubscription",
     "Idempotency",
@@ -556,6 +568,7 @@ __all__ = [
     "MemoryItem",
     "MemoryKind",
     "MemoryScope",
+    "MemoryUse",
     "Message",
     "MessageDeltaEvent",
     "ModelCapability",
@@ -576,12 +589,15 @@ __all__ = [
     "ModelUsage",
     "NoBudget",
     "NoTelemetry",
+    "NoTools",
     "OutboxEntry",
     "OutboxEvent",
     "OutboxPage",
     "OutboxStatus",
     "PermissionDecision",
     "PermissionRequest",
+    "PermissionRule",
+    "PermissionRules",
     "PermissionVerdict",
     "PilotageError",
     "Principal",
@@ -630,6 +646,7 @@ __all__ = [
     "StreamingRedactionResult",
     "StreamingRedactionSession",
     "StreamingSensitivePattern",
+    "StrictestOf",
     "StructuredOutputSpec",
     "Switch",
     "SwitchKind",
@@ -665,6 +682,7 @@ __all__ = [
     "check_agent_recovery_decision",
     "complete_agent_cancellation",
     "consume_pending_agent_signals",
+    "control_call",
     "discover_agent_tools",
     "expired_approval_outcome",
     "find_sensitive_fields",

@@ -12,6 +12,7 @@ from functools import partial
 
 from pilotage.agent.definition import AgentDefinition, attach_runner
 from pilotage.agent.ports.architecture import AgentRef, workers_of
+from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.ports.runner import IAgentRunnerFactory
@@ -53,6 +54,8 @@ class AgentBootstrapValidationPostProcessor(IPostProcessor, IContainerAware):
             yield from _missing_sealer(node, definition, graph)
             yield from _missing_runner(definition, graph)
             yield from _missing_prices(definition, graph)
+            yield from _missing_workers(definition, [other for _, other in agents])
+            yield from _unfit_memory(definition, graph)
         yield from _wrong_tools(agents, graph)
         yield from rule_of_two(agent_reaches(graph))
 
@@ -131,6 +134,43 @@ def _missing_prices(definition: AgentDefinition, graph: Graph) -> Iterator[Probl
         )
 
 
+def _missing_workers(definition: AgentDefinition, agents: list[AgentDefinition]) -> Iterator[Problem]:
+    known = {agent.agent_id for agent in agents}
+    for worker in dict.fromkeys(map(_id_of, delegates_of(definition))):
+        if worker not in known:
+            yield Problem(
+                code="agent_worker_missing",
+                summary=f"it hands work to {worker!r}, which is no agent of this application.",
+                remedy="Add it: app.add(...), or scan the module that it is in.",
+                path=(definition.target.__name__,),
+                family=AgentBootstrapError,
+            )
+
+
+def _unfit_memory(definition: AgentDefinition, graph: Graph) -> Iterator[Problem]:
+    if definition.spec.memory is None:
+        return
+    name = definition.target.__name__
+    if not definition.is_declarative:
+        yield Problem(
+            code="agent_memory_unused",
+            summary="it declares memory=MemoryUse(...) and has an execute() of its own, which decides itself what a "
+            "model is shown.",
+            remedy="Leave `memory` out of the spec, and recall in execute(): inject pilotage.runtime.MemoryTools.",
+            path=(name,),
+            family=AgentBootstrapError,
+        )
+    if not graph.contains(IAgentMemory):
+        yield Problem(
+            code="agent_memory_missing",
+            summary="it declares memory=MemoryUse(...), and nothing provides IAgentMemory.",
+            remedy='Install the provider: pip install "pilotage[sqlalchemy]", or bind one: '
+            "app.bind(IAgentMemory, ...). In tests, pilotage.testing.MemoryAgentMemory().",
+            path=(name,),
+            family=AgentPersistenceConfigurationError,
+        )
+
+
 def agent_reaches(graph: Graph) -> list[AgentReach]:
     """What each agent of an application may use and whom it may hand work to, as far as classes tell."""
     return [_reach(node, node.pod, graph) for node in graph.nodes if isinstance(node.pod, AgentDefinition)]
@@ -144,13 +184,17 @@ def _reach(node: Node, definition: AgentDefinition, graph: Graph) -> AgentReach:
     return AgentReach(
         definition.agent_id,
         _readable_tools(node, graph),
-        (*injected, *map(_id_of, _declared(definition))),
+        (*injected, *map(_id_of, delegates_of(definition))),
         AgentSignalKind.EXTERNAL_EVENT in definition.spec.accepted_signals,
+        definition.spec.memory is not None,
     )
 
 
-def _declared(definition: AgentDefinition) -> Iterator[AgentRef]:
-    """An architecture that is only named is made without arguments, so it has no workers of its own."""
+def delegates_of(definition: AgentDefinition) -> Iterator[AgentRef]:
+    """The agents that an agent may hand work to: its teammates, and the workers of its loop.
+
+    A loop that is only named is made without arguments, so it has no workers of its own.
+    """
     yield from (mate.pod for mate in definition.spec.teammates if mate.pod is not None)
     architecture = definition.spec.architecture
     if architecture is not None and not isinstance(architecture, str):

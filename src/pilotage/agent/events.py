@@ -36,12 +36,17 @@ class AgentEventKind(StrEnum):
 
 @value
 class AgentEventAttribution:
-    """Whose event it is: the agent, its run, the conversation, and the run that delegated to it."""
+    """Whose event it is: the agent, its run, the conversation, and the run that delegated to it.
+
+    `branch` is the place in the work where it happened: of a child the step of its parent, of a part of a run its
+    scope.
+    """
 
     agent_id: str
     run_id: str
     conversation_id: str
     parent_run_id: str | None = None
+    branch: str | None = None
 
     def __post_init__(self) -> None:
         reject_blank(
@@ -50,6 +55,7 @@ class AgentEventAttribution:
             run_id=self.run_id,
             conversation_id=self.conversation_id,
             parent_run_id=self.parent_run_id,
+            branch=self.branch,
         )
 
 

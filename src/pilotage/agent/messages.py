@@ -85,7 +85,8 @@ class ModelMessage:
     def __post_init__(self) -> None:
         if not isinstance(self.content, str):
             object.__setattr__(self, "content", tuple(self.content))
-        object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
+        if not isinstance(self.tool_calls, tuple):
+            object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
         if self.tool_calls and self.role is not ModelMessageRole.ASSISTANT:
             raise AgentDefinitionError(
                 f"ModelMessage.tool_calls belong to an assistant's message, not to role {self.role.value!r}."
@@ -95,7 +96,8 @@ class ModelMessage:
                 "ModelMessage.tool_call_id names the call a tool's message answers, "
                 f"it has no meaning with role {self.role.value!r}. Use ModelMessage.tool(call_id, result)."
             )
-        reject_blank(self, tool_call_id=self.tool_call_id)
+        if self.tool_call_id is not None:
+            reject_blank(self, tool_call_id=self.tool_call_id)
 
     @property
     def text(self) -> str:

@@ -81,7 +81,8 @@ class ModelResponse:
     output: Any = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
+        if not isinstance(self.tool_calls, tuple):
+            object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
 
     @property
     def message(self) -> ModelMessage:
@@ -180,6 +181,24 @@ class ModelStreamEvent:
     def message(self) -> ModelMessage:
         """The whole reply as an entry of the transcript; for the final event."""
         return (self.response or ModelResponse("")).message
+
+    def with_tools(self, tools: ToolCallingSpec) -> ModelStreamEvent:
+        """This event with the tools of its request, so that `invoke_tool` finds the one that is asked for."""
+        return ModelStreamEvent(
+            self.kind,
+            self.token_delta,
+            self.tool_call,
+            self.structured_output,
+            self.error,
+            self.usage,
+            self.metadata,
+            self.message_delta,
+            self.reasoning_delta,
+            self.tool_call_args_delta,
+            self.response,
+            self.request,
+            tools,
+        )
 
     async def invoke_tool(self) -> object:
         """Call the tool the model asks for and return its result.

@@ -1,7 +1,8 @@
 """Asking a person about an action whose outcome is unknown, and reading the answer.
 
 Pure. The four answers are: run it *again* (as a new attempt, which the answer approves), it is *done* (with
-its result), let the run *fail*, *cancel* the run. An answer travels as a signal of kind `approval_decision`,
+its result), let the run *fail*, *cancel* the run. A call that the caller of the run carries out is asked about in the
+same way, with fewer answers. An answer travels as a signal of kind `approval_decision`,
 on the lane that nothing blocks, with the payload `request_id`, `decision`, `result` (for done), `comment`.
 """
 
@@ -26,6 +27,9 @@ from pilotage.checks import reject_blank, reject_empty, reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
 from pilotage.values import value
+
+DEFERRED_CALL = "deferred_call"
+"""The key in a request's metadata for a call that is the caller's to carry out: the id that the model gave it."""
 
 
 class RecoveryDecision(StrEnum):
@@ -68,6 +72,12 @@ class AgentRecoveryRequest:
         )
         reject_not_positive(self, attempt=self.attempt)
         reject_empty(self, allowed_decisions=self.allowed_decisions)
+
+    @property
+    def deferred_call(self) -> str | None:
+        """The call whose result the caller of the run is to give; None where it is not known what came of an action."""
+        call_id = self.metadata.get(DEFERRED_CALL)
+        return call_id if isinstance(call_id, str) else None
 
     @property
     def prompt(self) -> str:

@@ -11,24 +11,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.metadata import AgentToolMetadata, ToolApprovalRequirement
 from pilotage.errors import AgentBootstrapError, Problem
-from pilotage.safety.fields import DataSensitivity
 from pilotage.safety.trust import Confidentiality
 from pilotage.values import value
 
 _EVENTS = "external_event signals"
+_MEMORY = "what is remembered"
 
 
 @value
 class AgentReach:
     """What one agent may use: its tools, and the names of the agents it may delegate to.
 
-    Who `hears_events` takes in what is sent to its runs from outside, whoever wrote that.
+    Who `hears_events` takes in what is sent to its runs from outside, whoever wrote that. Who `recalls` knows what is
+    remembered of people.
     """
 
     name: str
     tools: tuple[AgentToolDescriptor, ...] = ()
     delegates: tuple[str, ...] = ()
     hears_events: bool = False
+    recalls: bool = False
 
 
 @value
@@ -47,7 +49,7 @@ class _Meeting:
     """All three together: where untrusted content comes in, and the tools on the other sides."""
 
     untrusted: Sequence[object]
-    private: Sequence[_Found]
+    private: Sequence[object]
     outward: Sequence[_Found]
 
 
@@ -65,21 +67,15 @@ def rule_of_two(agents: Iterable[AgentReach]) -> tuple[Problem, ...]:
     )
 
 
-def confidentiality_of(tool: AgentToolDescriptor) -> Confidentiality:
-    """How far a tool's result may travel: what the tool says, and what the markers in its result type say."""
-    markers = {each.field.sensitivity for each in tool.schema.output_sensitive_fields}
-    if DataSensitivity.SECRET in markers:
-        return Confidentiality.SECRET
-    is_private = tool.metadata.reads_private or bool(markers - {DataSensitivity.PUBLIC})
-    return Confidentiality.TENANT if is_private else Confidentiality.PUBLIC
-
-
 def _meeting(name: str, agents: Mapping[str, AgentReach]) -> _Meeting | None:
     ways = list(_ways(name, agents))
     reached = [_Found(way, tool) for way in ways for tool in agents[way[-1]].tools]
     untrusted: list[object] = [found for found in reached if found.tool.metadata.returns_untrusted]
     untrusted += [" -> ".join((*way[1:], _EVENTS)) for way in ways if agents[way[-1]].hears_events]
-    private = [found for found in reached if confidentiality_of(found.tool) is not Confidentiality.PUBLIC]
+    private: list[object] = [
+        found for found in reached if found.tool.confidentiality is not Confidentiality.PUBLIC
+    ]
+    private += [" -> ".join((*way[1:], _MEMORY)) for way in ways if agents[way[-1]].recalls]
     outward = [found for found in reached if _goes_out_unasked(found.tool.metadata)]
     return _Meeting(untrusted, private, outward) if untrusted and private and outward else None
 

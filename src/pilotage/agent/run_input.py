@@ -8,6 +8,7 @@ from dataclasses import field
 from pilotage.agent.context import ContextDigest, ContextManifest, ContextPack
 from pilotage.agent.messages import MediaPart, ModelMessage
 from pilotage.agent.ports.model import ModelSelection
+from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.checks import reject_blank
 from pilotage.jsonvalue import JsonObject, empty_object
 from pilotage.values import shared, value
@@ -27,7 +28,11 @@ class AgentContext:
 
 @value
 class RunAgentInput:
-    """The input of one run; `state_id` is the run's id."""
+    """The input of one run; `state_id` is the run's id.
+
+    `deferred_tools` are offered to the model besides the agent's own, and carried out by the caller: the run waits for
+    what came of a call. Only a durable agent whose loop a model drives can wait so.
+    """
 
     state_id: str
     instruction: str
@@ -40,8 +45,10 @@ class RunAgentInput:
     metadata: JsonObject = field(default_factory=empty_object)
     attachments: Sequence[MediaPart] = ()
     steering_input_required: bool = False
+    deferred_tools: Sequence[ModelToolSpec] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "deferred_tools", tuple(self.deferred_tools))
         object.__setattr__(self, "message_history", tuple(self.message_history))
         object.__setattr__(self, "attachments", tuple(self.attachments))
         reject_blank(

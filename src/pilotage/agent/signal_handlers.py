@@ -83,9 +83,12 @@ def _marked(owner: type) -> Iterator[tuple[str, AgentSignalKind, FunctionType]]:
     members: dict[str, object] = {}
     for holder in reversed(owner.__mro__[:-1]):
         members.update(vars(holder))
-    for name, member in sorted(members.items()):
-        function = getattr(member, "__func__", member)
-        kind = getattr(function, _MARK, None)
+    marks = {
+        name: getattr(getattr(member, "__func__", member), _MARK, None) for name, member in members.items()
+    }
+    marked = [(name, kind) for name, kind in marks.items() if kind is not None]
+    for name, kind in sorted(marked):
+        member = members[name]
         if not isinstance(kind, AgentSignalKind):
             continue
         if not isinstance(member, FunctionType):

@@ -14,6 +14,7 @@ from pilotage.agent.context import ContextTokenBudget
 from pilotage.agent.delegation import AgentTeammate
 from pilotage.agent.limits import AgentExecutionLimits
 from pilotage.agent.ports.architecture import Architecture
+from pilotage.agent.ports.memory import MemoryUse
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.errors import AgentDefinitionError
@@ -71,6 +72,7 @@ class AgentExecutionSpec:
     context_budget: ContextTokenBudget | None = None
     compaction: Sequence[CompactionStrategy] = ()
     prompt_snapshots: bool = False
+    memory: MemoryUse | None = None
     version: int = 1
 
     def __post_init__(self) -> None:

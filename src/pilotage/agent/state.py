@@ -10,9 +10,12 @@ from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
 from enum import Enum, StrEnum
+from functools import cache
+from typing import cast
 
 from pilotage.checks import reject_naive, reject_negative
 from pilotage.errors import AgentDefinitionError
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, empty_object
 from pilotage.values import value
 
@@ -215,7 +218,7 @@ class AgentState:
             raise AgentDefinitionError(
                 f"run {self.id!r} is {self.status} and cannot become {situation.status}. Allowed: {allowed}."
             )
-        return AgentState(
+        return _moved()(
             self.id,
             self.agent_type,
             situation.status,
@@ -227,9 +230,15 @@ class AgentState:
             self.pending_signal_count,
             self.last_event_cursor,
             self.recovery_marker,
-            {**self.metadata, **(metadata or {})},
+            {**self.metadata, **metadata} if metadata else self.metadata,
             self.created_at,
             self.updated_at,
             self.tenant_id,
             wake_at,
         )
+
+
+@cache
+def _moved() -> type[AgentState]:
+    """Makes states from states: what was checked there is not checked again."""
+    return cast("type[AgentState]", unchecked(AgentState))

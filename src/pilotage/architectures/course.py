@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from pilotage.agent.messages import ModelMessage
-from pilotage.agent.ports.architecture import AgentSession
+from pilotage.agent.ports.architecture import AgentSession, ToolCallOutcome
 from pilotage.architectures.moves import (
     AskAgain,
     CallTools,
@@ -37,15 +38,14 @@ class Course:
         """
         # A reply that goes on after a cut is one text with what was said before the cut.
         self._text = self._begun + reply
-        if self._text.strip():
+        if self._text and not self._text.isspace():
             self._session.output = self._text
 
-    def follow(self, move: Move, *, all_failed: bool = False) -> bool:
-        """Take in a move; whether the loop is over.
-
-        `all_failed` says of tool calls that none of them succeeded.
-        """
+    def follow(self, move: Move, outcomes: Sequence[ToolCallOutcome] = ()) -> bool:
+        """Take in a move, and what came of its calls; whether the loop is over."""
         match move:
+            case CallTools():
+                return self._after_tools(outcomes)
             case TextAnswer():
                 return True
             case TypedAnswer(output):
@@ -61,8 +61,6 @@ class Course:
             case RefuseTools():
                 self.patience, self._begun = move.patience, ""
                 return False
-            case CallTools():
-                return self._after_tools(all_failed)
             case _:
                 assert_never(move)
 
@@ -72,9 +70,14 @@ class Course:
         self._session.interruption_reason = reason.value
         return True
 
-    def _after_tools(self, all_failed: bool) -> bool:
-        self.patience, self._begun = self._fresh, ""
-        self._failed_turns = self._failed_turns + 1 if all_failed else 0
+    def _after_tools(self, outcomes: Sequence[ToolCallOutcome]) -> bool:
+        self.patience, self._begun, has_worked = self._fresh, "", False
+        for outcome in outcomes:
+            if outcome.ends:
+                self._session.output = outcome.result
+                return True
+            has_worked = has_worked or not outcome.is_error
+        self._failed_turns = 0 if has_worked else self._failed_turns + 1
         if self._failed_turns < self._max_tool_errors:
             return False
         return self.interrupt(StopReason.TOOL_ERRORS)

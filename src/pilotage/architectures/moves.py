@@ -33,6 +33,8 @@ class StopReason(StrEnum):
     CONTENT_FILTER = "agent_content_filter"
     REFUSAL = "agent_refusal"
     EMPTY_REPLY = "agent_empty_reply"
+    UNRESOLVED = "agent_unresolved"
+    PLAN_FAILED = "agent_plan_failed"
 
 
 @value

@@ -6,15 +6,15 @@ Plain control flow. What to do with a reply is decided in `moves`; here it is do
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
 
 from pilotage.agent.events import AgentEvent
-from pilotage.agent.messages import ModelMessage, ModelMessageRole
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies, ToolCallOutcome
 from pilotage.architectures.course import Course
 from pilotage.architectures.moves import CallTools, Move, Patience, RefuseTools, StopReason
-from pilotage.architectures.turn import ModelTurn, lead_of
+from pilotage.architectures.turn import ModelTurn, close_stream, lead_of
+from pilotage.architectures.wording import asked
 from pilotage.checks import reject_negative, reject_not_positive
+from pilotage.errors import AgentStructuredOutputError
 from pilotage.values import value
 
 
@@ -37,6 +37,7 @@ class React:
 
     name = "react"
     version = 1
+    takes_exits = True
 
     def __post_init__(self) -> None:
         reject_not_positive(self, max_turns=self.max_turns, max_tool_errors=self.max_tool_errors)
@@ -47,30 +48,36 @@ class React:
     ) -> AsyncGenerator[AgentEvent, None]:
         """Drive the agent from the prompt to its answer; a prompt that the session ends with is not asked again.
 
-        The answer is the session's output. Where there is none the session is interrupted, with the reason, and
-        its output is the best partial text.
+        The answer is the session's output; a control call that ends the loop gives it too. Where there is none the
+        session is interrupted, with the reason, and its output is the best partial text.
 
         Raises:
             ModelCallError: the model failed.
             AgentStructuredOutputError: the answer is not of the type asked for, and no repair is left.
         """
-        if prompt and not _is_asked(session, prompt):
-            session.messages.append(ModelMessage.user(prompt))
+        session.messages[:] = asked(session, prompt)
         lead = lead_of(session)
         course = Course(session, Patience(self.max_repairs, self.max_continuations), self.max_tool_errors)
         for _ in range(self.max_turns or deps.max_turns):
             await deps.fit(session)
             turn = ModelTurn(session, deps, lead)
-            async with aclosing(turn.events()) as events:
-                async for event in events:
-                    yield event
+            yield turn.begin()
+            stream = turn.stream()
+            try:
+                async for said in stream:
+                    for event in turn.hear(said):
+                        yield event
+            except AgentStructuredOutputError as error:
+                turn.miss(error)
+            finally:
+                await close_stream(stream)
+            yield turn.end()
             course.hear(turn.reply.content)
             move = turn.move(course.patience)
             outcomes = await self._outcomes(move, deps)
             for outcome in outcomes:
                 yield turn.told(outcome)
-            all_failed = all(outcome.is_error for outcome in outcomes)
-            if course.follow(move, all_failed=all_failed):
+            if course.follow(move, outcomes):
                 return
         course.interrupt(StopReason.MAX_STEPS)
 
@@ -88,9 +95,3 @@ class React:
                 return [ToolCallOutcome(call, error=why) for call in calls]
             case _:
                 return ()
-
-
-def _is_asked(session: AgentSession, prompt: str) -> bool:
-    """A question with attachments stands in the session with all of its parts."""
-    last = session.messages[-1] if session.messages else None
-    return last is not None and last.role is ModelMessageRole.USER and last.text == prompt

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
 from pilotage.agent.events import AgentEvent, StepFinishedEvent, StepStartedEvent, ToolCallResultEvent
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_events import ModelEventProjector, call_id_at
-from pilotage.agent.model_reply import ModelResponse, ModelUsage
+from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import AgentSession, Dependencies, ToolCallOutcome
 from pilotage.agent.tool_calling import hidden_arguments
 from pilotage.architectures.moves import CallTools, Move, Patience, RefuseTools, next_move, repair
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue, canonical_json
 
 _NO_REPLY = ModelResponse("")
+_NO_USAGE = ModelUsage()
+_WITH_CALLS = (CallTools, RefuseTools)
+
+_request, _result = unchecked(ModelRequest), unchecked(ToolCallResultEvent)
+_step_started, _step_finished = unchecked(StepStartedEvent), unchecked(StepFinishedEvent)
 
 
 class ModelTurn:
     """Asks the model once, with all that the session holds behind the lead.
 
-    Read `events()` to the end, then ask for the `move()`.
+    Read the `stream()` between `begin()` and `end()` and show what is heard, then ask for the `move()`. The loop
+    iterates the stream itself: a generator around another one costs every event a step more.
     """
 
     def __init__(self, session: AgentSession, deps: Dependencies, lead: Sequence[ModelMessage]) -> None:
@@ -31,37 +38,50 @@ class ModelTurn:
         self._deps = deps
         self._lead = lead
         self._step = f"model-{session.turns + 1}"
-        self._message_id = deps.next_message_id()
+        self._message_id = message_id = deps.next_message_id()
         self._misfit: AgentStructuredOutputError | None = None
+        self._said: list[str] | None = [] if deps.output is not None else None
+        self._projector = ModelEventProjector(
+            deps.attribution, message_id, f"{message_id}:reasoning", hidden_arguments(deps.tools.calling)
+        )
         self.reply: ModelResponse = _NO_REPLY
 
-    async def events(self) -> AsyncGenerator[AgentEvent, None]:
-        """What the model says, as it says it, between the start and the end of the step.
+    def begin(self) -> StepStartedEvent:
+        """The step begins."""
+        return _step_started(self._deps.attribution, self._step)
+
+    def stream(self) -> AsyncIterator[ModelStreamEvent]:
+        """What the model says; whoever leaves it closes it."""
+        messages, deps = (*self._lead, *self._session.messages), self._deps
+        return deps.model.stream(_request(messages, (), None, None, deps.output, deps.tools.calling))
+
+    def hear(self, said: ModelStreamEvent) -> Sequence[AgentEvent]:
+        """The events that something the model said is told as."""
+        if said.response is not None:
+            self.reply = said.response
+        elif self._said is not None and said.is_text_delta:
+            self._said.append(said.text)
+        return self._projector.project(said)
+
+    def miss(self, misfit: AgentStructuredOutputError) -> None:
+        """The reply never came as a whole; the model needs its words to repair them."""
+        self._misfit, self.reply = misfit, ModelResponse("".join(self._said or ()))
+
+    def end(self) -> StepFinishedEvent:
+        """The step ends with a reply.
 
         Raises:
-            ModelCallError: the call failed, or its stream ended without a reply.
+            ModelCallError: there is none.
         """
-        by = self._deps.attribution
-        yield StepStartedEvent(by, self._step)
-        hidden = hidden_arguments(self._deps.tools.calling)
-        projector = ModelEventProjector(by, self._message_id, f"{self._message_id}:reasoning", hidden)
-        stream = self._deps.model.stream(self._request())
-        is_typed, said, reply = self._deps.output is not None, list[str](), None
-        try:
-            async for event in stream:
-                for shown in projector.project(event):
-                    yield shown
-                if event.response is not None:
-                    reply = event.response
-                elif is_typed and event.is_text_delta:
-                    said.append(event.text)
-        except AgentStructuredOutputError as error:
-            # The reply never came as a whole; the model needs its words to repair them.
-            self._misfit, reply = error, ModelResponse("".join(said))
-        finally:
-            await _close(stream)
-        self._take(reply)
-        yield StepFinishedEvent(by, self._step, self._facts())
+        if self.reply is _NO_REPLY:
+            raise ModelCallError("the model's stream ended without a reply", retryable=True)
+        session = self._session
+        session.turns += 1
+        if self.reply.usage != _NO_USAGE:
+            session.cumulative_usage = added(session.cumulative_usage, self.reply.usage)
+        if self.reply.tool_calls:
+            self.reply = with_call_ids(self.reply, self._message_id)
+        return _step_finished(self._deps.attribution, self._step, self._facts())
 
     def move(self, patience: Patience) -> Move:
         """What to do next; the reply is part of the transcript from here on.
@@ -74,7 +94,7 @@ class ModelTurn:
         else:
             move = next_move(self.reply, self._deps.output, patience)
         # A transcript in which a call is never answered is refused by most servers.
-        calls = self.reply.tool_calls if isinstance(move, CallTools | RefuseTools) else ()
+        calls = self.reply.tool_calls if isinstance(move, _WITH_CALLS) else ()
         text = self.reply.content or _as_text(self.reply.structured_output)
         if calls or text.strip():
             self._session.messages.append(ModelMessage.assistant(text, calls))
@@ -86,27 +106,15 @@ class ModelTurn:
         call = outcome.call
         call_id, by = call.call_id or call.name, self._deps.attribution
         if outcome.error is None:
-            return ToolCallResultEvent(by, call_id, call.name, self._message_id, outcome.result)
+            return _result(by, call_id, call.name, self._message_id, outcome.result)
         failure: JsonValue = {"error": outcome.error}
         return ToolCallResultEvent(by, call_id, call.name, self._message_id, failure, {"is_error": True})
-
-    def _request(self) -> ModelRequest:
-        messages, deps = (*self._lead, *self._session.messages), self._deps
-        return ModelRequest(messages, tool_calling=deps.tools.calling, structured_output=deps.output)
-
-    def _take(self, reply: ModelResponse | None) -> None:
-        if reply is None:
-            raise ModelCallError("the model's stream ended without a reply", retryable=True)
-        session = self._session
-        session.turns += 1
-        session.cumulative_usage = added(session.cumulative_usage, reply.usage)
-        self.reply = with_call_ids(reply, self._message_id) if reply.tool_calls else reply
 
     def _facts(self) -> dict[str, JsonValue]:
         """What is known of the reply besides its words; a model that counts no tokens says nothing about them."""
         facts: dict[str, JsonValue] = {}
-        if used := _known(self.reply.usage):
-            facts["usage"] = used
+        if self.reply.usage != _NO_USAGE:
+            facts["usage"] = _known(self.reply.usage)
         if self.reply.finish_reason is not None:
             facts["finish_reason"] = self.reply.finish_reason.value
         if self._misfit is not None:
@@ -133,6 +141,8 @@ def with_call_ids(reply: ModelResponse, message_id: str) -> ModelResponse:
 
     The projector of the stream names them in the same way, so that results find their calls.
     """
+    if len(reply.tool_calls) == 1 and reply.tool_calls[0].call_id:
+        return reply
     ids: list[str] = []
     for position, call in enumerate(reply.tool_calls, start=1):
         own = call.call_id
@@ -160,7 +170,8 @@ def _as_text(structured: JsonValue) -> str:
     return "" if structured is None else canonical_json(structured)
 
 
-async def _close(stream: AsyncIterator[object]) -> None:
+async def close_stream(stream: AsyncIterator[object]) -> None:
     """Whoever leaves the loop early ends the generation with it."""
-    if isinstance(stream, AsyncGenerator):
-        await cast("AsyncGenerator[object, None]", stream).aclose()
+    aclose = cast("Callable[[], Awaitable[None]] | None", getattr(stream, "aclose", None))
+    if aclose is not None:
+        await aclose()

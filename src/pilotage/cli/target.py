@@ -1,4 +1,4 @@
-"""Finding what `MODULE:NAME` on the command line means."""
+"""Finding what `MODULE:NAME` on the command line means: an application, or an agent."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from pilotage.agent.definition import AgentDefinition
 from pilotage.container.application import Application
 from pilotage.errors import CallerError
 
 
 class TargetNotFoundError(CallerError):
-    """`MODULE:NAME` does not lead to an application."""
+    """`MODULE:NAME` does not lead to what was asked for."""
 
     message = "There is no such application."
     code = "target_not_found"
 
 
-def load_application(target: str) -> Application:
-    """The application that `shop.main:app` names; the working directory is on the path, as with `python -m`.
+def load(target: str) -> object:
+    """What `shop.main:app` names; the working directory is on the path, as with `python -m`.
 
     Raises:
-        TargetNotFoundError: the text has another form, or leads to something else.
+        TargetNotFoundError: the text has another form, or leads nowhere.
     """
     module_name, _, name = target.partition(":")
     if not module_name or not name:
@@ -31,13 +32,40 @@ def load_application(target: str) -> Application:
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        found: object = getattr(import_module(module_name), name)
-    except ModuleNotFoundError as error:
+        module = import_module(module_name)
+    except ImportError as error:
         raise TargetNotFoundError(
             f"{target!r}: {error}. Run this where {module_name!r} can be imported."
         ) from error
-    except AttributeError as error:
-        raise TargetNotFoundError(f"{target!r}: module {module_name!r} has no {name!r}.") from error
+    found: object = getattr(module, name, None)
+    if found is None:
+        raise TargetNotFoundError(f"{target!r}: module {module_name!r} has no {name!r}.")
+    return found
+
+
+def load_application(target: str) -> Application:
+    """The application that a target names.
+
+    Raises:
+        TargetNotFoundError: it leads to something else.
+    """
+    found = load(target)
     if not isinstance(found, Application):
         raise TargetNotFoundError(f"{target!r} is a {type(found).__name__}, not an Application.")
     return found
+
+
+def agent_in(found: object) -> AgentDefinition | None:
+    """The agent that was found, if it is one."""
+    return AgentDefinition.get_or_none(found) if isinstance(found, type) else None
+
+
+def applications_beside(agent: type[object]) -> list[tuple[str, Application]]:
+    """The applications in the module of an agent that have it, each as its target."""
+    module = sys.modules.get(agent.__module__)
+    named = vars(module).items() if module is not None else ()
+    return [
+        (f"{agent.__module__}:{name}", each)
+        for name, each in named
+        if isinstance(each, Application) and each.contains(agent)
+    ]

@@ -89,6 +89,11 @@ class Application(IContainer):
         """The dependency graph of what is registered now; it may be wrong in every way."""
         return self._registry.graph()
 
+    @property
+    def is_started(self) -> bool:
+        """Whether its pods are there to be asked for."""
+        return self._state is _State.STARTED
+
     def problems(self) -> tuple[Problem, ...]:
         """What `start` would report, without starting anything."""
         return tuple(check(self.graph))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from inspect import isabstract
 from itertools import islice
 from typing import cast, get_origin
@@ -72,6 +71,8 @@ def _nearly_fitting(type_: object, graph: Graph) -> Iterator[str]:
 def _alike(type_: object, graph: Graph) -> Iterator[str]:
     """Registered types whose names look like the wanted one."""
     names = {type_name(node.pod.type_): node for node in graph.nodes}
+    from difflib import get_close_matches  # noqa: PLC0415 - only for the words of an error
+
     for name in get_close_matches(type_name(type_), names, cutoff=0.75):
         module = cast("object", getattr(names[name].pod.type_, "__module__", None))
         yield f"{name} of {module} (a similar name)"

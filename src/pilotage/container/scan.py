@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from importlib import import_module
@@ -24,6 +23,8 @@ def find_pods(root: str | ModuleType, exclude: str | Iterable[str] = ()) -> list
 def _modules(root: str | ModuleType, patterns: tuple[str, ...]) -> Iterator[ModuleType]:
     module = _find(root) if isinstance(root, str) else root
     yield module
+    import pkgutil  # noqa: PLC0415 - only for those who scan
+
     for info in sorted(pkgutil.iter_modules(getattr(module, "__path__", ())), key=lambda info: info.name):
         name = f"{module.__name__}.{info.name}"
         # Importing a __main__ would run the program.

@@ -11,11 +11,14 @@ from pilotage.runtime.actions.interruptions import (
 from pilotage.runtime.door.awaiting import next_signal
 from pilotage.runtime.door.run_aware_model import RunAwareModel
 from pilotage.runtime.door.steps import now, random, step, uid
+from pilotage.runtime.gate.asking import GateSettings
+from pilotage.runtime.gate.tenant_budget import TenantBudget
 from pilotage.runtime.journal.leasing import LeaseSettings
 from pilotage.runtime.outbox.retrying import RelaySettings
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
 from pilotage.runtime.scoped.architecture_registry import find_architecture
+from pilotage.runtime.scoped.memory_tools import MemoryTools, Recalled
 from pilotage.runtime.service.launch import RunHandle
 from pilotage.runtime.stream.cursor import EventCursor
 from pilotage.runtime.stream.subscription import Subscription
@@ -26,8 +29,11 @@ __all__ = [
     "AgentRunner",
     "AgentRuns",
     "EventCursor",
+    "GateSettings",
     "LeaseSettings",
+    "MemoryTools",
     "Paused",
+    "Recalled",
     "RelaySettings",
     "RunAwareModel",
     "RunDiverged",
@@ -37,6 +43,7 @@ __all__ = [
     "RunResult",
     "StoreUnavailable",
     "Subscription",
+    "TenantBudget",
     "Transcript",
     "WorkerSettings",
     "find_architecture",

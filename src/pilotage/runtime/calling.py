@@ -64,8 +64,8 @@ def _answer(runner: AgentRunner) -> Callable[..., Any]:
 
 async def _as_child(definition: AgentDefinition, given: object) -> object:
     effects = active_effects.get()
-    if effects is None or effects.children is None:
-        raise AssertionError("a run knows its children")
+    if effects is None:
+        raise AssertionError("only a run has children")
     task = encode_input(definition, given)
     return typed_output(
         definition, await effects.children.run(definition.agent_id, definition.agent_id, task)

@@ -175,8 +175,13 @@ class AgentRuns:
         limit: int = 50,
         principal: Principal | None = None,
     ) -> RunPage:
-        """The runs of the principal's tenant, newest first, page by page; those created between two moments."""
-        agent_type = self.services.definition_of(agent).agent_id if agent is not None else None
+        """The runs of the principal's tenant, newest first, page by page; those created between two moments.
+
+        An agent is named by its class, or by its id: one that the application no longer has left runs all the same.
+        """
+        agent_type = (
+            agent if agent is None or isinstance(agent, str) else self.services.definition_of(agent).agent_id
+        )
         return await self.services.states.list_runs(
             (principal or LOCAL).tenant,
             statuses=statuses,
@@ -189,16 +194,23 @@ class AgentRuns:
         )
 
     def events(
-        self, run_id: str, *, after: str | None = None, principal: Principal | None = None
+        self,
+        run_id: str,
+        *,
+        after: str | None = None,
+        follow: bool = True,
+        principal: Principal | None = None,
     ) -> Subscription:
         """The events of a run behind a cursor, from its log and then live, until it pauses or ends.
+
+        Without `follow` it ends where the run stands now.
 
         Raises:
             CallerError: `after` is no cursor.
             RunNotFoundError: there is no such run in the principal's tenant; raised by the first event.
         """
         seen = EventCursor.parse(after) if after else START
-        return self.launcher.events(run_id, seen, principal)
+        return self.launcher.events(run_id, seen, principal, follows=follow)
 
     async def result(self, run_id: str, *, principal: Principal | None = None) -> RunResult:
         """How a run stands, with its output as JSON once there is one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from pilotage.agent import plugin as agent_plugin
+from pilotage.agent.bootstrap import delegates_of
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.principal import Principal
@@ -46,9 +47,12 @@ async def run_once(
 
 
 def with_pods_asked_for(app: Application) -> Application:
-    """The application, with the pods that others ask for by their class and nobody has added: no scan finds them."""
-    while missing := list(_pods_missing_in(app.graph)):
-        app.add(*missing)
+    """The application, with the pods that others ask for by their class and nobody has added: no scan finds them.
+
+    So it is with the agents that others hand work to.
+    """
+    while missing := [*_pods_missing_in(app.graph), *_workers_missing_in(app.graph)]:
+        app.add(*dict.fromkeys(missing))
     return app
 
 
@@ -63,6 +67,15 @@ def asks_for_model(graph: Graph) -> bool:
     return any(edge.dependency.type_ is IAgentModel for edge in edges) or any(
         isinstance(pod, AgentDefinition) and pod.is_declarative for pod in pods
     )
+
+
+def _workers_missing_in(graph: Graph) -> Iterator[object]:
+    known = {node.pod.type_ for node in graph.nodes}
+    for node in graph.nodes:
+        if isinstance(node.pod, AgentDefinition):
+            yield from (
+                each for each in delegates_of(node.pod) if isinstance(each, type) and each not in known
+            )
 
 
 def _pods_missing_in(graph: Graph) -> Iterator[object]:

@@ -49,7 +49,7 @@ class AgentWorker(ILifecycle):
         self._sweeper: Sweeper | None = None
 
     async def start(self) -> None:
-        if self._settings is None:
+        if self._settings is None or not self._settings.is_on:
             return
         backlog, leases = self._runs.services.backlog, self._runs.services.leases
         if backlog is None or leases is None:

@@ -16,6 +16,7 @@ from pilotage.schema.rejections import Rejection, reject_constraint
 from pilotage.schema.shape import CoreSchema, JsonSchema, Shape
 from pilotage.values import value
 
+_KNOWN = ("annotated_types", "pydantic", "pilotage.schema")
 _NUMBERS = ("int", "float", "decimal")
 _MOMENTS = ("date", "datetime", "time", "timedelta")
 _ARRAYS = ("list", "set", "frozenset", "tuple")
@@ -33,6 +34,14 @@ _WORDS: dict[str, dict[str, str | None]] = {
     "max_digits": {"decimal": None},
     "decimal_places": {"decimal": None},
 }
+
+
+@value
+class Between:
+    """A number from one bound to another, for our own types: `Annotated[float, Between(0, 1)]`."""
+
+    ge: float
+    le: float
 
 
 @value
@@ -92,7 +101,7 @@ def is_field_default(value: object) -> bool:
 
 
 def _constraints_of(item: object) -> dict[str, object]:
-    if _is_field_info(item) or not type(item).__module__.startswith(("annotated_types", "pydantic")):
+    if _is_field_info(item) or not type(item).__module__.startswith(_KNOWN):
         return {}
     found = {name: cast(object, getattr(item, name, None)) for name in _WORDS}
     return {name: limit for name, limit in found.items() if limit is not None}

@@ -42,7 +42,7 @@ from pilotage.schema.rejections import (
     reject_unresolved,
     spelling,
 )
-from pilotage.schema.shape import ANYTHING, SCALARS, Property, Shape
+from pilotage.schema.shape import ANYTHING, Property, Shape, scalars
 from pilotage.typevars import arguments_of, substitute
 
 # No type that ends has so many others around it.
@@ -78,11 +78,11 @@ class ShapeReader:
 
     def _shape(self, annotation: object) -> Shape:
         if annotation is None:
-            return SCALARS[NoneType]
+            return scalars()[NoneType]
         if is_any_json(annotation):
             return ANYTHING
-        if isinstance(annotation, type) and annotation in SCALARS:
-            return SCALARS[annotation]
+        if isinstance(annotation, type) and annotation in scalars():
+            return scalars()[annotation]
         origin, arguments = get_origin(annotation), get_args(annotation)
         if origin is not None and arguments:
             return self._generic(annotation, origin, arguments)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import TypeAlias, cast
-from uuid import UUID
 
 from pilotage.annotations import AnyJson
 from pilotage.jsonvalue import JsonValue
@@ -41,22 +41,28 @@ def allows_null(schema: JsonSchema) -> bool:
 
 ANYTHING = Shape({}, {"type": "any"})
 
-# Numbers that JSON cannot write are refused, so that every accepted value can be recorded.
-SCALARS: dict[object, Shape] = {
-    str: Shape({"type": "string"}, {"type": "str"}),
-    int: Shape({"type": "integer"}, {"type": "int"}),
-    float: Shape({"type": "number"}, {"type": "float", "allow_inf_nan": False}),
-    bool: Shape({"type": "boolean"}, {"type": "bool"}),
-    type(None): Shape({"type": "null"}, {"type": "none"}),
-    datetime: Shape({"type": "string", "format": "date-time"}, {"type": "datetime"}),
-    date: Shape({"type": "string", "format": "date"}, {"type": "date"}),
-    time: Shape({"type": "string", "format": "time"}, {"type": "time"}),
-    timedelta: Shape({"type": "number", "description": "Seconds."}, {"type": "timedelta"}),
-    UUID: Shape({"type": "string", "format": "uuid"}, {"type": "uuid"}),
-    # As text, because a JSON number may have lost the last cent before anyone could look at it.
-    Decimal: Shape({"type": "string", "format": "decimal"}, {"type": "decimal"}),
-    AnyJson: ANYTHING,
-}
+
+@cache
+def scalars() -> dict[object, Shape]:
+    """The shapes of plain types, made when the first type is read."""
+    from uuid import UUID  # noqa: PLC0415 - dear to import
+
+    # Numbers that JSON cannot write are refused, so that every accepted value can be recorded.
+    return {
+        str: Shape({"type": "string"}, {"type": "str"}),
+        int: Shape({"type": "integer"}, {"type": "int"}),
+        float: Shape({"type": "number"}, {"type": "float", "allow_inf_nan": False}),
+        bool: Shape({"type": "boolean"}, {"type": "bool"}),
+        type(None): Shape({"type": "null"}, {"type": "none"}),
+        datetime: Shape({"type": "string", "format": "date-time"}, {"type": "datetime"}),
+        date: Shape({"type": "string", "format": "date"}, {"type": "date"}),
+        time: Shape({"type": "string", "format": "time"}, {"type": "time"}),
+        timedelta: Shape({"type": "number", "description": "Seconds."}, {"type": "timedelta"}),
+        UUID: Shape({"type": "string", "format": "uuid"}, {"type": "uuid"}),
+        # As text, because a JSON number may have lost the last cent before anyone could look at it.
+        Decimal: Shape({"type": "string", "format": "decimal"}, {"type": "decimal"}),
+        AnyJson: ANYTHING,
+    }
 
 
 def array(item: Shape) -> Shape:

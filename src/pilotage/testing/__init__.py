@@ -4,6 +4,7 @@ Shipped to users and never registered by Pilotage itself. The conformance kits a
 `pilotage.testing.conformance`, which needs pytest.
 """
 
+from pilotage.testing.agent_memory import MemoryAgentMemory
 from pilotage.testing.audit_log import MemoryAuditLog
 from pilotage.testing.backlog import MemoryBacklog
 from pilotage.testing.clock import VirtualClock
@@ -34,6 +35,7 @@ from pilotage.testing.script import calls, fails, says, turn, when
 from pilotage.testing.scripted_model import ScriptedModel
 from pilotage.testing.sealer import MemorySealer
 from pilotage.testing.switches import MemorySwitches
+from pilotage.testing.tenant_spending import MemoryTenantSpending
 from pilotage.testing.wakeups import MemoryWakeUps
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "Fault",
     "FaultyJournal",
     "LoseReply",
+    "MemoryAgentMemory",
     "MemoryAuditLog",
     "MemoryBacklog",
     "MemoryEvidenceRepository",
@@ -56,6 +59,7 @@ __all__ = [
     "MemoryStore",
     "MemorySwitches",
     "MemoryTaskStore",
+    "MemoryTenantSpending",
     "MemoryWakeUps",
     "ProcessStopped",
     "ScriptedModel",

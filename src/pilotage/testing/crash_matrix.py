@@ -23,9 +23,9 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import ApprovalDecision
-from pilotage.agent.state import AgentStatus
+from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
-from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.actions.action import MAY_BE_REPEATED
 from pilotage.runtime.actions.call import idempotency_key
 from pilotage.runtime.journal.sealing import Seals
@@ -48,12 +48,14 @@ from pilotage.testing.sealer import MemorySealer
 from pilotage.values import value
 
 Approver: TypeAlias = Callable[[AgentApprovalRequest], ApprovalDecision]
+CarryOut: TypeAlias = Callable[[AgentRecoveryRequest], JsonValue]
 
 _STOPS: tuple[Callable[[int], Fault], ...] = (StopBefore, StopAfter)
 _FAULTS: tuple[Callable[[int], Fault], ...] = (*_STOPS, LoseReply, FailWrite)
 _MOST_PROCESSES = 30
-_RECOVERY_COMMITS = 3
+_RECOVERY_COMMITS = (1, 2, 3)
 
+_RowOf: TypeAlias = tuple[RunKey, JournalRow]
 CrashPoint: TypeAlias = tuple[Fault | None, ...]
 """The fault of each process in turn; processes beyond the last one have none."""
 
@@ -85,6 +87,20 @@ class KeepsRuns(Protocol):
 def always(request: AgentApprovalRequest) -> ApprovalDecision:
     """Approve whatever is asked."""
     return ApprovalDecision.APPROVE
+
+
+def _nobody_carries_out(request: AgentRecoveryRequest) -> JsonValue:
+    raise AssertionError(
+        f"the run waits for {request.action_name!r}, which its caller carries out: crash_matrix(..., carry_out=...)."
+    )
+
+
+@value
+class _People:
+    """Who answers what a run asks."""
+
+    approve: Approver
+    carry_out: CarryOut
 
 
 @value
@@ -123,23 +139,27 @@ async def crash_matrix(
     model: ScriptedModel | None = None,
     add: Sequence[object] = (),
     approve: Approver = always,
+    carry_out: CarryOut | None = None,
     store: Callable[[], KeepsRuns] = MemoryStore,
+    second_stops: Sequence[int] = _RECOVERY_COMMITS,
 ) -> CrashReport:
-    """Try every crash point of one run of an agent.
+    """Try every crash point of one run of an agent, its children included.
 
-    `add` holds what the agent needs. Classes are made anew by every process. Instances are the outside world:
-    they outlive the processes of one run, and every crash point gets copies of them as they were at first. `store`
-    gives an empty store, one for each crash point.
+    `add` holds what the agent needs. Classes are made anew by every process. Instances are the outside world: they
+    outlive the processes of one run, and every crash point gets copies of them as they were at first. `carry_out`
+    gives the results of deferred tools. `store` gives an empty store, one for each crash point. `second_stops` are the
+    commits of a recovering process at which it dies too; fewer of them are faster.
     """
     pristine = [deepcopy(each) for each in add]
-    reference = _Story(agent, given, model, add, approve, store())
+    people = _People(approve, carry_out or _nobody_carries_out)
+    reference = _Story(agent, given, model, add, people, store())
     result = await reference.carry_through(())
-    points = list(_points(reference.commits))
+    points = list(_points(reference.commits, second_stops))
     differences: list[str] = []
     repeated: list[str] = []
     for point in points:
         world = [deepcopy(each) for each in pristine]
-        story = _Story(agent, given, model and model.fresh(), world, approve, store())
+        story = _Story(agent, given, model and model.fresh(), world, people, store())
         ended = await story.carry_through(point)
         # A run that has ended before its process died is read from its record, where the output is JSON.
         if (ended.status, to_json_value(ended.output)) != (result.status, to_json_value(result.output)):
@@ -149,14 +169,14 @@ async def crash_matrix(
     return CrashReport(len(points), result, tuple(differences), tuple(repeated), reference.keys())
 
 
-def _points(commits: Sequence[int]) -> Iterator[CrashPoint]:
+def _points(commits: Sequence[int], second_stops: Sequence[int]) -> Iterator[CrashPoint]:
     """Every fault at every commit of every process; for the stops, another one while the run recovers."""
     for process, count in enumerate(commits):
         before: CrashPoint = (None,) * process
         for number in range(1, count + 1):
             yield from ((*before, make(number)) for make in _FAULTS)
             for first in _STOPS:
-                for again in range(1, _RECOVERY_COMMITS + 1):
+                for again in second_stops:
                     yield from ((*before, first(number), second(again)) for second in _STOPS)
 
 
@@ -173,7 +193,7 @@ class _Story:
         given: object,
         model: ScriptedModel | None,
         world: Sequence[object],
-        approve: Approver,
+        people: _People,
         store: KeepsRuns,
     ) -> None:
         self.commits: list[int] = []
@@ -181,18 +201,20 @@ class _Story:
         self._given = given
         self._model = model
         self._world = world
-        self._approve = approve
+        self._people = people
         self._store, self._sealer = store, MemorySealer()
         self._ids = SeededIds(0)
-        self._rows: list[JournalRow] = []
-        self._lost: list[JournalRow] = []
+        self._rows: list[_RowOf] = []
+        self._lost: list[_RowOf] = []
         self._run = RunKey("default", "unknown")
 
     async def carry_through(self, point: CrashPoint) -> RunResult:
         for process in range(_MOST_PROCESSES):
             result = await self._one_process(point[process] if process < len(point) else None)
             if result is not None and result.state.is_terminal:
-                self._rows = self._opened([row async for row in self._store.journal.read(self._run)])
+                for state in await self._states():
+                    run = RunKey("default", state.id)
+                    self._rows += self._opened(run, [row async for row in self._store.journal.read(run)])
                 return result
         raise AssertionError(
             f"{self._agent.__name__} does not come to an end within {_MOST_PROCESSES} processes"
@@ -201,23 +223,23 @@ class _Story:
     def keys(self) -> dict[str, str]:
         """By tool, the key of its first call."""
         found: dict[str, str] = {}
-        for row in self._rows:
+        for run, row in self._rows:
             if row.kind is AgentActionKind.TOOL_CALL:
                 name = row.action_id.rpartition("/tool:")[2].rpartition("#")[0]
-                found.setdefault(name, idempotency_key(self._run, row.action_id))
+                found.setdefault(name, idempotency_key(run, row.action_id))
         return found
 
     def done_twice(self) -> Iterator[str]:
         """The unrepeatable actions that came to a result in more than one attempt."""
-        attempts: dict[str, set[int]] = {}
-        for row in [*self._rows, *self._lost]:
+        attempts: dict[tuple[RunKey, str], set[int]] = {}
+        for run, row in [*self._rows, *self._lost]:
             if (
                 row.stage is JournalStage.AFTER
                 and row.idempotency not in MAY_BE_REPEATED
                 and _has_result(row)
             ):
-                attempts.setdefault(row.action_id, set()).add(row.attempt)
-        return (action_id for action_id, numbers in attempts.items() if len(numbers) > 1)
+                attempts.setdefault((run, row.action_id), set()).add(row.attempt)
+        return (action_id for (_, action_id), numbers in attempts.items() if len(numbers) > 1)
 
     async def _one_process(self, fault: Fault | None) -> RunResult | None:
         journal = FaultyJournal(self._store.journal, fault)
@@ -233,15 +255,19 @@ class _Story:
             return None
         finally:
             self.commits.append(journal.commits)
-            self._lost += self._opened([row for commit in journal.lost for row in commit.rows])
+            for commit in journal.lost:
+                self._lost += self._opened(commit.run, commit.rows)
             self._model = self._model and self._model.restarted()
 
-    def _opened(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
+    def _opened(self, run: RunKey, rows: Sequence[JournalRow]) -> list[_RowOf]:
         """The rows as the run knows them, what is sealed included."""
-        return Seals(self._sealer, self._run).opened_rows(rows)
+        return [(run, row) for row in Seals(self._sealer, run).opened_rows(rows)]
+
+    async def _states(self) -> list[AgentState]:
+        return [state for status in AgentStatus for state in await self._store.states.list_by_status(status)]
 
     async def _carry_on(self, runs: AgentRuns) -> RunResult:
-        known = [state for status in AgentStatus for state in await self._store.states.list_by_status(status)]
+        known = [state for state in await self._states() if "parent" not in state.metadata]
         if not known:
             handle = await runs.start(self._agent, self._given)
             self._run = RunKey("default", handle.id)
@@ -253,19 +279,22 @@ class _Story:
         return await (await runs.resume(known[0].id)).result()
 
     async def _answer(self, runs: AgentRuns, run_id: str) -> None:
-        pending = await self._store.signals.list_pending(run_id)
-        answered = {str(signal.payload.get("request_id")) for signal in pending}
         for request in await runs.approvals(run_id):
-            if request.id in answered:
+            pending = await self._store.signals.list_pending(request.agent_state_id)
+            if request.id in {str(signal.payload.get("request_id")) for signal in pending}:
                 continue
-            if isinstance(request, AgentRecoveryRequest):
+            if isinstance(request, AgentRecoveryRequest) and request.deferred_call is not None:
+                result = self._people.carry_out(request)
+                await runs.decide(run_id, request.id, RecoveryDecision.DONE, result=result)
+            elif isinstance(request, AgentRecoveryRequest):
                 await self._tell_the_truth(runs, run_id, request)
             else:
-                await runs.decide(run_id, request.id, self._approve(request))
+                await runs.decide(run_id, request.id, self._people.approve(request))
 
     async def _tell_the_truth(self, runs: AgentRuns, run_id: str, request: AgentRecoveryRequest) -> None:
-        for row in self._lost:
-            if row.action_id == request.action_id and row.attempt == request.attempt and _has_result(row):
+        asked = (request.agent_state_id, request.action_id, request.attempt)
+        for run, row in self._lost:
+            if (run.run_id, row.action_id, row.attempt) == asked and _has_result(row):
                 result = cast(JsonObject, row.record)["result"]
                 await runs.decide(run_id, request.id, RecoveryDecision.DONE, result=result)
                 return

@@ -34,6 +34,7 @@ from pilotage.agent.ports.repositories import (
 )
 from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.sealing import IRecordSealer
+from pilotage.agent.ports.tenant_spending import ITenantSpending
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStatus
@@ -56,6 +57,7 @@ from pilotage.testing.retention import MemoryRetention
 from pilotage.testing.sealer import MemorySealer
 from pilotage.testing.switches import MemorySwitches
 from pilotage.testing.tables import MemoryTables
+from pilotage.testing.tenant_spending import MemoryTenantSpending
 from pilotage.testing.wakeups import MemoryWakeUps
 
 _RESUMABLE = frozenset({AgentStatus.ACTIVE, AgentStatus.INTERRUPTED, AgentStatus.CANCELLING})
@@ -82,6 +84,7 @@ class MemoryStore:
         self.retention = MemoryRetention(self.tables)
         self.sealer = MemorySealer()
         self.switches = MemorySwitches(self.tables)
+        self.spending = MemoryTenantSpending(self.tables.spending, self.tables.clock)
 
     @property
     def ports(
@@ -99,11 +102,12 @@ class MemoryStore:
         IAgentBacklog,
         IAgentRetention,
         IRecordSealer,
+        ITenantSpending,
     ]:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
         work = (self.leases, self.wake_ups, self.late_outcomes, self.deliveries, self.backlog, self.retention)
-        return self.journal, *repositories, self.conversations, *work, self.sealer
+        return self.journal, *repositories, self.conversations, *work, self.sealer, self.spending
 
     @property
     def outbox(self) -> tuple[tuple[RunKey, OutboxEvent], ...]:

@@ -31,6 +31,7 @@ from pilotage.ids import IClock
 from pilotage.testing.conversations import ConversationTable
 from pilotage.testing.kept import KeptEvent, KeptEvidence, KeptRow, KeptSignal, KeptState, UnkeepableError
 from pilotage.testing.outbox_table import OutboxTable
+from pilotage.testing.tenant_spending import SpendingTable
 from pilotage.testing.tenant_table import TenantTable
 from pilotage.values import value
 
@@ -86,6 +87,7 @@ class MemoryTables:
         self.outbox = OutboxTable()
         self.late_outcomes: dict[tuple[RunKey, str, int, int], tuple[str, datetime]] = {}
         self.switches: dict[Switch, SwitchedOff] = {}
+        self.spending = SpendingTable()
 
     def commit(self, commit: JournalCommit) -> CommitOutcome:
         """Write all of a commit, or nothing of it."""
@@ -212,6 +214,8 @@ class MemoryTables:
         if commit.turns is not None:
             self.conversations.append(tenant, commit.turns.conversation_id, commit.turns.turns, run)
         self.outbox.add(run, writes.outbox, self.clock.now())
+        for settlement in commit.settled:
+            self.spending.settle(commit.run.tenant_id, settlement, self.clock.now())
         return Committed(len(journal.rows))
 
 

@@ -18,8 +18,10 @@ def test_an_sse_frame_has_its_cursor_as_id() -> None:
     assert SseEncoder().encode(EVENT) == f"data: {JSON}\n\n"
 
 
-def test_a_line_is_the_event_alone() -> None:
-    assert NdjsonEncoder().encode(EVENT, "1.2.3") == f"{JSON}\n"
+def test_a_line_has_its_cursor_in_the_metadata_of_the_event() -> None:
+    with_cursor = JSON.replace('"messageId"', '"metadata":{"cursor":"1.2.3"},"messageId"')
+    assert NdjsonEncoder().encode(EVENT, "1.2.3") == f"{with_cursor}\n"
+    assert NdjsonEncoder().encode(EVENT) == f"{JSON}\n"
 
 
 @pytest.mark.parametrize("frame", [f"id: 1.2.3\ndata: {JSON}\n\n", f"data: {JSON}\n\n", f"{JSON}\n"])

@@ -72,9 +72,22 @@ TEXT_BEGINS = {"type": "TEXT_MESSAGE_START", "messageId": "a"}
         ([START, TEXT_BEGINS, TEXT_BEGINS, END], "open already"),
         ([START, {"type": "TOOL_CALL_ARGS", "toolCallId": "a"}, END], "not open"),
         ([START, {"type": "STEP_FINISHED", "stepName": "a"}, END], "not open"),
+        ([{**START, "runId": "r"}, {**END, "runId": "s"}], "runId is 's', not 'r'"),
+        ([{**START, "threadId": "t"}, END], "threadId is 't', not 'thread-1'"),
+        ([START, {"type": "TOOL_CALL_RESULT", "toolCallId": "a"}, END], "a call that nobody made"),
+        ([START, {**TEXT_BEGINS, "subagentRunId": "kid"}, END], "nobody knows the sub-agent"),
+        (
+            [
+                START,
+                {"type": "TOOL_CALL_START", "toolCallId": "a"},
+                {"type": "TOOL_CALL_ARGS", "toolCallId": "a", "delta": "{"},
+                {"type": "TOOL_CALL_END", "toolCallId": "a"},
+            ],
+            "are no JSON",
+        ),
     ],
 )
 def test_a_wrong_sequence_is_noticed(frames: list[dict[str, Any]], fault: str) -> None:
-    found = fault_in(frames)
+    found = fault_in(frames, thread_id="thread-1", calls=set())
     assert found is not None
     assert fault in found

@@ -14,7 +14,14 @@ from tests.adapters.agui.bank import Bank, Clerk, Frame, Porter, Teller, ask, in
 from tests.adapters.agui.samples import ag_ui_input, tool_message, types
 
 from pilotage import Principal
-from pilotage.adapters.agui import AgUiConfig, AgUiRunDriver, AgUiStdioCommand, driver_for
+from pilotage.adapters.agui import (
+    AgUiConfig,
+    AgUiRunDriver,
+    AgUiStdioCommand,
+    Bookmark,
+    driver_for,
+    frames_for,
+)
 from pilotage.agent import MessageDeltaEvent
 from pilotage.agent import RunAgentInput as CoreRunInput
 from pilotage.runtime import AgentRunner, AgentRuns
@@ -251,13 +258,25 @@ async def test_leaving_the_stream_ends_a_run_that_nobody_keeps() -> None:
         assert asyncio.all_tasks() == before
 
 
+async def test_leaving_the_frames_of_an_input_ends_such_a_run_too() -> None:
+    async with Bank().open(ScriptedModel([says("Good day, Ada.")])) as app:
+        before = asyncio.all_tasks()
+        frames = frames_for(driver_for(app, Clerk), ag_ui_input("Hello").model_dump_json(by_alias=True))
+        await anext(frames)
+        await frames.aclose()
+        assert asyncio.all_tasks() == before
+
+
 async def test_frames_carry_cursors_from_which_the_run_can_be_read_on() -> None:
     async with Bank().open(ScriptedModel([says("Good day, Ada.")])) as app:
         runner = AgentRunner.for_agent_instance(app.get(Teller))
         frames = [frame async for frame in AgUiRunDriver(runner, CoreRunInput("a", "Hello"), "teller")]
-        cursors = [f.partition("\n")[0].removeprefix("id: ") for f in frames if f.startswith("id: ")]
+        marks = [Bookmark.parse(f.partition("\n")[0].removeprefix("id: ")) for f in frames]
         (run,) = (await app.get(AgentRuns).list()).runs
-        left = [event async for event in app.get(AgentRuns).events(run.id, after=cursors[2])]
+        behind = next(str(m.at) for m, f in zip(marks, frames, strict=True) if '"delta":"Good "' in f)
+        left = [event async for event in app.get(AgentRuns).events(run.id, after=behind)]
+    assert len(set(map(str, marks))) == len(frames)
+    assert {mark.run_id for mark in marks} == {run.id}
     assert "".join(event.delta for event in left if isinstance(event, MessageDeltaEvent)) == "day, Ada."
 
 

@@ -49,7 +49,7 @@ class Line:
     def __init__(self, api: FastAPI, path: str, headers: Mapping[str, str] = ADA, query: str = "") -> None:
         self._api, self._cut = api, asyncio.Event()
         self._is_sent = False
-        self._said: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._said: asyncio.Queue[str | None] = asyncio.Queue()
         self.status = 0
         self.task: asyncio.Task[None] | None = None
         self._scope = {
@@ -82,8 +82,8 @@ class Line:
 
     async def frames(self) -> AsyncIterator[Frame]:
         """Every frame until the server ends the stream."""
-        while (piece := await self._said.get()) is not None:
-            yield Frame.read(piece.decode())
+        while (text := await self._said.get()) is not None:
+            yield Frame.read(text)
 
     async def _receive(self) -> dict[str, object]:
         if not self._is_sent:
@@ -96,8 +96,8 @@ class Line:
         if message["type"] == "http.response.start":
             self.status = message["status"]
         else:
-            if message.get("body"):
-                self._said.put_nowait(message["body"])
+            for text in message.get("body", b"").decode().split("\n\n")[:-1]:
+                self._said.put_nowait(text)
             if not message.get("more_body"):
                 self._said.put_nowait(None)
 
@@ -117,12 +117,16 @@ class Served:
 
 @asynccontextmanager
 async def served(
-    room: Newsroom, model: IAgentModel, *pods: object, settings: HttpSettings | None = None
+    room: Newsroom,
+    model: IAgentModel,
+    *pods: object,
+    settings: HttpSettings | None = None,
+    leases: bool = False,
 ) -> AsyncGenerator[Served, None]:
     """One process of the newsroom that serves; the client is Ada."""
-    async with room.process(model, *pods) as runs:
+    async with room.process(model, *pods, leases=leases) as runs:
         api = FastAPI()
-        routes = agent_routes(runs.services.app, principals=PEOPLE, settings=settings)
+        routes = agent_routes(runs.services.app, principal=PEOPLE, settings=settings)
         api.include_router(routes, prefix="/api")
         transport = httpx.ASGITransport(app=api)
         async with httpx.AsyncClient(transport=transport, base_url="http://test", headers=ADA) as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,10 +16,18 @@ from pilotage.adapters.fastapi.bodies import (
     StartBody,
     cursor_of,
     details_of,
+    is_deeper_than,
     signal_kind_of,
 )
-from pilotage.adapters.fastapi.frames import event_frame, problem_frame
-from pilotage.adapters.fastapi.problems import RequestRefusedError, problem_of
+from pilotage.adapters.fastapi.errors import RequestRefusedError
+from pilotage.adapters.fastapi.frames import (
+    RECONNECT,
+    Frame,
+    event_frame,
+    item_frame,
+    problem_frame,
+)
+from pilotage.adapters.fastapi.problems import problem_of
 from pilotage.adapters.fastapi.views import question_view, result_view, run_view, signal_view
 from pilotage.agent import (
     AgentActionKind,
@@ -31,6 +40,7 @@ from pilotage.agent import (
     AgentState,
     AgentStatus,
     MessageDeltaEvent,
+    Token,
     ToolRisk,
 )
 from pilotage.errors import RunErasedError
@@ -157,7 +167,7 @@ def test_a_signal_is_confirmed_without_its_payload() -> None:
 def test_an_event_is_a_frame_with_its_cursor_whatever_its_text_holds() -> None:
     by = AgentEventAttribution("clerk", "run-1", "run-1")
     frame = event_frame(MessageDeltaEvent(by, "m-1", "a\nb\r\u2028é\ud800"), "1.2.3")
-    head, data, *rest = frame.decode("ascii").split("\ndata: ")
+    head, data, *rest = frame.sse.split("\ndata: ")
     assert (head, rest) == ("id: 1.2.3\nevent: message_delta", [])
     assert data.endswith("}\n\n")
     assert data.count("\n") == 2
@@ -166,6 +176,45 @@ def test_an_event_is_a_frame_with_its_cursor_whatever_its_text_holds() -> None:
 
 
 def test_a_problem_in_a_stream_has_no_id_to_come_back_to() -> None:
-    frame = problem_frame(problem_of(RunErasedError()))
-    assert frame.startswith(b"event: problem\ndata: {")
-    assert b"\nid:" not in frame
+    text = problem_frame(problem_of(RunErasedError())).sse
+    assert text.startswith("event: problem\ndata: {")
+    assert "\nid:" not in text
+
+
+def test_a_stream_that_ends_before_its_run_says_when_to_come_back() -> None:
+    text = RECONNECT.sse
+    assert text.startswith("retry: 1000\nevent: reconnect\ndata: {")
+    assert "id:" not in text
+
+
+def test_a_message_over_a_socket_has_the_same_parts() -> None:
+    by = AgentEventAttribution("clerk", "run-1", "run-1")
+    message = json.loads(event_frame(MessageDeltaEvent(by, "m-1", 'a"\n'), "1.2.3").message)
+    assert (message["event"], message["id"], message["data"]["delta"]) == ("message_delta", "1.2.3", 'a"\n')
+    assert json.loads(Frame(None, "[1]").message) == {"data": [1]}
+
+
+def test_whatever_has_a_json_form_can_be_told() -> None:
+    by = AgentEventAttribution("clerk", "run-1", "run-1")
+    assert item_frame(Token("hi")).event == "token"
+    assert json.loads(item_frame(Token("hi")).data)["payload"]["text"] == "hi"
+    assert item_frame(MessageDeltaEvent(by, "m-1", "hi")).event == "message_delta"
+    assert item_frame({"kind": "own"}) == Frame(None, '{"kind":"own"}')
+
+
+@pytest.mark.parametrize(
+    ("text", "depth"),
+    [
+        (b"", 0),
+        (b"1", 0),
+        (b"[]", 1),
+        (b'{"a":[{}]}', 3),
+        (b'{"a":"[[[["}', 1),
+        (b'{"a\\"[[":"\\\\","b":[1]}', 2),
+        (b"[[],[[]],{}]", 3),
+        (b"[" * 50, 50),
+    ],
+)
+def test_the_depth_of_a_body_is_seen_without_decoding_it(text: bytes, depth: int) -> None:
+    assert not is_deeper_than(depth, text)
+    assert depth == 0 or is_deeper_than(depth - 1, text)

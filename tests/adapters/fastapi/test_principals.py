@@ -9,7 +9,7 @@ from pilotage.adapters.fastapi import BearerTokens, HttpSettings, TrustedHeaders
 from pilotage.container import Application
 from pilotage.errors import AgentDefinitionError, NotAuthenticatedError
 
-TOKEN = "0123456789abcdef"
+TOKEN = "secret-token"
 ADA = Principal("ada", "acme")
 
 
@@ -31,7 +31,7 @@ async def test_everything_else_stands_for_nobody(header: str) -> None:
 @pytest.mark.parametrize("token", ["", "short", f" {TOKEN}"])
 def test_a_token_that_can_be_guessed_is_refused(token: str) -> None:
     with pytest.raises(
-        AgentDefinitionError, match="the token of 'ada' has fewer than 16 characters"
+        AgentDefinitionError, match="the token of 'ada' has fewer than 12 characters"
     ) as error:
         BearerTokens({token: ADA})
     assert "short" not in str(error.value)
@@ -70,9 +70,21 @@ def test_a_resolver_among_the_pods_is_enough() -> None:
 
 
 def test_settings_are_read_from_the_environment() -> None:
-    environ = {"PILOTAGE_HTTP_MAX_BODY_BYTES": "10", "PILOTAGE_HTTP_HEARTBEAT_SECONDS": " 0.5 "}
-    assert HttpSettings.from_environment(environ) == HttpSettings(10, 1_000, 0.5)
+    environ = {
+        "PILOTAGE_HTTP_MAX_BODY_BYTES": "10",
+        "PILOTAGE_HTTP_HEARTBEAT_SECONDS": " 0.5 ",
+        "PILOTAGE_HTTP_ALLOWED_ORIGINS": "https://Shop.example/, http://localhost:3000",
+    }
+    origins = ("https://shop.example", "http://localhost:3000")
+    expected = HttpSettings(max_body_bytes=10, heartbeat_seconds=0.5, allowed_origins=origins)
+    assert HttpSettings.from_environment(environ) == expected
     assert HttpSettings.from_environment({}) == HttpSettings()
+
+
+@pytest.mark.parametrize("origin", ["*", "shop.example", "https://", "https://shop.example/page", "ftp://x"])
+def test_what_is_no_origin_is_refused(origin: str) -> None:
+    with pytest.raises(AgentDefinitionError, match="Write scheme and host"):
+        HttpSettings(allowed_origins=(origin,))
 
 
 @pytest.mark.parametrize("text", ["many", "0", "-1", "1.5"])

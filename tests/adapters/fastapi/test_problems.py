@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pilotage.adapters.fastapi.problems import (
-    BodyTooLargeError,
+from pilotage.adapters.asgi.admission import OriginRefusedError
+from pilotage.adapters.asgi.bodies import BodyTooLargeError
+from pilotage.adapters.asgi.lasting_answer import TooManyStreamsError
+from pilotage.adapters.fastapi.errors import (
     RequestRefusedError,
-    TooManyStreamsError,
-    problem_of,
-    problem_of_fields,
-    problem_of_status,
+    ServerStoppingError,
+    StoreUnreachableError,
+    TooManyOwnStreamsError,
 )
+from pilotage.adapters.fastapi.problems import problem_of, problem_of_fields, problem_of_status
 from pilotage.errors import (
     AgentDefinitionError,
     ApplicationStateError,
@@ -42,6 +44,8 @@ from pilotage.errors import (
         (RunErasedError, 410),
         (BodyTooLargeError, 413),
         (RequestRefusedError, 422),
+        (OriginRefusedError, 403),
+        (TooManyOwnStreamsError, 429),
     ],
 )
 def test_what_the_caller_can_mend_is_told_in_the_words_of_the_error(
@@ -60,6 +64,8 @@ def test_what_the_caller_can_mend_is_told_in_the_words_of_the_error(
         (PodNotFoundError, 500),
         (ApplicationStateError, 503),
         (TooManyStreamsError, 503),
+        (ServerStoppingError, 503),
+        (StoreUnreachableError, 503),
     ],
 )
 def test_of_what_is_ours_only_the_code_leaves(error: type[PilotageError], status: int) -> None:

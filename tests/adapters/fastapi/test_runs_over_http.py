@@ -85,7 +85,7 @@ async def test_a_question_is_answered_and_the_run_goes_on() -> None:
     office = Office()
     async with office.process(refund) as runs:
         api = FastAPI()
-        api.include_router(agent_routes(runs.services.app, principals=PEOPLE))
+        api.include_router(agent_routes(runs.services.app, principal=PEOPLE))
         async with client_of(api) as client:
             run_id = (await client.post("/runs", json={"agent": "clerk", "input": "A-17"})).json()["id"]
             assert "run_paused" in (await client.get(f"/runs/{run_id}/events")).text
@@ -110,10 +110,28 @@ async def test_a_run_is_cancelled_once() -> None:
         ).json()["id"]
         await gate.reached.wait()
         ended = await at.client.post(f"/api/runs/{run_id}/cancel", json={"reason": "too slow"})
-        assert ended.json() == {"cancelled": True}
+        assert ended.json() == {"cancelled": True, "is_on_its_way": False}
         again = await at.client.post(f"/api/runs/{run_id}/cancel")
-        assert (again.status_code, again.json()) == (200, {"cancelled": False})
+        assert (again.status_code, again.json()) == (200, {"cancelled": False, "is_on_its_way": False})
         assert (await at.client.get(f"/api/runs/{run_id}")).json()["status"] == "cancelled"
+
+
+async def test_a_run_that_another_process_has_is_told_to_end_there() -> None:
+    gate, room = Gate(), Newsroom()
+    body = {"agent": "reporter", "input": {"parts": 1}}
+    async with (
+        served(room, parts(1), Slow(gate), leases=True) as owner,
+        served(room, parts(1), leases=True) as other,
+    ):
+        run_id = (await owner.client.post("/api/runs", json=body)).json()["id"]
+        await gate.reached.wait()
+        asked = await other.client.post(f"/api/runs/{run_id}/cancel")
+        assert (asked.status_code, asked.json()) == (202, {"cancelled": False, "is_on_its_way": True})
+        assert (await owner.client.get(f"/api/runs/{run_id}")).json()["status"] != "cancelled"
+        room.clock.advance(60)
+        told = await owner.client.get(f"/api/runs/{run_id}/events")
+        assert '"code":"cancelled"' in told.text
+        assert (await owner.client.get(f"/api/runs/{run_id}")).json()["status"] == "cancelled"
 
 
 async def test_a_run_that_has_ended_takes_no_signals_and_is_forked() -> None:
@@ -198,7 +216,7 @@ async def test_a_resolver_that_names_nobody_lets_nobody_in() -> None:
             return None  # type: ignore[return-value]
 
     api = FastAPI()
-    api.include_router(agent_routes(Application("shop"), principals=Nobody()))
+    api.include_router(agent_routes(Application("shop"), principal=Nobody()))
     async with client_of(api) as client:
         assert (await client.get("/runs")).status_code == 401
 
@@ -206,7 +224,7 @@ async def test_a_resolver_that_names_nobody_lets_nobody_in() -> None:
 async def test_headers_that_come_twice_are_both_seen() -> None:
     async with Office().process(_nothing) as runs:
         api = FastAPI()
-        api.include_router(agent_routes(runs.services.app, principals=TrustedHeaders("X-User")))
+        api.include_router(agent_routes(runs.services.app, principal=TrustedHeaders("X-User")))
         async with client_of(api) as client:
             once, twice = [("X-User", "ada")], [("X-User", "ada"), ("x-user", "eve")]
             assert (await client.get("/runs", headers=once)).status_code == 200
@@ -215,7 +233,7 @@ async def test_headers_that_come_twice_are_both_seen() -> None:
 
 async def test_an_application_that_is_not_started_is_not_there_yet() -> None:
     api = FastAPI()
-    api.include_router(agent_routes(Application("shop"), principals=PEOPLE))
+    api.include_router(agent_routes(Application("shop"), principal=PEOPLE))
     async with client_of(api) as client:
         answer = await client.get("/runs")
         assert (answer.status_code, answer.json()["code"]) == (503, "application_state_error")
@@ -292,7 +310,7 @@ async def test_an_output_that_plain_utf_8_refuses_is_told_all_the_same() -> None
 
     async with Office().process(odd) as runs:
         api = FastAPI()
-        api.include_router(agent_routes(runs.services.app, principals=PEOPLE))
+        api.include_router(agent_routes(runs.services.app, principal=PEOPLE))
         async with client_of(api) as client:
             run = await runs.start(Clerk, "A-17", principal=Principal("ada"))
             await run.result()

@@ -10,11 +10,20 @@ import pytest
 from pilotage import AgentStatus, ApprovalDecision, Principal
 from pilotage.adapters.sqlalchemy.schema import VERSION, current_version
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
-from pilotage.agent import AgentRecoveryRequest, RecoveryDecision, Switch
+from pilotage.agent import (
+    AgentRecoveryRequest,
+    BudgetPeriod,
+    MemoryItem,
+    MemoryKind,
+    MemoryScope,
+    RecoveryDecision,
+    Switch,
+)
 from pilotage.agent.ports.journal import RunKey, SealedRecord
 from pilotage.agent.principal import LOCAL
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.journal.chain import first_broken
+from pilotage.safety.trust import TrustLabel
 from tests.adapters.sqlalchemy.databases import (
     BACKENDS,
     SCHEMA,
@@ -149,3 +158,10 @@ async def test_a_new_run_lives_beside_the_old_ones(upgraded: SqlAlchemyStore) ->
         handle = await runs.start(app.get(AgentRuns).services.definition_of("talker").target, "And now?")
         assert (await handle.result()).output == "Yes."
         assert len((await runs.list(principal=Principal("ada"))).runs) == len(STORIES) + 1
+
+
+async def test_tables_that_came_later_are_there(upgraded: SqlAlchemyStore) -> None:
+    ada = MemoryScope("acme", "ada")
+    await upgraded.memory.remember(ada, MemoryItem("tea", MemoryKind.FACT, "prefers tea", TrustLabel()))
+    assert [item.id for item in await upgraded.memory.recall(ada, "tea")] == ["tea"]
+    assert (await upgraded.spending.spent("acme", BudgetPeriod.DAY)).steps == 0

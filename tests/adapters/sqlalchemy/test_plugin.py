@@ -23,11 +23,11 @@ from pilotage import (
 from pilotage.adapters.sealing import AesGcmSealer
 from pilotage.adapters.sqlalchemy import DatabaseSettings, DatabaseUnreachableError, StoreOnDemand
 from pilotage.adapters.sqlalchemy.journal import SqlAlchemyJournal
-from pilotage.agent import IAgentJournal, ToolApprovalRequirement
+from pilotage.agent import IAgentJournal, IAgentMemory, MemoryUse, ToolApprovalRequirement
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.errors import AgentPersistenceConfigurationError
-from pilotage.runtime import AgentRuns
-from pilotage.testing import MemoryJournal, MemoryStore
+from pilotage.runtime import AgentRuns, MemoryTools
+from pilotage.testing import MemoryJournal, MemoryStore, ScriptedModel, calls, says
 
 DURABLE = AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)
 
@@ -151,3 +151,31 @@ async def test_an_application_runs_on_a_server(postgresql_database: DatabaseSett
         assert (await run.result()).output == "paid 8"
         assert await runs.verify(run.id) > 3
         assert [state.id for state in (await runs.list()).runs] == [run.id]
+
+
+@Agent(spec=AgentExecutionSpec(memory=MemoryUse(), recovery=RecoveryStrategy.ACTION_BOUNDARY))
+class Host:
+    """Receive guests."""
+
+    def __init__(self, tools: MemoryTools) -> None:
+        self.tools = tools
+
+
+async def test_who_wants_a_memory_finds_it_in_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    greetings: list[str] = []
+    for script in ([calls("remember", text="The guest prefers tea."), says("Noted.")], [says("Tea?")]):
+        model = ScriptedModel(script)
+        app = Application("house").add(Host, MemoryTools, model).load_plugins()
+        async with app:
+            run = await app.get(AgentRuns).start(Host, "What would the guest like?")
+            greetings.append(str((await run.result()).output))
+    assert greetings == ["Noted.", "Tea?"]
+    assert "| The guest prefers tea." in "".join(message.text for message in model.requests[0].messages)
+
+
+async def test_where_nobody_wants_a_memory_none_is_contributed() -> None:
+    app = Application("hello").add(Passing).load_plugins()
+    assert not app.contains(IAgentMemory)

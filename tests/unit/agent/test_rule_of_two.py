@@ -7,7 +7,7 @@ from typing import Annotated
 
 import pytest
 
-from pilotage.agent.rule_of_two import AgentReach, confidentiality_of, rule_of_two
+from pilotage.agent.rule_of_two import AgentReach, rule_of_two
 from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.agent.tools.metadata import DataAccess, ToolApprovalRequirement, ToolEffects
@@ -194,4 +194,4 @@ def test_agents_that_do_not_delegate_to_each_other_are_apart() -> None:
     ],
 )
 def test_a_result_is_as_confidential_as_its_tool_or_its_type_says(name: str, level: Confidentiality) -> None:
-    assert confidentiality_of(tool(name)) is level
+    assert tool(name).confidentiality is level

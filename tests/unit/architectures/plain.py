@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from copy import copy
 from datetime import datetime
 from typing import TypeVar
 
@@ -27,11 +28,12 @@ from pilotage.agent.ports.permissions import AllowAll
 from pilotage.agent.ports.telemetry import NoTelemetry
 from pilotage.agent.principal import RunContext
 from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tool_calling import ToolCallingSpec
+from pilotage.agent.tool_calling import ModelToolSpec, ToolCallingSpec
 from pilotage.agent.tools.declare import get_agent_tool_definition
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentToolBindingError, AgentToolDispatchError, ToolError
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.jsonvalue import JsonValue, to_json_value
+from pilotage.safety.trust import TrustLabel
 
 T = TypeVar("T")
 BY = AgentEventAttribution("greeter", "run-1", "run-1")
@@ -120,7 +122,9 @@ class PlainRuntime(IScopedRuntime):
             state = after
         return state
 
-    async def spawn_child(self, name: str, agent: AgentRef, task: JsonObject) -> JsonValue:
+    async def spawn_child(
+        self, name: str, agent: AgentRef, task: JsonValue, *, exits: Sequence[ModelToolSpec] = ()
+    ) -> JsonValue:
         raise NotImplementedError
 
     async def now(self) -> datetime:
@@ -133,6 +137,8 @@ class PlainRuntime(IScopedRuntime):
 class PlainDependencies(Dependencies):
     """Everything an architecture may use, with nothing behind it but a model and functions."""
 
+    fast_audit = fast_telemetry = fast_permissions = fast_hooks = fast_runtime = fast_budget = True
+
     def __init__(
         self,
         model: IAgentModel,
@@ -143,7 +149,8 @@ class PlainDependencies(Dependencies):
         keep_messages: int | None = None,
     ) -> None:
         self.model = self.plain_model = PlainModel(model)
-        self.tools = self.plain_tools = PlainTools(tools)
+        self.plain_tools = PlainTools(tools)
+        self.tools: IScopedTools = self.plain_tools
         self.runtime = PlainRuntime()
         self.attribution = BY
         self.output = StructuredOutputSpec.from_type(output_type) if output_type is not None else None
@@ -156,10 +163,17 @@ class PlainDependencies(Dependencies):
         self.context = RunContext(run_id=BY.run_id)
         self.max_turns = max_turns
         self.streaming = True
-        self.fast_audit = self.fast_telemetry = self.fast_permissions = True
-        self.fast_hooks = self.fast_runtime = self.fast_budget = True
         self._keep_messages = keep_messages
         self._messages = 0
+        self.told: list[AgentEvent] = []
+        self._trust = TrustLabel()
+
+    @property
+    def trust(self) -> TrustLabel:
+        return self._trust
+
+    def learn(self, label: TrustLabel) -> None:
+        self._trust = self._trust.join(label)
 
     def fresh_session(self, instructions: str | None = None) -> AgentSession:
         return AgentSession("run-1", instructions or "")
@@ -169,6 +183,19 @@ class PlainDependencies(Dependencies):
 
     def with_extra_tools(self, tools: Sequence[Callable[..., object]]) -> Dependencies:
         raise NotImplementedError
+
+    def with_tools(self, change: Callable[[IScopedTools], IScopedTools]) -> Dependencies:
+        changed = copy(self)
+        changed.tools = change(self.tools)
+        return changed
+
+    def with_output(self, output: StructuredOutputSpec | None) -> Dependencies:
+        changed = copy(self)
+        changed.output = output
+        return changed
+
+    async def tell(self, event: AgentEvent) -> None:
+        self.told.append(event)
 
     def next_message_id(self) -> str:
         self._messages += 1

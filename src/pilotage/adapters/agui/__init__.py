@@ -1,10 +1,18 @@
-"""Runs as AG-UI events, with human approval: `pip install "pilotage[agui]"`."""
+"""Runs as AG-UI events, with human approval, over four transports: `pip install "pilotage[agui]"`."""
 
 from importlib.util import find_spec
 
-if find_spec("ag_ui") is None:
+if find_spec("ag_ui") is None or find_spec("starlette") is None:
     raise ImportError('this adapter needs an extra: pip install "pilotage[agui]"')
 
+from pilotage.adapters.agui.bookmark import Bookmark
+from pilotage.adapters.agui.compatible import (
+    AgUiAgent,
+    AGUICompatible,
+    AgUiEndpoints,
+    agui_extension,
+    agui_routes,
+)
 from pilotage.adapters.agui.decisions import (
     AgUiContinuation,
     AgUiDecision,
@@ -14,14 +22,20 @@ from pilotage.adapters.agui.decisions import (
 )
 from pilotage.adapters.agui.driver import AgUiRunDriver, RunDriverFactory, RunOpener
 from pilotage.adapters.agui.encoder import AgUiEncoder, NdjsonEncoder, SseEncoder, encoder_for, line_of
+from pilotage.adapters.agui.endpoints import (
+    add_agui_endpoint,
+    add_agui_http_stream_endpoint,
+    add_agui_websocket_endpoint,
+)
 from pilotage.adapters.agui.errors import (
     AbstractAgUiError,
     AgUiApprovalDecodeError,
     AgUiEndpointConflictError,
+    AgUiInputTooLargeError,
     AgUiPendingApprovalError,
     AgUiRunResolutionError,
 )
-from pilotage.adapters.agui.inbound import parse_input, run_input_of
+from pilotage.adapters.agui.inbound import run_input_of
 from pilotage.adapters.agui.interrupts import (
     AgUiApproval,
     approval_from_pause,
@@ -30,13 +44,17 @@ from pilotage.adapters.agui.interrupts import (
     project_pending_approval,
 )
 from pilotage.adapters.agui.projector import AgUiProjector
-from pilotage.adapters.agui.serving import driver_for
-from pilotage.adapters.agui.settings import AgUiConfig
+from pilotage.adapters.agui.reading import parse_input
+from pilotage.adapters.agui.results import AgUiToolResult, tool_results_in
+from pilotage.adapters.agui.serving import AgentDriver, driver_for
+from pilotage.adapters.agui.settings import AgUiConfig, AgUiLimits
 from pilotage.adapters.agui.stdio import AgUiStdioCommand
 from pilotage.adapters.agui.transport import frames_for
 
 __all__ = [
+    "AGUICompatible",
     "AbstractAgUiError",
+    "AgUiAgent",
     "AgUiApproval",
     "AgUiApprovalDecodeError",
     "AgUiConfig",
@@ -44,15 +62,26 @@ __all__ = [
     "AgUiDecision",
     "AgUiEncoder",
     "AgUiEndpointConflictError",
+    "AgUiEndpoints",
+    "AgUiInputTooLargeError",
+    "AgUiLimits",
     "AgUiPendingApprovalError",
     "AgUiProjector",
     "AgUiRunDriver",
     "AgUiRunResolutionError",
     "AgUiStdioCommand",
+    "AgUiToolResult",
+    "AgentDriver",
+    "Bookmark",
     "NdjsonEncoder",
     "RunDriverFactory",
     "RunOpener",
     "SseEncoder",
+    "add_agui_endpoint",
+    "add_agui_http_stream_endpoint",
+    "add_agui_websocket_endpoint",
+    "agui_extension",
+    "agui_routes",
     "approval_from_pause",
     "carries_approval_decision",
     "decisions_in",
@@ -66,4 +95,5 @@ __all__ = [
     "project_approval",
     "project_pending_approval",
     "run_input_of",
+    "tool_results_in",
 ]

@@ -13,10 +13,10 @@ from dataclasses import field
 from typing import Any, cast
 from uuid import uuid4
 
-from ag_ui.core import ResumeEntry, RunAgentInput, ToolMessage
+from ag_ui.core import AssistantMessage, ResumeEntry, RunAgentInput, ToolMessage
 
 from pilotage.adapters.agui.errors import AgUiApprovalDecodeError
-from pilotage.adapters.agui.interrupts import PAUSE
+from pilotage.adapters.agui.interrupts import HITL_TOOL, PAUSE
 from pilotage.agent.ports.repositories import IAgentSignalRepository
 from pilotage.agent.recovery_request import RecoveryDecision
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision
@@ -112,15 +112,35 @@ def _resumed(entry: ResumeEntry) -> AgUiDecision | AgUiContinuation:
     return _read(where, entry.interrupt_id, cast(JsonObject, entry.payload))
 
 
+def messages_at_the_end(ag_ui_input: RunAgentInput) -> list[ToolMessage]:
+    """The tool's messages behind everything else; earlier ones are history, and were read then."""
+    behind: list[ToolMessage] = []
+    for message in reversed(ag_ui_input.messages):
+        if not isinstance(message, ToolMessage):
+            break
+        behind.append(message)
+    return behind[::-1]
+
+
+def is_decision(ag_ui_input: RunAgentInput, message: ToolMessage) -> bool:
+    """Whether a tool's message decides something; the result of a client's own tool may look like it, and does not."""
+    called = _called(ag_ui_input, message.tool_call_id)
+    return called in (None, HITL_TOOL) and "decision" in _object_in(message.content)
+
+
+def _called(ag_ui_input: RunAgentInput, call_id: str) -> str | None:
+    """The tool of a call, where the messages of the client tell."""
+    for message in ag_ui_input.messages:
+        for call in (message.tool_calls or ()) if isinstance(message, AssistantMessage) else ():
+            if call.id == call_id:
+                return call.function.name
+    return None
+
+
 def _answers_at_the_end(ag_ui_input: RunAgentInput) -> Iterator[tuple[ToolMessage, JsonObject]]:
-    """The decisions in the tool's messages behind everything else; earlier ones are history, and were read then."""
-    last = len(ag_ui_input.messages)
-    while last and isinstance(ag_ui_input.messages[last - 1], ToolMessage):
-        last -= 1
-    for message in ag_ui_input.messages[last:]:
-        content = _object_in(cast(ToolMessage, message).content)
-        if "decision" in content:
-            yield cast(ToolMessage, message), content
+    for message in messages_at_the_end(ag_ui_input):
+        if is_decision(ag_ui_input, message):
+            yield message, _object_in(message.content)
 
 
 def _answered(message: ToolMessage, content: JsonObject) -> AgUiDecision:

@@ -6,25 +6,23 @@ Whatever breaks, the client gets closed frames and one end; leaving the stream l
 from __future__ import annotations
 
 import logging
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing
 from typing import Protocol, TypeAlias
 
-from ag_ui.core import BaseEvent, RunAgentInput
+from ag_ui.core import RunAgentInput
 
+from pilotage.adapters.agui.bookmark import Bookmark
 from pilotage.adapters.agui.encoder import AgUiEncoder, SseEncoder
 from pilotage.adapters.agui.projector import BROKEN, AgUiProjector
+from pilotage.adapters.agui.recent_frames import RecentFrames
+from pilotage.adapters.agui.stream import FrameStream, Marked, VoidBookmarkError
+from pilotage.agent.events import AgentEvent
 from pilotage.agent.run_input import RunAgentInput as CoreRunInput
 from pilotage.errors import PilotageError
 from pilotage.runtime.actions.interruptions import RunInterruption
 from pilotage.runtime.service.opened_runs import OpenedRun
+from pilotage.runtime.stream.cursor import EventCursor
 from pilotage.runtime.stream.subscription import Subscription
 
 _LOG = logging.getLogger(__name__)
@@ -44,7 +42,11 @@ class RunOpener(Protocol):
 
 
 class AgUiRunDriver(AsyncIterable[str]):
-    """Opens a run, reads its events and encodes what the projector makes of them."""
+    """Opens a run, reads its events and encodes what the projector makes of them.
+
+    A client that comes back has `seen` some of the stream: it is told what follows, or where that cannot be, everything
+    again from RUN_STARTED on.
+    """
 
     def __init__(
         self,
@@ -53,6 +55,9 @@ class AgUiRunDriver(AsyncIterable[str]):
         agent_id: str,
         projector: AgUiProjector | None = None,
         encoder: AgUiEncoder | None = None,
+        *,
+        seen: Bookmark | None = None,
+        recent: RecentFrames | None = None,
     ) -> None:
         self._runner = runner
         self._input = run_input
@@ -61,37 +66,81 @@ class AgUiRunDriver(AsyncIterable[str]):
             run_id=run_input.state_id, thread_id=run_input.effective_conversation_id
         )
         self._encoder = encoder or SseEncoder()
+        self._seen = seen
+        self._recent = recent or RecentFrames()
+        self._stream = FrameStream(self._projector)
 
     def __aiter__(self) -> AsyncIterator[str]:
         return self._frames()
 
     async def _frames(self) -> AsyncGenerator[str, None]:
         run: OpenedRun | None = None
+        last: list[Marked] = []
         try:
             run = await self._runner.open(self._input)
-            events = run.events()
-            async for event in events:
-                cursor = events.cursor if isinstance(events, Subscription) else None
-                for frame in self._encoded(self._projector.project(event), cursor):
-                    yield frame
-            await run.result()
-            last = self._projector.finish()
+            for each in self._told_before():
+                yield self._encoded(each)
+            async with aclosing(self._told_of(run)) as told:
+                async for each in told:
+                    yield self._encoded(each)
         except (Exception, RunInterruption) as error:  # noqa: BLE001 - the top of a stream: its client gets an end
             last = self._broken(error)
         finally:
             if run is not None:
                 await run.leave()
-        for frame in self._encoded(last):
-            yield frame
+        for each in last:
+            yield self._encoded(each)
 
-    def _encoded(self, frames: Sequence[BaseEvent], cursor: str | None = None) -> Iterator[str]:
-        """A cursor stands for a whole event of the run, so only the last of its frames has it."""
-        for position, frame in enumerate(frames, start=1):
-            yield self._encoder.encode(frame, cursor if position == len(frames) else None)
+    def _told_before(self) -> Iterator[Marked]:
+        """What was told behind what the client has, as far as this process remembers: it has that too, then."""
+        if self._seen is not None:
+            for mark, frame in self._recent.behind(self._seen):
+                self._seen = mark
+                yield mark, frame
+            self._stream = FrameStream(self._projector, self._seen)
 
-    def _broken(self, error: BaseException) -> list[BaseEvent]:
+    async def _told_of(self, run: OpenedRun) -> AsyncGenerator[Marked, None]:
+        try:
+            async with aclosing(self._told(run)) as told:
+                async for each in told:
+                    yield each
+        except VoidBookmarkError:
+            self._stream, self._seen = FrameStream(self._projector.fresh()), None
+            async with aclosing(self._told(run)) as told:
+                async for each in told:
+                    yield each
+
+    async def _told(self, run: OpenedRun) -> AsyncGenerator[Marked, None]:
+        events = run.events()
+        origin = _cursor_of(events)
+        self._stream.begin(run.id, origin)
+        if self._seen is None and origin is not None:
+            self._seen = Bookmark(run.id, origin, origin)
+        async for event in events:
+            for each in self._stream.take(event, _cursor_of(events)):
+                yield self._noted(each)
+        await run.result()
+        for each in self._stream.finish():
+            yield self._noted(each)
+
+    def _noted(self, told: Marked) -> Marked:
+        mark, frame = told
+        if self._seen is not None and mark is not None:
+            self._recent.note(self._seen, mark, frame)
+            self._seen = mark
+        return told
+
+    def _encoded(self, marked: Marked) -> str:
+        bookmark, frame = marked
+        return self._encoder.encode(frame, str(bookmark) if bookmark is not None else None)
+
+    def _broken(self, error: BaseException) -> list[Marked]:
         if isinstance(error, PilotageError):
-            return self._projector.fail(str(error), error.code)
+            return self._stream.fail(str(error), error.code)
         # What others raise may name what clients should not read.
         _LOG.error("the AG-UI stream of agent %r broke: %s", self._agent_id, type(error).__name__)
-        return self._projector.fail("The stream of the run broke.", BROKEN)
+        return self._stream.fail("The stream of the run broke.", BROKEN)
+
+
+def _cursor_of(events: AsyncIterator[AgentEvent]) -> EventCursor | None:
+    return EventCursor.parse(events.cursor) if isinstance(events, Subscription) else None

@@ -10,6 +10,8 @@ from pydantic_core import PydanticSerializationError
 
 SSE = "text/event-stream"
 NDJSON = "application/x-ndjson"
+CURSOR = "cursor"
+"""The key in the metadata of an event that has the id of the frame, where the transport has no other place for it."""
 _DATA = "data: "
 
 
@@ -35,12 +37,14 @@ class SseEncoder:
 
 
 class NdjsonEncoder:
-    """One JSON text a line."""
+    """One JSON text a line; a cursor stands in the event's metadata, where the protocol leaves room."""
 
     content_type = NDJSON
 
     def encode(self, event: BaseEvent, cursor: str | None = None) -> str:
         """One line."""
+        if cursor is not None:
+            event = event.model_copy(update={"metadata": {**(event.metadata or {}), CURSOR: cursor}})
         return f"{json_of(event)}\n"
 
 

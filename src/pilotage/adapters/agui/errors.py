@@ -2,8 +2,9 @@
 
 AbstractAgUiError
 ├── AgUiRunResolutionError      an input says no run: no words of a user, a wrong field
+├── AgUiInputTooLargeError      an input is longer than this server takes
 ├── AgUiApprovalDecodeError     an input should carry a decision and does not, or one that nobody can read
-├── AgUiPendingApprovalError    a run does not wait for an approval
+├── AgUiPendingApprovalError    a run does not wait for an approval, or for the result of a tool call
 └── AgUiEndpointConflictError   two agents want the same path
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pilotage.errors import CallerError
+from pilotage.errors import ApplicationStartError, CallerError
 
 
 class AbstractAgUiError(CallerError):
@@ -28,6 +29,13 @@ class AgUiRunResolutionError(AbstractAgUiError):
     code: ClassVar[str] = "agui_run_resolution_error"
 
 
+class AgUiInputTooLargeError(AbstractAgUiError):
+    """An AG-UI input is longer than this server takes, or has more of something."""
+
+    message: ClassVar[str] = "The AG-UI input is too large."
+    code: ClassVar[str] = "agui_input_too_large"
+
+
 class AgUiApprovalDecodeError(AbstractAgUiError):
     """An AG-UI input carries no decision that can be read; nothing was decided."""
 
@@ -36,14 +44,14 @@ class AgUiApprovalDecodeError(AbstractAgUiError):
 
 
 class AgUiPendingApprovalError(AbstractAgUiError):
-    """A run does not wait for an approval, so there is none to show."""
+    """A run does not wait for what an input brings, or what should be shown."""
 
     message: ClassVar[str] = "The run waits for no approval."
     code: ClassVar[str] = "agui_pending_approval_error"
 
 
-class AgUiEndpointConflictError(AbstractAgUiError):
-    """Two agents are served on the same path."""
+class AgUiEndpointConflictError(ApplicationStartError, AbstractAgUiError):
+    """Two agents are to be served on the same path; an application that wants that does not start."""
 
     message: ClassVar[str] = "The path is taken by another agent."
     code: ClassVar[str] = "agui_endpoint_conflict"

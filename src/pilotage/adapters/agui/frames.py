@@ -23,15 +23,27 @@ from ag_ui.core import (
 class OpenFrames:
     """The open text, reasoning, tool calls and steps of one run; `by` is its id where it is a sub-agent's.
 
-    What ends or goes on here and was begun in an earlier stream of the run is left out: a client refuses it.
+    Parts of a run that work side by side speak at the same time: each has frames of its own, and its steps are named by
+    the place where it stands. What ends or goes on here and was begun in an earlier stream of the run is left out: a
+    client refuses it.
     """
 
-    def __init__(self, by: str | None = None) -> None:
+    def __init__(self, by: str | None = None, place: str | None = None) -> None:
         self._by = by
+        self._place = place
+        self._parts: dict[str, OpenFrames] = {}
         self._text: str | None = None
         self._reasoning: str | None = None
         self._calls: dict[str, None] = {}
         self._steps: dict[str, None] = {}
+
+    def at(self, branch: str | None) -> OpenFrames:
+        """What a part of the run has open: these frames themselves for what the run itself says."""
+        if branch is None or branch == self._place:
+            return self
+        if branch not in self._parts:
+            self._parts[branch] = _Part(self._by, branch)
+        return self._parts[branch]
 
     def text(self, message_id: str, delta: str) -> list[BaseEvent]:
         """A piece of a text; another one than the open one begins anew."""
@@ -111,8 +123,19 @@ class OpenFrames:
         return told
 
     def close_all(self) -> list[BaseEvent]:
-        """End everything, the steps too."""
-        told = self.close()
+        """End everything, the steps too, and first of all what parts of the run have open."""
+        told = [frame for part in self._parts.values() for frame in part.close_all()]
+        told += self.close()
         told += [StepFinishedEvent(step_name=name, subagent_run_id=self._by) for name in self._steps]
         self._steps = {}
         return told
+
+
+class _Part(OpenFrames):
+    """The frames of a part of a run: two of them may have steps of one name."""
+
+    def begin_step(self, name: str) -> list[BaseEvent]:
+        return super().begin_step(f"{self._place}/{name}")
+
+    def end_step(self, name: str) -> list[BaseEvent]:
+        return super().end_step(f"{self._place}/{name}")

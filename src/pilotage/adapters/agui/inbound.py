@@ -10,12 +10,16 @@ from collections.abc import Mapping
 from typing import cast
 
 from ag_ui.core import DataSource, RunAgentInput, TextPart, UrlSource, UserMessage
-from pydantic import ValidationError
 
 from pilotage.adapters.agui.decisions import AgUiDecision, carries_approval_decision, decisions_in
 from pilotage.adapters.agui.errors import AgUiRunResolutionError
+from pilotage.adapters.agui.given import check_size, packs_of, tools_of
+from pilotage.adapters.agui.props import cancelled_run_in, props_of
+from pilotage.adapters.agui.results import tool_results_in
+from pilotage.adapters.agui.settings import AgUiLimits
 from pilotage.agent.messages import MediaPart
 from pilotage.agent.ports.model import ModelSelection
+from pilotage.agent.run_input import AgentContext
 from pilotage.agent.run_input import RunAgentInput as CoreRunInput
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue
@@ -23,47 +27,38 @@ from pilotage.runtime.service.answers import run_of
 
 RESUMED = "Go on with what was decided."
 """The instruction of a run that comes back without new words of a user; nobody reads it."""
-_SHOWN_PROBLEMS = 3
+_USUAL = AgUiLimits()
 
 
-def parse_input(text: str | bytes) -> RunAgentInput:
-    """The AG-UI input in a JSON text.
-
-    Raises:
-        AgUiRunResolutionError: it is none; the message names the fields that are wrong, and nothing of their content.
-    """
-    try:
-        return RunAgentInput.model_validate_json(text)
-    except ValidationError as error:
-        found = [f"{'.'.join(map(str, e['loc'])) or 'the text'}: {e['msg']}" for e in error.errors()]
-        more = f" (and {len(found) - _SHOWN_PROBLEMS} more)" if len(found) > _SHOWN_PROBLEMS else ""
-        raise AgUiRunResolutionError(
-            f"the body is no RunAgentInput: {'; '.join(found[:_SHOWN_PROBLEMS])}{more}."
-        ) from None
-
-
-def run_input_of(ag_ui_input: RunAgentInput) -> CoreRunInput:
+def run_input_of(ag_ui_input: RunAgentInput, limits: AgUiLimits = _USUAL) -> CoreRunInput:
     """What a run is started or resumed with.
 
     Raises:
         AgUiRunResolutionError: the input has no words of a user, or a field that cannot be.
+        AgUiInputTooLargeError: it gives more than the limits allow.
         AgUiApprovalDecodeError: it answers something in words that cannot be read.
     """
     try:
-        return _run_input(ag_ui_input, is_resumed=carries_approval_decision(ag_ui_input))
+        run_input = _run_input(ag_ui_input, limits, is_resumed=_answers(ag_ui_input))
     except AgentDefinitionError as error:
         raise AgUiRunResolutionError(f"the input says no run: {error}") from error
+    check_size(run_input, limits)
+    return run_input
 
 
-def _run_input(ag_ui_input: RunAgentInput, *, is_resumed: bool) -> CoreRunInput:
+def _answers(ag_ui_input: RunAgentInput) -> bool:
+    return carries_approval_decision(ag_ui_input) or bool(tool_results_in(ag_ui_input))
+
+
+def _run_input(ag_ui_input: RunAgentInput, limits: AgUiLimits, *, is_resumed: bool) -> CoreRunInput:
     instruction, attachments = _last_words(ag_ui_input)
     if not instruction.strip():
-        if not is_resumed:
+        if not is_resumed and cancelled_run_in(ag_ui_input) is None:
             raise AgUiRunResolutionError(
                 f"input {ag_ui_input.run_id!r} has no user message with text. Send what the user says as the last one."
             )
         instruction = RESUMED
-    props = _props(ag_ui_input)
+    props = props_of(ag_ui_input)
     return CoreRunInput(
         _run_that_asked(ag_ui_input) if is_resumed else ag_ui_input.run_id,
         instruction,
@@ -74,10 +69,15 @@ def _run_input(ag_ui_input: RunAgentInput, *, is_resumed: bool) -> CoreRunInput:
         # Kept under their own names, so that nothing of a client's looks like something of the run's.
         metadata={name: _object(props, name) for name in ("metadata", "mcp") if name in props},
         attachments=attachments,
+        context=AgentContext(packs_of(ag_ui_input)),
+        deferred_tools=tools_of(ag_ui_input, limits.max_tools),
     )
 
 
 def _run_that_asked(ag_ui_input: RunAgentInput) -> str:
+    if not carries_approval_decision(ag_ui_input):
+        # The result of a tool call names no run: it is the one of the thread that waits for it.
+        return ag_ui_input.run_id
     first = decisions_in(ag_ui_input)[0]
     return run_of(first.request_id) if isinstance(first, AgUiDecision) else first.run_id
 
@@ -106,15 +106,6 @@ def _media(kind: str, source: object) -> MediaPart:
             raise AgUiRunResolutionError(
                 f"a part of kind {kind!r} is a file at a provider, which cannot be read here. Send its url or data."
             )
-
-
-def _props(ag_ui_input: RunAgentInput) -> JsonObject:
-    props = ag_ui_input.forwarded_props
-    if props is None:
-        return {}
-    if not isinstance(props, Mapping):
-        raise AgUiRunResolutionError("forwardedProps is no object. Leave it out, or write one.")
-    return cast(JsonObject, props)
 
 
 def _selection(props: JsonObject) -> ModelSelection | None:

@@ -8,6 +8,7 @@ from ag_ui.core import BaseEvent, Interrupt, ToolCallArgsEvent, ToolCallEndEvent
 
 from pilotage.adapters.agui.errors import AgUiPendingApprovalError
 from pilotage.agent.events import AgentEventAttribution, RunPausedEvent
+from pilotage.agent.recovery_request import DEFERRED_CALL
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentState
 from pilotage.agent.yields import Approval
@@ -98,6 +99,12 @@ def interrupt_of(event: RunPausedEvent, by: str | None = None) -> Interrupt:
         metadata=dict(event.metadata) or None,
         subagent_run_id=by,
     )
+
+
+def is_for_the_client(event: RunPausedEvent) -> bool:
+    """Whether a run waits for what came of a tool call that its client carries out."""
+    metadata = event.metadata.get("metadata")
+    return isinstance(metadata, Mapping) and DEFERRED_CALL in metadata
 
 
 def _answers(allowed: Sequence[str]) -> dict[str, JsonValue]:

@@ -28,7 +28,12 @@ from ag_ui.core import (
 )
 
 from pilotage.adapters.agui.frames import OpenFrames
-from pilotage.adapters.agui.interrupts import approval_from_pause, interrupt_of, project_approval
+from pilotage.adapters.agui.interrupts import (
+    approval_from_pause,
+    interrupt_of,
+    is_for_the_client,
+    project_approval,
+)
 from pilotage.adapters.agui.settings import AgUiConfig
 from pilotage.adapters.agui.subagents import SubAgents
 from pilotage.adapters.agui.transcript import TranscriptOfFrames
@@ -68,13 +73,21 @@ class AgUiProjector:
     ) -> None:
         self._config = config or AgUiConfig()
         self._run_id, self._thread_id = run_id, thread_id
+        self._messages = tuple(messages)
         self._root: neutral.AgentEventAttribution | None = None
         self._frames = OpenFrames()
         self._subagents = SubAgents()
         self._interrupts: list[Interrupt] = []
+        self._waits_for_client = False
         self._usage = TokensUsed()
-        self._transcript = TranscriptOfFrames(messages)
+        self._transcript = TranscriptOfFrames(self._messages)
         self._has_begun = self._has_ended = False
+
+    def fresh(self) -> AgUiProjector:
+        """A projector for the same client that has seen nothing yet."""
+        return AgUiProjector(
+            self._config, run_id=self._run_id, thread_id=self._thread_id, messages=self._messages
+        )
 
     def project(self, event: neutral.AgentEvent) -> list[BaseEvent]:
         """What a client is told of an event."""
@@ -92,6 +105,9 @@ class AgUiProjector:
             return []
         if self._interrupts:
             return self._end(RunFinishedInterruptOutcome(interrupts=self._interrupts))
+        if self._waits_for_client:
+            # The next word is the client's: it has been told of a call that has no result yet.
+            return self._end(RunFinishedSuccessOutcome())
         if not self._has_begun:
             return self._close()
         return self.fail("The stream ended and the run has not. Send the same input again to go on.", BROKEN)
@@ -107,7 +123,7 @@ class AgUiProjector:
     def _projected(self, event: neutral.AgentEvent) -> list[BaseEvent]:
         by, own = event.attribution, self._by(event)
         if own is None:
-            return self._told(event, None, self._frames)
+            return self._told(event, None, self._frames.at(by.branch))
         if isinstance(event, neutral.RunPausedEvent):
             # What it asks is told by the run above it, too: that is where people are asked.
             return self._subagents.suspend(own)
@@ -116,7 +132,7 @@ class AgUiProjector:
             return announced
         if isinstance(event, neutral.RunFinishedEvent):
             return [*announced, *self._subagents.end(event)]
-        return [*announced, *self._told(event, own, self._subagents.frames_of(own))]
+        return [*announced, *self._told(event, own, self._subagents.frames_of(own).at(by.branch))]
 
     def _told(self, event: neutral.AgentEvent, by: str | None, frames: OpenFrames) -> list[BaseEvent]:
         if event.metadata.get(SUPERSEDED):
@@ -167,7 +183,7 @@ class AgUiProjector:
 
     def _started(self, event: neutral.RunStartedEvent) -> list[BaseEvent]:
         # A run that waited and went on since is one run here: what it waited for was answered.
-        self._interrupts = []
+        self._interrupts, self._waits_for_client = [], False
         if self._has_begun:
             return []
         self._has_begun = True
@@ -178,6 +194,9 @@ class AgUiProjector:
 
     def _paused(self, event: neutral.RunPausedEvent) -> list[BaseEvent]:
         told = self._close()
+        if is_for_the_client(event):
+            self._waits_for_client = True
+            return told
         asked_by = event.metadata.get("agent_state_id")
         asking = asked_by if isinstance(asked_by, str) and asked_by != self._top.run_id else None
         self._interrupts.append(interrupt_of(event, asking))

@@ -2,101 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable
 from dataclasses import replace
 
 from ag_ui.core import RunAgentInput
 
-from pilotage.adapters.agui.decisions import (
-    AgUiContinuation,
-    AgUiDecision,
-    carries_approval_decision,
-    decisions_in,
-)
-from pilotage.adapters.agui.driver import AgUiRunDriver, RunDriverFactory
+from pilotage.adapters.agui.decisions import carries_approval_decision, decisions_in
+from pilotage.adapters.agui.driver import AgUiRunDriver, RunOpener
 from pilotage.adapters.agui.encoder import encoder_for
+from pilotage.adapters.agui.given import check_size, with_history
+from pilotage.adapters.agui.openers import AnsweredRuns, EndedRuns, SeenRuns, StartedRuns
 from pilotage.adapters.agui.projector import AgUiProjector
+from pilotage.adapters.agui.props import cancelled_run_in, last_seen
+from pilotage.adapters.agui.recent_frames import RecentFrames
+from pilotage.adapters.agui.results import tool_results_in
 from pilotage.adapters.agui.settings import AgUiConfig
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_input import RunAgentInput as CoreRunInput
-from pilotage.agent.state import AgentState
 from pilotage.container.application import Application
-from pilotage.errors import RunConflictError
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.service.answers import run_of
-from pilotage.runtime.service.opened_runs import OpenedRun
+from pilotage.runtime.service.deferring import can_wait_for_callers
+from pilotage.values import value
 
 
-def driver_for(
-    app: Application, agent: type[object], *, principal: Principal = LOCAL, config: AgUiConfig | None = None
-) -> RunDriverFactory:
-    """A factory of streams over the runs of an agent, acting for a principal; the application may start later."""
+@value
+class AgentDriver:
+    """Makes streams over the runs of one agent, acting for a principal: a `RunDriverFactory`.
 
-    def drive(
-        run_input: CoreRunInput, ag_ui_input: RunAgentInput, accept: str | None = None
+    Without a `config` it is the application's own. The application may start later.
+    """
+
+    app: Application
+    agent: type[object]
+    principal: Principal = LOCAL
+    config: AgUiConfig | None = None
+
+    def for_principal(self, principal: Principal) -> AgentDriver:
+        """The same streams, acting for somebody else."""
+        return replace(self, principal=principal)
+
+    @property
+    def shown(self) -> AgUiConfig:
+        """What clients are shown, and how much they may send."""
+        return self.config or self.app.get_or_none(AgUiConfig) or AgUiConfig()
+
+    def __call__(
+        self, run_input: CoreRunInput, ag_ui_input: RunAgentInput, accept: str | None = None
     ) -> AsyncIterable[str]:
-        runner = AgentRunner.for_agent_instance(app.get(agent)).for_principal(principal)
-        decided = decisions_in(ag_ui_input) if carries_approval_decision(ag_ui_input) else ()
-        opener = DecidedRuns(app.get(AgentRuns), runner, decided) if decided else runner
+        runner = self._runner()
+        seen = last_seen(ag_ui_input)
         projector = AgUiProjector(
-            config,
+            self.shown,
             run_id=ag_ui_input.run_id,
             thread_id=ag_ui_input.thread_id,
             messages=ag_ui_input.messages,
         )
+        opener: RunOpener = SeenRuns(self._runs, runner, seen) if seen else self._opener(runner, ag_ui_input)
+        given = self._given(runner, run_input, ag_ui_input)
         agent_id = runner.definition.agent_id
-        return AgUiRunDriver(opener, run_input, agent_id, projector, encoder_for(accept))
+        recent = self.app.get_or_none(RecentFrames)
+        return AgUiRunDriver(
+            opener, given, agent_id, projector, encoder_for(accept), seen=seen, recent=recent
+        )
 
-    return drive
-
-
-class DecidedRuns:
-    """Hands decisions to the runs that wait for them, then brings back the run at the top."""
-
-    def __init__(
-        self, runs: AgentRuns, runner: AgentRunner, decided: Sequence[AgUiDecision | AgUiContinuation]
-    ) -> None:
-        self._runs = runs
-        self._runner = runner
-        self._decided = decided
-
-    async def open(self, given: object, /) -> OpenedRun:
-        """The run that goes on with what was decided.
+    async def cancel(self, name: str) -> None:
+        """End the run that a client started by this name.
 
         Raises:
-            RunNotFoundError: there is no such run in the principal's tenant.
-            RunConflictError: the decisions are about several runs, or about one of another agent.
-            CallerError: nobody waits for a decision, or it does not fit; that question stays open.
+            CallerError: there is none, or it cannot be ended from here.
         """
-        tops = {top.id: top for top in [await self._top_of(each) for each in self._decided]}
-        if len(tops) > 1:
-            raise RunConflictError("the decisions are about several runs. Send one input for each of them.")
-        (top,) = tops.values()
-        agent_id = self._runner.definition.agent_id
-        if top.agent_type != agent_id:
-            raise RunConflictError(
-                f"run {top.id!r} is one of agent {top.agent_type!r}, not of {agent_id!r}. Decide about it there."
-            )
-        for each in self._decided:
-            await self._decide(each)
-        resumed = given if isinstance(given, CoreRunInput) else CoreRunInput(top.id, "resume")
-        return await self._runner.open(replace(resumed, state_id=top.id, resume=True))
+        await EndedRuns(self._runs, self._runner(), name).end()
 
-    async def _decide(self, decided: AgUiDecision | AgUiContinuation) -> None:
-        principal = self._runner.principal
-        if isinstance(decided, AgUiDecision):
-            run_id, decision = run_of(decided.request_id), decided.decision
-            await self._runs.decide(
-                run_id, decided.request_id, decision, principal=principal, **decided.details
-            )
-        elif decided.is_cancelled:
-            await self._runs.cancel(decided.run_id, principal=principal)
+    def _opener(self, runner: AgentRunner, ag_ui_input: RunAgentInput) -> RunOpener:
+        if (name := cancelled_run_in(ag_ui_input)) is not None:
+            return EndedRuns(self._runs, runner, name)
+        decided = decisions_in(ag_ui_input) if carries_approval_decision(ag_ui_input) else ()
+        results = tool_results_in(ag_ui_input)
+        if decided or results:
+            return AnsweredRuns(self._runs, runner, decided, results)
+        return StartedRuns(self._runs, runner) if runner.definition.spec.is_durable else runner
 
-    async def _top_of(self, decided: AgUiDecision | AgUiContinuation) -> AgentState:
-        """The run that nobody delegated, at or above the one that asked."""
-        asked = run_of(decided.request_id) if isinstance(decided, AgUiDecision) else decided.run_id
-        state = await self._runs.get(asked, principal=self._runner.principal)
-        while isinstance(parent := state.metadata.get("parent"), str):
-            state = await self._runs.get(parent, principal=self._runner.principal)
-        return state
+    def _given(
+        self, runner: AgentRunner, run_input: CoreRunInput, ag_ui_input: RunAgentInput
+    ) -> CoreRunInput:
+        """The input as this agent can take it: tools of the client if it can wait, its history if nobody keeps one."""
+        if not can_wait_for_callers(runner.definition):
+            run_input = replace(run_input, deferred_tools=())
+        if self._runs.services.conversations is None:
+            run_input = with_history(run_input, ag_ui_input)
+            check_size(run_input, self.shown.limits)
+        return run_input
+
+    def _runner(self) -> AgentRunner:
+        return AgentRunner.for_agent_instance(self.app.get(self.agent)).for_principal(self.principal)
+
+    @property
+    def _runs(self) -> AgentRuns:
+        return self.app.get(AgentRuns)
+
+
+def driver_for(
+    app: Application, agent: type[object], *, principal: Principal = LOCAL, config: AgUiConfig | None = None
+) -> AgentDriver:
+    """A factory of streams over the runs of an agent, acting for a principal; the application may start later."""
+    return AgentDriver(app, agent, principal, config)

@@ -29,7 +29,7 @@ class SubAgents:
         """Say who speaks from now on, unless the client knows; `top` is the run whose stream it is."""
         if by.run_id in self._open:
             return []
-        self._open[by.run_id] = OpenFrames(by.run_id)
+        self._open[by.run_id] = OpenFrames(by.run_id, by.branch)
         above = by.parent_run_id if by.parent_run_id != top else None
         return [
             SubagentStartedEvent(subagent_run_id=by.run_id, name=by.agent_id, parent_subagent_run_id=above)

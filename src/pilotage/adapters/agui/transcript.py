@@ -26,7 +26,9 @@ class TranscriptOfFrames:
     """Folds frames into messages. A call without a message of its own gets one under its own id."""
 
     def __init__(self, before: Sequence[Message] = ()) -> None:
-        self._messages: dict[str, Message] = {message.id: message for message in before}
+        self._messages: dict[str, Message] = {
+            message.id: message.model_copy(deep=isinstance(message, AssistantMessage)) for message in before
+        }
         self._calls: dict[str, ToolCall] = {}
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -18,12 +19,12 @@ from pilotage.adapters.fastapi.bodies import (
     details_of,
     signal_kind_of,
 )
-from pilotage.adapters.fastapi.guard import Caller
-from pilotage.adapters.fastapi.problems import RequestRefusedError
+from pilotage.adapters.fastapi.callers import Caller
+from pilotage.adapters.fastapi.errors import RequestRefusedError
 from pilotage.adapters.fastapi.reading import RunId, refuse_unknown_agent
 from pilotage.adapters.fastapi.views import CancelledView, RunView, SignalView, run_view, signal_view
 from pilotage.agent.state import AgentState
-from pilotage.errors import AgentDefinitionError, ModelNotFoundError
+from pilotage.errors import AgentDefinitionError, ModelNotFoundError, RunConflictError
 from pilotage.runtime.runs import AgentRuns
 
 
@@ -35,8 +36,11 @@ class ActingRoutes:
 
     def add_to(self, router: APIRouter) -> None:
         """Add the routes to a router."""
-        post, problems = router.post, problem_responses(401, 404, 409, 413, 422)
-        starts = problem_responses(401, 409, 413, 422)
+        post, starts = router.post, problem_responses(400, 401, 403, 409, 413, 422, 503)
+        problems = starts | problem_responses(404, 410)
+        on_its_way: dict[int | str, dict[str, Any]] = {
+            202: {"model": CancelledView, "description": "Another process is told to end it."}
+        }
         post("/runs", status_code=201, response_model=RunView, responses=starts)(self.start_run)
         post("/runs/{run_id}/signals", status_code=202, response_model=SignalView, responses=problems)(
             self.send_signal
@@ -44,7 +48,9 @@ class ActingRoutes:
         post("/runs/{run_id}/decisions", status_code=202, response_model=RunView, responses=problems)(
             self.decide
         )
-        post("/runs/{run_id}/cancel", response_model=CancelledView, responses=problems)(self.cancel_run)
+        post("/runs/{run_id}/cancel", response_model=CancelledView, responses=problems | on_its_way)(
+            self.cancel_run
+        )
         post("/runs/{run_id}/resume", status_code=202, response_model=RunView, responses=problems)(
             self.resume_run
         )
@@ -83,9 +89,12 @@ class ActingRoutes:
         return json_answer(run_view(await runs.get(run_id, principal=caller)), 202)
 
     async def cancel_run(self, caller: Caller, run_id: RunId, body: CancelBody | None = None) -> Response:
-        """End a run. 409 says that another process has it, and that the cancellation is on its way there."""
+        """End a run. 202 says that another process has it, and that the cancellation is on its way there."""
         reason = body.reason if body is not None else None
-        cancelled = await self._runs().cancel(run_id, reason=reason, principal=caller)
+        try:
+            cancelled = await self._runs().cancel(run_id, reason=reason, principal=caller)
+        except RunConflictError:
+            return json_answer(CancelledView(cancelled=False, is_on_its_way=True), 202)
         return json_answer(CancelledView(cancelled=cancelled))
 
     async def resume_run(self, caller: Caller, run_id: RunId) -> Response:

@@ -9,9 +9,13 @@ from typing import Any
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from pilotage.adapters.fastapi.problems import PROBLEM_JSON, ProblemView
+from pilotage.adapters.asgi.problems import PROBLEM_JSON
+from pilotage.adapters.fastapi.problems import ProblemView
 from pilotage.jsonvalue import to_json_value
 
+EVENT_STREAM = "text/event-stream"
+_PASSING = (429, 503)
+_RETRY_SECONDS = "1"
 # What a run holds belongs to one tenant: no cache in between may keep it.
 _HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
@@ -28,6 +32,8 @@ def problem_answer(problem: ProblemView) -> Response:
     headers = dict(_HEADERS)
     if problem.status == 401:
         headers["www-authenticate"] = "Bearer"
+    if problem.status in _PASSING:
+        headers["retry-after"] = _RETRY_SECONDS
     return Response(json_text(problem), problem.status, headers=headers, media_type=PROBLEM_JSON)
 
 
@@ -38,6 +44,23 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     schema["properties"]["problems"]["items"] = schema.pop("$defs")["FieldProblem"]
     content = {PROBLEM_JSON: {"schema": schema}}
     return {status: {"description": "The request failed.", "content": content} for status in statuses}
+
+
+def stream_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """How the frames of a stream look, and the problems of its route, for its description."""
+    frame: dict[str, Any] = {
+        "title": "Frame",
+        "type": "object",
+        "required": ["data"],
+        "properties": {
+            "id": {"type": "string", "description": "The cursor behind the event."},
+            "event": {"type": "string", "description": "The kind of the event; or problem, or reconnect."},
+            "data": {"type": "string", "contentMediaType": "application/json"},
+            "retry": {"type": "integer", "description": "After how many milliseconds to come back."},
+        },
+    }
+    told = {"description": "Frames as they come.", "content": {EVENT_STREAM: {"schema": frame}}}
+    return {200: told, **problem_responses(*statuses)}
 
 
 def json_text(view: BaseModel) -> bytes:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from math import isfinite
 from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from pilotage.adapters.fastapi.problems import RequestRefusedError
+from pilotage.adapters.fastapi.errors import RequestRefusedError
 from pilotage.agent.recovery_request import RecoveryDecision
 from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
 from pilotage.errors import CallerError
@@ -20,20 +21,17 @@ _OWN_WAYS = {
     AgentSignalKind.CANCEL: "cancel",
 }
 
-_DEEPEST = 100
 _ALIAS = "alias"
 
 
 def _kept_as_it_is(value: Any) -> Any:
-    """Refuse what a decoder lets through and a journal cannot keep: numbers that are none, nesting without end."""
+    """Refuse what a decoder lets through and a journal cannot keep: numbers that are none. The guard bounds depth."""
     level: list[Any] = [value]
-    for _ in range(_DEEPEST):
-        if not level:
-            return value
+    while level:
         if any(isinstance(each, float) and not isfinite(each) for each in level):
             raise ValueError("a number is not finite, which JSON does not know")
         level = [inner for each in level for inner in _inside(each)]
-    raise ValueError(f"it is nested more than {_DEEPEST} levels deep")
+    return value
 
 
 def _inside(value: Any) -> Iterable[Any]:
@@ -54,6 +52,20 @@ JsonDict = Annotated[dict[str, Any], AfterValidator(_kept_as_it_is)]
 # Not every database keeps a null character.
 Name = Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*[^\x00\s][^\x00]*$")]
 Words = Annotated[str, Field(max_length=10_000)]
+
+
+_STRINGS = re.compile(rb'"(?:[^"\\\\]|\\\\.)*"', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def is_deeper_than(levels: int, body: bytes) -> bool:
+    """Whether a JSON text is nested deeper, seen without decoding it."""
+    depth = 0
+    for bracket in _STRINGS.sub(b"", body).translate(None, _NO_BRACKETS):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > levels:
+            return True
+    return False
 
 
 class _Body(BaseModel):

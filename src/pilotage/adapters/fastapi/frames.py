@@ -1,23 +1,72 @@
-"""Events as frames of a server-sent stream. Pure."""
+"""What is told, as frames: of a server-sent stream, and as messages over a WebSocket. Pure."""
 
 from __future__ import annotations
 
 import json
+from functools import cached_property
+from typing import cast
 
 from pilotage.adapters.fastapi.answers import json_text
 from pilotage.adapters.fastapi.problems import ProblemView
-from pilotage.agent.events import AgentEvent
+from pilotage.agent.events import AgentEvent, AgentEventKind
+from pilotage.agent.yields import AgentYield, AgentYieldJsonEncoder
 from pilotage.jsonvalue import to_json_value
+from pilotage.values import value
 
 HEARTBEAT = b":\n\n"
+SOCKET_HEARTBEAT = '{"event":"heartbeat"}'
+_RETRY_MILLISECONDS = 1_000
 
 
-def event_frame(event: AgentEvent, cursor: str) -> bytes:
-    """An event and, as the id of the frame, the cursor behind it. JSON in ASCII has no line breaks of its own."""
-    data = json.dumps(to_json_value(event), separators=(",", ":"), allow_nan=False)
-    return f"id: {cursor}\nevent: {event.kind.value}\ndata: {data}\n\n".encode()
+@value(slots=False)
+class Frame:
+    """Something that is told: what it is called, its JSON text, and the cursor behind it, if there is one."""
+
+    event: str | None
+    data: str
+    id: str | None = None
+
+    @cached_property
+    def sse(self) -> str:
+        """As a frame of a server-sent stream."""
+        retry = f"retry: {_RETRY_MILLISECONDS}\n" if self is RECONNECT else ""
+        named = f"id: {self.id}\n" if self.id is not None else ""
+        called = f"event: {self.event}\n" if self.event is not None else ""
+        return f"{named}{retry}{called}data: {self.data}\n\n"
+
+    @cached_property
+    def message(self) -> str:
+        """As one message over a WebSocket: an object with `event`, `id` and `data`."""
+        named = f'"id":"{self.id}",' if self.id is not None else ""
+        called = f'"event":"{self.event}",' if self.event is not None else ""
+        return f'{{{called}{named}"data":{self.data}}}'
 
 
-def problem_frame(problem: ProblemView) -> bytes:
+RECONNECT = Frame(
+    "reconnect", '{"detail":"The stream ends here and the run goes on. Come back with the last id."}'
+)
+"""The last frame of a stream that ends before its run does."""
+
+
+def event_frame(event: AgentEvent, cursor: str) -> Frame:
+    """An event and the cursor behind it."""
+    return Frame(event.kind.value, text_of(event), cursor)
+
+
+def problem_frame(problem: ProblemView) -> Frame:
     """Why a stream ends early. It has no id: whoever comes back goes on behind the last event."""
-    return b"event: problem\ndata: " + json_text(problem) + b"\n\n"
+    return Frame("problem", json_text(problem).decode())
+
+
+def item_frame(item: object) -> Frame:
+    """An item of an agent's stream, an event of a run, or any value that has a JSON form."""
+    if isinstance(item, AgentYield):
+        said = cast("AgentYield[object]", item)
+        return Frame(said.kind.value, text_of(AgentYieldJsonEncoder.encode(said)))
+    kind: object = getattr(item, "kind", None)
+    return Frame(kind.value if isinstance(kind, AgentEventKind) else None, text_of(item))
+
+
+def text_of(told: object) -> str:
+    """JSON on one line, all of it ASCII: lone surrogates have no other form on the wire."""
+    return json.dumps(to_json_value(told), separators=(",", ":"), allow_nan=False)

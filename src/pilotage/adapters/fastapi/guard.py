@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias
 
-from fastapi import Depends
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -13,71 +12,69 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message
 
+from pilotage.adapters.asgi.bodies import bounded_body
 from pilotage.adapters.fastapi.answers import problem_answer
-from pilotage.adapters.fastapi.problems import (
-    BodyTooLargeError,
-    problem_of,
-    problem_of_fields,
-    problem_of_status,
-)
+from pilotage.adapters.fastapi.bodies import is_deeper_than
+from pilotage.adapters.fastapi.entrance import Entrance
+from pilotage.adapters.fastapi.errors import RequestRefusedError, StoreUnreachableError
+from pilotage.adapters.fastapi.problems import ProblemView, problem_of, problem_of_fields, problem_of_status
 from pilotage.adapters.fastapi.settings import HttpSettings
-from pilotage.agent.ports.principals import IPrincipalResolver
-from pilotage.agent.principal import Principal
-from pilotage.errors import NotAuthenticatedError, PilotageError
+from pilotage.errors import PilotageError
+from pilotage.runtime.actions.interruptions import StoreUnavailable
 
 Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 
-_PRINCIPAL = "pilotage.principal"
-
 
 class Guard:
-    """Lets a request in when it is known who asks, and no more of it than the settings allow."""
+    """Lets a request in when it is known who asks, and no more of it than the settings allow.
 
-    def __init__(self, resolver: Callable[[], IPrincipalResolver], settings: HttpSettings) -> None:
-        self._resolver = resolver
-        self._longest = settings.max_body_bytes
+    Without an entrance everybody is let in. `owns_errors` says that nothing but us is behind it: what the framework
+    refuses is told as a problem too, and a broken connection is one to the store.
+    """
+
+    def __init__(
+        self, entrance: Entrance | None, settings: HttpSettings, *, owns_errors: bool = False
+    ) -> None:
+        self._entrance = entrance
+        self._settings = settings
+        self._owns_errors = owns_errors
 
     def around(self, handle: Handler) -> Handler:
         """The handler behind the guard; every error of ours becomes a problem."""
 
         async def guarded(request: Request) -> Response:
             try:
-                request.scope[_PRINCIPAL] = await self._principal_of(request)
+                if self._entrance is not None:
+                    await self._entrance.admit(request)
                 return await handle(await self._bounded(request))
-            except RequestValidationError as error:
-                return problem_answer(problem_of_fields(error.errors()))
-            except HTTPException as error:
-                return problem_answer(problem_of_status(error.status_code, str(error.detail)))
             except PilotageError as error:
                 return problem_answer(problem_of(error))
+            except StoreUnavailable:
+                return problem_answer(problem_of(StoreUnreachableError()))
             except ClientDisconnect:
                 return problem_answer(problem_of_status(400, "the body broke off"))
+            except (RequestValidationError, HTTPException, OSError) as error:
+                if not self._owns_errors:
+                    raise
+                return problem_answer(_told(error))
 
         return guarded
 
-    async def _principal_of(self, request: Request) -> Principal:
-        headers: dict[str, str] = {}
-        for name, text in request.headers.items():
-            headers[name] = f"{headers[name]}, {text}" if name in headers else text
-        principal = cast(object, await self._resolver().resolve(headers))
-        if not isinstance(principal, Principal):
-            raise NotAuthenticatedError
-        return principal
-
     async def _bounded(self, request: Request) -> Request:
-        """The request with its body read: the framework would read one of any length."""
-        pieces: list[bytes] = []
-        size = 0
-        async for piece in request.stream():
-            size += len(piece)
-            if size > self._longest:
-                raise BodyTooLargeError(
-                    f"the body is longer than {self._longest:,} bytes, which is what this server takes."
-                )
-            pieces.append(piece)
-        body = b"".join(pieces)
+        """The request with its body read: the framework would read one of any length and depth."""
+        body = await bounded_body(request, self._settings.max_body_bytes)
+        deepest = self._settings.max_body_depth
+        if "json" in request.headers.get("content-type", "") and is_deeper_than(deepest, body):
+            raise RequestRefusedError(f"the body is nested more than {deepest} levels deep.")
+
+        is_given = False
 
         async def receive() -> Message:
+            nonlocal is_given
+            if is_given:
+                # Nothing more comes but that the client goes.
+                return await request.receive()
+            is_given = True
             return {"type": "http.request", "body": body, "more_body": False}
 
         return Request(request.scope, receive)
@@ -97,9 +94,11 @@ def route_behind(guard: Guard) -> type[GuardedRoute]:
     return type("RouteBehindGuard", (GuardedRoute,), {"guard": guard})
 
 
-async def _caller(request: Request) -> Principal:
-    return cast(Principal, request.scope[_PRINCIPAL])
-
-
-Caller = Annotated[Principal, Depends(_caller)]
-"""Who asks, as the guard found out."""
+def _told(error: RequestValidationError | HTTPException | OSError) -> ProblemView:
+    match error:
+        case RequestValidationError():
+            return problem_of_fields(error.errors())
+        case HTTPException():
+            return problem_of_status(error.status_code, str(error.detail))
+        case _:
+            return problem_of(StoreUnreachableError())

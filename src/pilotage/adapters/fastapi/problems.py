@@ -7,10 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from pydantic import BaseModel, Field
 
+from pilotage.adapters.asgi.admission import OriginRefusedError
+from pilotage.adapters.asgi.bodies import BodyTooLargeError
+from pilotage.adapters.asgi.lasting_answer import TooManyStreamsError
+from pilotage.adapters.fastapi.errors import (
+    RequestRefusedError,
+    ServerStoppingError,
+    StoreUnreachableError,
+    TooManyOwnStreamsError,
+)
 from pilotage.errors import (
     ApplicationStateError,
     CallerError,
@@ -25,30 +34,7 @@ from pilotage.errors import (
     SignalNotFoundError,
 )
 
-PROBLEM_JSON = "application/problem+json"
 _TYPE = "urn:pilotage:error:"
-
-
-class RequestRefusedError(CallerError):
-    """The request can be read and cannot be meant: a name that stands for nothing, an input that does not fit."""
-
-    message: ClassVar[str] = "The request does not fit."
-    code: ClassVar[str] = "request_refused"
-
-
-class BodyTooLargeError(CallerError):
-    """The body is longer than this process takes."""
-
-    message: ClassVar[str] = "The body is too long."
-    code: ClassVar[str] = "body_too_large"
-
-
-class TooManyStreamsError(CallerError):
-    """As many streams are open as this process serves at once."""
-
-    message: ClassVar[str] = "Too many streams are open. Come back in a moment."
-    code: ClassVar[str] = "too_many_streams"
-
 
 # The first row that fits; an error of no row is ours.
 _STATUSES: Sequence[tuple[type[PilotageError], HTTPStatus]] = (
@@ -60,7 +46,11 @@ _STATUSES: Sequence[tuple[type[PilotageError], HTTPStatus]] = (
     (RunErasedError, HTTPStatus.GONE),
     (BodyTooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     (RequestRefusedError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (OriginRefusedError, HTTPStatus.FORBIDDEN),
+    (TooManyOwnStreamsError, HTTPStatus.TOO_MANY_REQUESTS),
     (TooManyStreamsError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (ServerStoppingError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (StoreUnreachableError, HTTPStatus.SERVICE_UNAVAILABLE),
     (ApplicationStateError, HTTPStatus.SERVICE_UNAVAILABLE),
     (PodNotFoundError, HTTPStatus.INTERNAL_SERVER_ERROR),
     (ContextNotActiveError, HTTPStatus.INTERNAL_SERVER_ERROR),
@@ -113,3 +103,7 @@ def problem_of_status(status: int, detail: str) -> ProblemView:
 
 def _problem(status: HTTPStatus, code: str, detail: str) -> ProblemView:
     return ProblemView(type=_TYPE + code, title=status.phrase, status=status.value, code=code, detail=detail)
+
+
+INTERNAL = problem_of(PilotageError())
+"""What is told of a failure that is nobody's but ours."""

@@ -9,11 +9,13 @@ from fastapi import APIRouter, Header, Path, Query
 from pydantic import AwareDatetime
 from starlette.responses import Response
 
-from pilotage.adapters.fastapi.answers import json_answer, problem_responses
+from pilotage.adapters.fastapi.answers import json_answer, problem_responses, stream_responses
 from pilotage.adapters.fastapi.bodies import Name, cursor_of
-from pilotage.adapters.fastapi.event_stream import EventStream, OpenStreams
-from pilotage.adapters.fastapi.guard import Caller
-from pilotage.adapters.fastapi.problems import RequestRefusedError
+from pilotage.adapters.fastapi.callers import Caller
+from pilotage.adapters.fastapi.errors import RequestRefusedError
+from pilotage.adapters.fastapi.event_stream import EventStream
+from pilotage.adapters.fastapi.open_streams import OpenStreams
+from pilotage.adapters.fastapi.run_frames import EncodedEvents, RunFrames
 from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.adapters.fastapi.views import (
     EvidencesView,
@@ -38,18 +40,24 @@ RunId = Annotated[str, Path(max_length=512, pattern=r"^[!-~]+$")]
 class ReadingRoutes:
     """Reads runs of the caller's tenant."""
 
-    def __init__(self, runs: Callable[[], AgentRuns], settings: HttpSettings) -> None:
+    def __init__(
+        self,
+        runs: Callable[[], AgentRuns],
+        streams: OpenStreams,
+        settings: HttpSettings,
+        encoded: EncodedEvents,
+    ) -> None:
         self._runs = runs
+        self._streams = streams
         self._settings = settings
-        self._streams = OpenStreams(settings.max_streams)
+        self._encoded = encoded
 
     def add_to(self, router: APIRouter) -> None:
         """Add the routes to a router."""
-        one = problem_responses(401, 404, 410, 422)
-        get = router.get
-        get("/runs", response_model=RunPageView, responses=problem_responses(401, 422))(self.list_runs)
+        get, one = router.get, problem_responses(401, 404, 410, 422, 503)
+        get("/runs", response_model=RunPageView, responses=problem_responses(401, 422, 503))(self.list_runs)
         get("/runs/{run_id}", response_model=RunView, responses=one)(self.get_run)
-        streams = problem_responses(401, 404, 422, 503)
+        streams = stream_responses(401, 404, 422, 429, 503) | {204: {"description": "Everything was read."}}
         get("/runs/{run_id}/events", status_code=200, response_class=EventStream, responses=streams)(
             self.read_events
         )
@@ -59,7 +67,7 @@ class ReadingRoutes:
         get(
             "/runs/{run_id}/verification",
             response_model=VerifiedView,
-            responses=problem_responses(401, 404, 409, 422),
+            responses=problem_responses(401, 404, 409, 410, 422, 503),
         )(self.verify_run)
 
     async def list_runs(
@@ -113,8 +121,8 @@ class ReadingRoutes:
             rest = runs.events(run_id, after=cursor, principal=caller)
             if await anext(rest, None) is None:
                 return Response(status_code=204)
-        events = runs.events(run_id, after=cursor, principal=caller)
-        return EventStream(events, self._streams, self._settings, runs.services.clock)
+        told = RunFrames(runs, run_id, caller, cursor, self._encoded)
+        return EventStream(told, self._streams, self._settings, runs.services.clock)
 
     async def get_result(self, caller: Caller, run_id: RunId) -> Response:
         """How a run stands, with its output once there is one."""

@@ -109,9 +109,10 @@ class SignalView(BaseModel):
 
 
 class CancelledView(BaseModel):
-    """Whether the call ended the run; False where it had ended already."""
+    """Whether the call ended the run; where it did not, the run had ended already, or its process is told to end it."""
 
     cancelled: bool
+    is_on_its_way: bool = False
 
 
 class VerifiedView(BaseModel):

@@ -41,7 +41,7 @@ class ModelFailure(StrEnum):
 
 
 class ModelServerError(ModelCallError):
-    """A model's server failed, or cannot be reached; `failure` says how.
+    """A model's server failed, or cannot be reached; `failure` says how, with a word of `ModelFailure`.
 
     `status` is the HTTP status where there is one, `retry_after` the seconds the server asks to wait.
     """
@@ -61,9 +61,10 @@ class ModelServerError(ModelCallError):
         where = f" (HTTP {status})" if status else ""
         said = f": {_brief(detail)}" if detail.strip() else ""
         super().__init__(
-            f"the model's server {row.words}{where}{said}. {row.way_out}", retryable=row.retryable
+            f"the model's server {row.words}{where}{said}. {row.way_out}",
+            retryable=row.retryable,
+            failure=failure,
         )
-        self.failure = failure
         self.status = status
         self.retry_after = retry_after
 

@@ -4,7 +4,7 @@ An application that loads its plugins needs nothing from here but the settings. 
 `SqlAlchemyStore` from `pilotage.adapters.sqlalchemy.store`; importing that loads SQLAlchemy, importing this does not.
 """
 
-from pilotage.adapters.sqlalchemy.plugin import StoreOnDemand, agent_audit_log, agent_switches
+from pilotage.adapters.sqlalchemy.plugin import StoreOnDemand, agent_audit_log, agent_memory, agent_switches
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.start_errors import (
     DatabaseDriverMissingError,
@@ -25,5 +25,6 @@ __all__ = [
     "DatabaseUrlError",
     "StoreOnDemand",
     "agent_audit_log",
+    "agent_memory",
     "agent_switches",
 ]

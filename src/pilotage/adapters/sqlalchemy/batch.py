@@ -16,6 +16,7 @@ from pilotage.adapters.sqlalchemy.mapping import (
     state_values,
 )
 from pilotage.adapters.sqlalchemy.rows import row_values, take_out_blobs
+from pilotage.agent.ports.budget import BudgetSettlement
 from pilotage.agent.ports.conversations import ConversationTurns
 from pilotage.agent.ports.journal import (
     CommitOutcome,
@@ -81,6 +82,7 @@ class Writes:
     turns: list[tuple[RunKey, ConversationTurns]] = field(
         default_factory=list[tuple[RunKey, ConversationTurns]]
     )
+    settled: list[tuple[str, BudgetSettlement]] = field(default_factory=list[tuple[str, BudgetSettlement]])
 
 
 class Batch:
@@ -194,6 +196,7 @@ class Batch:
         )
         if commit.turns is not None:
             writes.turns.append((commit.run, commit.turns))
+        writes.settled.extend((tenant, settlement) for settlement in commit.settled)
         return Committed(run.head)
 
     def _hold(self, key: RunKey, run: Standing) -> None:

@@ -33,6 +33,7 @@ from pilotage.adapters.sqlalchemy.engines import Engines
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored
 from pilotage.adapters.sqlalchemy.recent import RecentRuns
+from pilotage.adapters.sqlalchemy.tenant_spending import settle_together
 from pilotage.adapters.sqlalchemy.turns import append_turns
 from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, RunKey
 from pilotage.agent.state import AgentStatus
@@ -164,6 +165,7 @@ def _write(engines: Engines, connection: Connection, known: Known, writes: Write
     said = sorted(writes.turns, key=lambda turn: (turn[0].tenant_id, turn[1].conversation_id))
     for run, added in said:
         append_turns(engines, connection, run.tenant_id, added.conversation_id, added.turns, run.run_id)
+    settle_together(connection, writes.settled)
 
 
 def _order(key: RunKey) -> tuple[str, str]:

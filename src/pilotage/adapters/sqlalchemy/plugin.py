@@ -23,6 +23,7 @@ from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal
 from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
@@ -32,6 +33,7 @@ from pilotage.agent.ports.repositories import (
 from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.ports.switches import IAgentSwitches
+from pilotage.agent.ports.tenant_spending import ITenantSpending
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.container.application import Application
 from pilotage.container.lifecycle import ILifecycle
@@ -182,13 +184,24 @@ def agent_retention(store: StoreOnDemand) -> IAgentRetention:
 
 
 @Pod(lazy=True)
+def tenant_spending(store: StoreOnDemand) -> ITenantSpending:
+    """What tenants spend, in the database."""
+    spending: ITenantSpending = store.open().spending
+    return spending
+
+
+@Pod(lazy=True)
 def sealer_beside_the_database(settings: DatabaseSettings) -> IRecordSealer:
     """The sealer of an embedded database: its key file is beside the database file, and made with it."""
-    file = sqlite_file(settings.url) or Path(settings.url)
-    key_file = file.with_suffix(".key")
+    key_file = key_beside(sqlite_file(settings.url) or Path(settings.url))
     key_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     make = cast("Callable[[SealingSettings], IRecordSealer]", record_sealer)
     return make(SealingSettings(key_file, creates_key=True))
+
+
+def key_beside(file: Path) -> Path:
+    """Where the key of an embedded database is."""
+    return file.with_suffix(".key")
 
 
 @Pod(lazy=True)
@@ -205,6 +218,13 @@ def agent_audit_log(store: StoreOnDemand) -> IAgentAuditLog:
     return audit_log
 
 
+@Pod(lazy=True)
+def agent_memory(store: StoreOnDemand) -> IAgentMemory:
+    """What agents remember, in the database; contributed where an agent or a pod wants a memory."""
+    memory: IAgentMemory = store.open().memory
+    return memory
+
+
 _FACTORIES = (
     agent_journal,
     agent_states,
@@ -217,6 +237,7 @@ _FACTORIES = (
     agent_outbox,
     agent_backlog,
     agent_retention,
+    tenant_spending,
 )
 
 
@@ -231,6 +252,8 @@ def contribute(app: Application) -> None:
     if not app.contains(DatabaseSettings):
         app.add(database_settings)
     app.add(store_on_demand, *_FACTORIES)
+    if not app.contains(IAgentMemory) and _wants_memory(app):
+        app.add(agent_memory)
     if not app.contains(IRecordSealer) and _is_embedded(app) and find_spec("cryptography") is not None:
         app.add(sealer_beside_the_database)
 
@@ -240,6 +263,17 @@ def _is_embedded(app: Application) -> bool:
     given = [node.target for node in app.graph.nodes if isinstance(node.target, DatabaseSettings)]
     url = given[0].url if given else os.environ.get(URL) or DEFAULT_URL
     return sqlite_file(url) is not None
+
+
+def _wants_memory(app: Application) -> bool:
+    """Whether anybody would use a memory: without that, runs that keep nothing would open the database for it."""
+    graph = app.graph
+    for node in graph.nodes:
+        if isinstance(node.pod, AgentDefinition) and node.pod.spec.memory is not None:
+            return True
+        if any(edge.dependency.type_ is IAgentMemory for edge in graph.edges(node)):
+            return True
+    return False
 
 
 def _has_durable_agent(app: Application) -> bool:

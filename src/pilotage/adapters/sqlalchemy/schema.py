@@ -11,7 +11,7 @@ from sqlalchemy import Connection, inspect, text
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.start_errors import DatabaseSchemaError
 
-VERSION = "0002"
+VERSION = "0003"
 """The version this Pilotage works with; the last migration has its name."""
 
 VERSION_TABLE = "pilotage_schema"

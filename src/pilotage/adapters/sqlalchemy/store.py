@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
+from pilotage.adapters.sqlalchemy.agent_memory import SqlAlchemyAgentMemory
 from pilotage.adapters.sqlalchemy.audit_log import SqlAlchemyAuditLog
 from pilotage.adapters.sqlalchemy.backlog import SqlAlchemyBacklog
 from pilotage.adapters.sqlalchemy.conversations import SqlAlchemyTaskStore
@@ -20,6 +21,7 @@ from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
 from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
 from pilotage.adapters.sqlalchemy.switches import SqlAlchemySwitches
+from pilotage.adapters.sqlalchemy.tenant_spending import SqlAlchemyTenantSpending
 from pilotage.adapters.sqlalchemy.wakeups import SqlAlchemyWakeUps
 from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
@@ -33,6 +35,7 @@ from pilotage.agent.ports.repositories import (
     IAgentStateRepository,
 )
 from pilotage.agent.ports.retention import IAgentRetention
+from pilotage.agent.ports.tenant_spending import ITenantSpending
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.ids import IClock
 
@@ -40,8 +43,8 @@ from pilotage.ids import IClock
 class SqlAlchemyStore:
     """One database, and its ports over the runs of all tenants.
 
-    `Application.add(*store.ports)` makes the ports pods. `switches` and `audit_log` are for applications that want
-    them: `Application.add(store.switches)`. Close it when nobody uses it any more.
+    `Application.add(*store.ports)` makes the ports pods. `switches`, `audit_log` and `memory` are for applications
+    that want them: `Application.add(store.switches)`. Close it when nobody uses it any more.
     """
 
     def __init__(self, database: Database) -> None:
@@ -59,6 +62,8 @@ class SqlAlchemyStore:
         self.backlog = SqlAlchemyBacklog(database)
         self.switches = SqlAlchemySwitches(database)
         self.audit_log = SqlAlchemyAuditLog(database)
+        self.memory = SqlAlchemyAgentMemory(database)
+        self.spending = SqlAlchemyTenantSpending(database)
 
     @classmethod
     def open(cls, settings: DatabaseSettings | None = None, clock: IClock | None = None) -> Self:
@@ -84,11 +89,12 @@ class SqlAlchemyStore:
         IAgentOutbox,
         IAgentBacklog,
         IAgentRetention,
+        ITenantSpending,
     ]:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
         work = (self.leases, self.wake_ups, self.late_outcomes, self.deliveries, self.backlog, self.retention)
-        return self.journal, *repositories, self.conversations, *work
+        return self.journal, *repositories, self.conversations, *work, self.spending
 
     def close(self) -> None:
         """Finish what is under way, and close all connections."""

@@ -282,3 +282,62 @@ audit = Table(
         where="evidence_ref IS NOT NULL",
     ),
 )
+
+memories = Table(
+    "pilotage_memories",
+    metadata,
+    _position(),
+    Column("tenant_id", ExactText, nullable=False),
+    Column("user_id", ExactText, nullable=False),
+    # Empty for what was remembered for no agent in particular.
+    Column("agent_type", ExactText, nullable=False, server_default=""),
+    Column("item_id", ExactText, nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("text", ExactText, nullable=False),
+    Column("label", ExactText, nullable=False),
+    Column("metadata", ExactText, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    UniqueConstraint("tenant_id", "user_id", "agent_type", "item_id", name="uq_pilotage_memories_item"),
+    _index("ix_pilotage_memories_user", "tenant_id", "user_id", "position"),
+)
+
+memory_words = Table(
+    "pilotage_memory_words",
+    metadata,
+    Column("tenant_id", ExactText, nullable=False),
+    Column("user_id", ExactText, nullable=False),
+    Column("word", ExactText, nullable=False),
+    Column("memory", _POSITION, nullable=False),
+    # As the memory has them: who is looked for is found here, without a join whose plan depends on statistics.
+    Column("agent_type", ExactText, nullable=False),
+    Column("kind", String(16), nullable=False),
+    PrimaryKeyConstraint("tenant_id", "user_id", "word", "memory"),
+    ForeignKeyConstraint(["memory"], ["pilotage_memories.position"], name="fk_word_memory"),
+    _index("ix_pilotage_memory_words_memory", "memory"),
+)
+
+spending = Table(
+    "pilotage_spending",
+    metadata,
+    Column("tenant_id", ExactText, nullable=False),
+    Column("hour", Moment, nullable=False),
+    Column("steps", BigInteger, nullable=False),
+    Column("tool_calls", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    # The digits of a decimal: sums of money are exact on every database.
+    Column("cost", String(64), nullable=False),
+    PrimaryKeyConstraint("tenant_id", "hour"),
+)
+
+budget_holds = Table(
+    "pilotage_budget_holds",
+    metadata,
+    Column("tenant_id", ExactText, nullable=False),
+    Column("hold_id", ExactText, nullable=False),
+    Column("steps", BigInteger, nullable=False),
+    Column("tool_calls", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("cost", String(64), nullable=False),
+    Column("lapses_at", Moment, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "hold_id"),
+)

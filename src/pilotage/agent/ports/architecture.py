@@ -25,9 +25,9 @@ from pilotage.agent.ports.permissions import IAgentPermissions
 from pilotage.agent.ports.telemetry import IAgentTelemetry
 from pilotage.agent.principal import RunContext
 from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tool_calling import ToolCallingSpec
+from pilotage.agent.tool_calling import ModelToolSpec, ToolCallingSpec
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonValue
 from pilotage.values import shared, value
 
 T = TypeVar("T")
@@ -92,11 +92,15 @@ class IScopedModel(ABC):
 
 @value
 class ToolCallOutcome:
-    """What came of a tool call: the result as the model may see it, or the words of its failure."""
+    """What came of a tool call: the result as the model may see it, or the words of its failure.
+
+    A control call may end the loop that made it (`ends`): its result is the answer then.
+    """
 
     call: ModelToolCall
     result: JsonValue = None
     error: str | None = None
+    ends: bool = False
 
     @property
     def is_error(self) -> bool:
@@ -165,8 +169,13 @@ class IScopedRuntime(ABC):
         """
 
     @abstractmethod
-    async def spawn_child(self, name: str, agent: AgentRef, task: JsonObject) -> JsonValue:
-        """Run another agent as a child and return its result."""
+    async def spawn_child(
+        self, name: str, agent: AgentRef, task: JsonValue, *, exits: Sequence[ModelToolSpec] = ()
+    ) -> JsonValue:
+        """Run another agent as a child and return its result.
+
+        `exits` are control calls that end the child where its model makes one of them; `Exit.taken_in` reads them.
+        """
 
     @abstractmethod
     async def now(self) -> datetime:
@@ -197,12 +206,36 @@ class Dependencies(ABC):
     context: RunContext
     max_turns: int
     streaming: bool
-    fast_audit: bool
-    fast_telemetry: bool
-    fast_permissions: bool
-    fast_hooks: bool
-    fast_runtime: bool
-    fast_budget: bool
+
+    @property
+    @abstractmethod
+    def fast_audit(self) -> bool:
+        """Whether there is no audit log."""
+
+    @property
+    @abstractmethod
+    def fast_telemetry(self) -> bool:
+        """Whether there is no telemetry."""
+
+    @property
+    @abstractmethod
+    def fast_permissions(self) -> bool:
+        """Whether everybody may do everything."""
+
+    @property
+    @abstractmethod
+    def fast_hooks(self) -> bool:
+        """Whether there are no hooks."""
+
+    @property
+    @abstractmethod
+    def fast_runtime(self) -> bool:
+        """Whether the run is not kept."""
+
+    @property
+    @abstractmethod
+    def fast_budget(self) -> bool:
+        """Whether there is no budget of the application."""
 
     @abstractmethod
     def fresh_session(self, instructions: str | None = None) -> AgentSession:
@@ -215,6 +248,18 @@ class Dependencies(ABC):
     @abstractmethod
     def with_extra_tools(self, tools: Sequence[Callable[..., object]]) -> Dependencies:
         """The same dependencies with more tools on offer: functions and bound methods marked `@agent_tool`."""
+
+    @abstractmethod
+    def with_tools(self, change: Callable[[IScopedTools], IScopedTools]) -> Dependencies:
+        """The same dependencies with their tools seen through `change`: fewer of them, or control calls beside them."""
+
+    @abstractmethod
+    def with_output(self, output: StructuredOutputSpec | None) -> Dependencies:
+        """The same dependencies for an answer of another type; None asks for text."""
+
+    @abstractmethod
+    async def tell(self, event: AgentEvent) -> None:
+        """Tell what happens in a part of the work, such as a branch, where `run` cannot yield it."""
 
     @abstractmethod
     def next_message_id(self) -> str:

@@ -49,6 +49,14 @@ class BudgetReservation:
 
 
 @value
+class BudgetSettlement:
+    """What a reservation came to: it is let go of, and what was really used counts."""
+
+    reservation: BudgetReservation
+    used: BudgetAmount
+
+
+@value
 class BudgetGranted:
     """The step may go on; `warning` says that the end of the budget is near."""
 
@@ -68,7 +76,13 @@ BudgetVerdict: TypeAlias = BudgetGranted | BudgetExhausted
 
 
 class IAgentBudget(ABC):
-    """Counts what runs spend, per run tree and per tenant. An adapter that raises denies the step."""
+    """Counts what runs spend, per run tree and per tenant. An adapter that raises denies the step.
+
+    One whose `is_settled_by_journal` is not asked to `consume` for a run that is kept: the settlement is part of the
+    commit that records the step, and the store of the runs counts it.
+    """
+
+    is_settled_by_journal: bool = False
 
     @abstractmethod
     async def allows_step(self, context: RunContext, need: BudgetAmount) -> BudgetVerdict:

@@ -2,7 +2,7 @@
 
 The rows of a run are numbered 1, 2, 3 ... without gaps. A commit names the head it expects; the store
 compares and sets it inside the statement, so of two writers exactly one wins. Rows, state, consumed signals,
-evidence, turns and outbox events of a commit are one transaction, durable when `commit` returns.
+evidence, turns, outbox events and settled budgets of a commit are one transaction, durable when `commit` returns.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.budget import BudgetSettlement
 from pilotage.agent.ports.conversations import ConversationTurns
 from pilotage.agent.ports.providers import persistence_port
 from pilotage.agent.recovery import AgentActionKind
@@ -165,7 +166,7 @@ class JournalCommit:
     """What one run wants to commit. The token lets the writer recognise its own rows after a lost reply.
 
     The first commit of a run may name the `parent` it was started by and the `conversation` it holds until it
-    ends, paused or not. `turns` are added to that conversation.
+    ends, paused or not. `turns` are added to that conversation. `settled` is what the tenant has spent by it.
     """
 
     run: RunKey
@@ -179,6 +180,7 @@ class JournalCommit:
     parent: RunKey | None = None
     conversation: str | None = None
     turns: ConversationTurns | None = None
+    settled: tuple[BudgetSettlement, ...] = ()
 
     def __post_init__(self) -> None:
         reject_blank(self, token=self.token, conversation=self.conversation)

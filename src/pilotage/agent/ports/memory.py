@@ -8,10 +8,21 @@ from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
-from pilotage.checks import reject_blank, reject_naive
+from pilotage.agent.principal import RunContext
+from pilotage.checks import reject_blank, reject_naive, reject_not_positive
+from pilotage.errors import AgentDefinitionError, AgentMemoryError
 from pilotage.jsonvalue import JsonObject, empty_object
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
+
+LONGEST_TEXT = 8_000
+"""How many characters one item may have. What is longer is a document, and belongs into a store of documents."""
+
+MOST_RECALLED = 100
+"""How many items one question may bring back."""
+
+MOST_ITEMS = 10_000
+"""How many items a user may have, unless an adapter is told otherwise."""
 
 
 class MemoryKind(StrEnum):
@@ -23,7 +34,11 @@ class MemoryKind(StrEnum):
 
 @value
 class MemoryScope:
-    """Whose memory it is. Nothing crosses a scope."""
+    """Whose memory it is. Nothing crosses a tenant or a user.
+
+    Without an agent it is the whole memory of a user. With one it is what was remembered for that agent, and nothing
+    else: what another agent learned, or nobody in particular, is not in it.
+    """
 
     tenant_id: str
     user_id: str
@@ -31,6 +46,20 @@ class MemoryScope:
 
     def __post_init__(self) -> None:
         reject_blank(self, tenant_id=self.tenant_id, user_id=self.user_id, agent_type=self.agent_type)
+
+    @classmethod
+    def of(cls, context: RunContext, agent_type: str | None = None) -> MemoryScope:
+        """The memory of whoever a run acts for.
+
+        Raises:
+            AgentDefinitionError: the run acts for nobody.
+        """
+        if context.user_id is None:
+            raise AgentDefinitionError(
+                f"run {context.run_id!r} acts for nobody, so there is no memory it could use. "
+                "Start it for somebody: principal=Principal(...)."
+            )
+        return cls(context.tenant_id, context.user_id, agent_type)
 
 
 @value
@@ -47,22 +76,61 @@ class MemoryItem:
     def __post_init__(self) -> None:
         reject_blank(self, id=self.id, text=self.text)
         reject_naive(self, created_at=self.created_at)
+        if len(self.text) > LONGEST_TEXT:
+            raise AgentDefinitionError(
+                f"MemoryItem.text of {self.id!r} has {len(self.text)} characters, {LONGEST_TEXT} are allowed. "
+                "Remember what matters of it, and where the rest is."
+            )
+
+
+@value
+class MemoryUse:
+    """That an agent's runs know what is remembered of whoever they act for.
+
+    Every model call of a run is shown up to `most` items, of together at most `max_characters`: those that fit what
+    the run was asked, then the latest facts. They are looked up once, when the run begins.
+    """
+
+    most: int = 10
+    max_characters: int = LONGEST_TEXT
+
+    def __post_init__(self) -> None:
+        reject_unfit_limit(self, most=self.most)
+        reject_not_positive(self, max_characters=self.max_characters)
+
+    def fitting(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        """Of items, the best first, those that may be shown: one that does not fit is left out, not cut."""
+        shown: list[MemoryItem] = []
+        left = self.max_characters
+        for item in items:
+            if len(item.text) <= left and len(shown) < self.most:
+                shown.append(item)
+                left -= len(item.text)
+        return shown
 
 
 class IAgentMemory(ABC):
-    """Remembers and recalls. Every adapter guarantees that a scope sees only its own items."""
+    """Remembers and recalls. Every adapter guarantees that a scope sees only its own items.
+
+    How well an item fits a question is the adapter's to say. Those that come with Pilotage compare words: see
+    `pilotage.agent.memory_words`.
+    """
 
     @abstractmethod
     async def remember(self, scope: MemoryScope, item: MemoryItem) -> MemoryItem:
-        """Keep an item; the same id again replaces it.
+        """Keep an item, durable on return; the same id in the same scope again replaces it, in its place.
+
+        The item comes back with the time it was first kept.
 
         Raises:
-            AgentMemoryError: the item could not be kept.
+            AgentMemoryError: the item could not be kept; the memory of the user may be full.
         """
 
     @abstractmethod
-    async def recall(self, scope: MemoryScope, query: str, *, limit: int = 10) -> Sequence[MemoryItem]:
-        """The items that fit a query, best first.
+    async def recall(
+        self, scope: MemoryScope, query: str, *, limit: int = 10, kind: MemoryKind | None = None
+    ) -> Sequence[MemoryItem]:
+        """The items that fit a query, best first; for a blank query the latest.
 
         Raises:
             AgentMemoryError: the memory could not be searched.
@@ -70,8 +138,32 @@ class IAgentMemory(ABC):
 
     @abstractmethod
     async def forget(self, scope: MemoryScope, item_id: str | None = None) -> int:
-        """Delete one item, or everything of the scope; how many were deleted."""
+        """Delete one item, or everything of the scope, for good; how many were deleted.
+
+        Raises:
+            AgentMemoryError: nothing could be deleted.
+        """
 
     @abstractmethod
     async def export(self, scope: MemoryScope) -> Sequence[MemoryItem]:
-        """Everything of the scope, oldest first."""
+        """Everything of the scope, oldest first.
+
+        Raises:
+            AgentMemoryError: the memory could not be read.
+        """
+
+
+def reject_unfit_limit(owner: object, /, **fields: int) -> None:
+    """Refuse to bring back nothing, or more than anybody reads."""
+    reject_not_positive(owner, **fields)
+    for name, limit in fields.items():
+        if limit > MOST_RECALLED:
+            whose = owner if isinstance(owner, str) else type(owner).__name__
+            raise AgentDefinitionError(f"{whose}.{name} is {limit}. Ask for at most {MOST_RECALLED} items.")
+
+
+def memory_full(scope: MemoryScope, most: int) -> AgentMemoryError:
+    """What is said where a user has as many items as are allowed."""
+    return AgentMemoryError(
+        f"the memory of user {scope.user_id!r} has {most} items and is full. Forget some before remembering more."
+    )

@@ -75,20 +75,32 @@ def bind_agent_tool_invocation(
 def bind_to(interface: ToolInterface, payload: Mapping[str, object]) -> AgentToolBoundInvocation:
     """Bind a payload to a tool whose interface is known."""
     asked = _by_name(interface, payload)
+    arguments = _validated(interface, asked)
+    count = len(interface.positional)
+    positional = tuple(islice(arguments.values(), count))
+    by_keyword = dict(islice(arguments.items(), count, None))
+    return AgentToolBoundInvocation(positional, by_keyword, arguments, asked, interface.injected)
+
+
+def bound_arguments(interface: ToolInterface, payload: Mapping[str, object]) -> dict[str, object]:
+    """The arguments of a payload by name: all that a run needs of the bound invocation.
+
+    Raises:
+        AgentToolBindingError: the payload does not fit; `problems` has one sentence for each reason.
+    """
+    return _validated(interface, _by_name(interface, payload))
+
+
+def _validated(interface: ToolInterface, asked: Mapping[str, object]) -> dict[str, object]:
     try:
-        arguments = interface.validate(asked)
+        return interface.validate(asked)
     except MisfitsError as error:
         problems = sentences_about(error.misfits, interface)
-    else:
-        count = len(interface.positional)
-        positional = tuple(islice(arguments.values(), count))
-        by_keyword = dict(islice(arguments.items(), count, None))
-        return AgentToolBoundInvocation(positional, by_keyword, arguments, asked, interface.injected)
     raise _refusal(interface, problems)
 
 
 def _by_name(interface: ToolInterface, payload: object) -> dict[str, object]:
-    if not isinstance(payload, Mapping):
+    if type(payload) is not dict and not isinstance(payload, Mapping):
         raise _refusal(interface, [f"The arguments must be an object, not {type(payload).__name__}."])
     given = cast("Mapping[str, object]", payload)
     if not interface.reads_structured_payloads or not ("args" in given or "kwargs" in given):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from enum import Enum
@@ -21,8 +20,9 @@ from pilotage.agent.tools.signature import RUNTIME_CONTEXT
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import canonical_json, to_json_value
-from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
+from pilotage.safety.fields import DataSensitivity, SecretField, SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
+from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 from pilotage.schema.rejections import spelling
 from pilotage.values import value
 
@@ -82,6 +82,24 @@ class AgentToolDescriptor:
         return tuple(
             each for each in self.schema.output_sensitive_fields if isinstance(each.field, SecretField)
         )
+
+    @cached_property
+    def confidentiality(self) -> Confidentiality:
+        """How far a result may travel: what the tool says, and what the markers in its result type say."""
+        markers = {each.field.sensitivity for each in self.schema.output_sensitive_fields}
+        if DataSensitivity.SECRET in markers:
+            return Confidentiality.SECRET
+        is_private = self.metadata.reads_private or bool(markers - {DataSensitivity.PUBLIC})
+        return Confidentiality.TENANT if is_private else Confidentiality.PUBLIC
+
+    @cached_property
+    def result_label(self) -> TrustLabel | None:
+        """What a run must know of itself once it has read a result; None for one that changes nothing."""
+        is_untrusted = self.metadata.returns_untrusted
+        if not is_untrusted and self.confidentiality is Confidentiality.PUBLIC:
+            return None
+        integrity = Integrity.UNTRUSTED if is_untrusted else Integrity.TRUSTED
+        return TrustLabel(integrity, self.confidentiality, frozenset({f"tool:{self.schema.name}"}))
 
     def bind_invocation(self, payload: Mapping[str, object]) -> AgentToolBoundInvocation:
         """Bind what a model sent.
@@ -174,7 +192,9 @@ class AgentToolCatalog:
 
     def _offer(self, name: str) -> str:
         known = list(self._by_schema_name)
-        near = difflib.get_close_matches(name, known)
+        from difflib import get_close_matches  # noqa: PLC0415 - only for the words of an error
+
+        near = get_close_matches(name, known)
         if near:
             return f" Did you mean {' or '.join(map(repr, near))}?"
         return f" It has {', '.join(map(repr, known))}." if known else " It is empty."

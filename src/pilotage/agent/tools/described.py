@@ -22,6 +22,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.schema.from_json import core_of_json
 from pilotage.schema.records import NoDefault, UnknownDefault
+from pilotage.schema.shape import CoreSchema
 
 DESCRIPTOR_SLOT = "__pilotage_agent_tool_descriptor__"
 BY_NAME = "arguments_by_name"
@@ -63,7 +64,7 @@ def described_tool(
         injected=(InjectedParameter(RUNTIME_CONTEXT, None, NoDefault()),) if takes_context else (),
         input_schema=dict(input_schema),
         output_schema=dict(output_schema),
-        core_schema=core_of_json({"properties": {}, **input_schema, "type": "object"}),
+        core_schema=_core_schema(input_schema, options),
         input_sensitive_fields=input_sensitive_fields,
         output_sensitive_fields=output_sensitive_fields,
         may_be_strict=_is_closed(input_schema, properties),
@@ -107,6 +108,13 @@ def _calling(act: Callable[..., Awaitable[JsonValue]], *, takes_context: bool) -
     # What comes back is JSON, whatever it is: there is no type to read it by.
     del call.__annotations__["return"]
     return cast(FunctionType, call)
+
+
+def _core_schema(input_schema: JsonObject, options: ToolOptions) -> CoreSchema:
+    """What arguments are checked by; whoever carries a deferred call out wrote the schema, and checks them himself."""
+    if options.deferred:
+        return {"type": "dict", "keys_schema": {"type": "str"}}
+    return core_of_json({"properties": {}, **input_schema, "type": "object"})
 
 
 def _checked(label: str, act: object, options: ToolOptions, schema: JsonObject) -> list[str]:

@@ -257,8 +257,9 @@ class AgentToolMetadata:
     """Everything a tool declares: what it needs, what it does, what may be kept of it.
 
     `reads_untrusted` and `communicates` follow from the effects where they are None. `accepts_untrusted` says
-    that nobody has to be asked when untrusted content may have decided a call. What follows from a declaration is
-    worked out once: every call asks for it.
+    that nobody has to be asked when untrusted content may have decided a call. A `deferred` tool is carried out by
+    somebody outside the application: the run waits for the result. What follows from a declaration is worked out once:
+    every call asks for it.
     """
 
     permissions: tuple[ToolPermission, ...] = ()
@@ -275,6 +276,7 @@ class AgentToolMetadata:
     reads_private: bool = False
     communicates: bool | None = None
     accepts_untrusted: bool = False
+    deferred: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "permissions", tuple(self.permissions))

@@ -24,7 +24,7 @@ from pilotage.values import value
 
 @value
 class ToolOptions:
-    """What was written in `@agent_tool(...)`."""
+    """What was written in `@agent_tool(...)`; only a tool that no function carries out can be `deferred`."""
 
     name: str | None = None
     schema_name: str | None = None
@@ -43,6 +43,7 @@ class ToolOptions:
     reads_private: bool = False
     communicates: bool | None = None
     accepts_untrusted: bool = False
+    deferred: bool = False
 
     def reject_what_is_wrong(self, label: str) -> None:
         """Refuse values of the wrong type and blank texts, naming the function `label`."""
@@ -74,6 +75,7 @@ class ToolOptions:
             reads_private=self.reads_private,
             communicates=self.communicates,
             accepts_untrusted=self.accepts_untrusted,
+            deferred=self.deferred,
         )
 
 
@@ -92,6 +94,7 @@ _EXPECTED: dict[str, type] = {
     "reads_private": bool,
     "communicates": bool,
     "accepts_untrusted": bool,
+    "deferred": bool,
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 from pilotage.agent.tools.schema import ToolInterface
@@ -45,7 +44,9 @@ def _about_unknown(misfit: Misfit, interface: ToolInterface) -> str:
     if any(each.name == name for each in interface.injected):
         return f"{name!r} is filled in by the application. Leave it out."
     known = [each.name for each in interface.parameters]
-    near = difflib.get_close_matches(name, known, n=1)
+    from difflib import get_close_matches  # noqa: PLC0415 - only for the words of an error
+
+    near = get_close_matches(name, known, n=1)
     if near:
         return f"{name!r} is not a parameter. Did you mean {near[0]!r}?"
     return f"{name!r} is not a parameter. It takes {', '.join(map(repr, known)) or 'none'}."

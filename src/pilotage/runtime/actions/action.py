@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
 from pilotage.values import value
 
@@ -29,6 +30,8 @@ class Action:
         """Whether an attempt whose outcome is unknown may simply be made again, with the same key."""
         return self.is_read_only or self.idempotency in MAY_BE_REPEATED
 
+
+new_action = unchecked(Action)
 
 _LENGTH = 32
 """So many digits tell the questions of a run apart; every row has a fingerprint."""

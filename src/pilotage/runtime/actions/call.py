@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.ports.journal import OutboxEvent, RunKey
 from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.codec import Decode
@@ -31,6 +32,9 @@ class Attempt:
     def idempotency_key(self) -> str:
         """The key of the action."""
         return idempotency_key(self.run, self.action_id)
+
+
+new_attempt = unchecked(Attempt)
 
 
 def idempotency_key(run: RunKey, action_id: str) -> str:
@@ -66,9 +70,17 @@ class Call:
     begins: OutboxEvent | None = None
     """The fact that becomes true when it begins."""
 
+    @property
+    def is_deferred(self) -> bool:
+        """Whether somebody outside carries it out, and the run waits for what came of it."""
+        return self.descriptor is not None and self.descriptor.metadata.deferred
+
     def shown(self, arguments: JsonObject) -> JsonValue:
         """What others may see of arguments."""
         if self.descriptor is None:
             return arguments
         sensitive = self.descriptor.schema.input_sensitive_fields
         return guard_json_value(arguments, sensitive, ContextExposurePolicy())
+
+
+new_call = unchecked(Call)

@@ -62,9 +62,14 @@ class Scope:
 _current: ContextVar[Scope | None] = ContextVar("pilotage_scope", default=None)
 
 
-def enter(scope: Scope) -> None:
-    """Make a scope the current one of this task."""
-    _current.set(scope)
+def enter(scope: Scope) -> Token[Scope | None]:
+    """Make a scope the current one of this task; the token takes the task back to where it was."""
+    return _current.set(scope)
+
+
+def leave(token: Token[Scope | None]) -> None:
+    """Go back to where the task was before it entered a scope."""
+    _current.reset(token)
 
 
 class Inside:

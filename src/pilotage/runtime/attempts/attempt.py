@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterator
+from contextvars import Token
 from dataclasses import replace
-from typing import cast
+from typing import TypeAlias, cast
 
 from pilotage.agent.events import AgentEventAttribution, RunStartedEvent
 from pilotage.agent.principal import RunContext, enter_run_context
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentStatus
-from pilotage.agent.tools.active import active_tool_calls
+from pilotage.agent.tools.active import IToolCalls, active_tool_calls
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.actions.closing import close
 from pilotage.runtime.actions.interruptions import (
@@ -29,7 +30,7 @@ from pilotage.runtime.actions.interruptions import (
     RunOwnershipLost,
     StoreUnavailable,
 )
-from pilotage.runtime.actions.scope import Scope, enter
+from pilotage.runtime.actions.scope import Scope, enter, leave
 from pilotage.runtime.attempts.cancellation import begin_cancellation
 from pilotage.runtime.attempts.ending import Ending, error_of
 from pilotage.runtime.attempts.program import Program
@@ -47,6 +48,9 @@ _FIRST_TO_COUNT = (
     HandedOver,
     Paused,
 )
+
+_Entered: TypeAlias = tuple[Token[Scope | None], Token[Effects | None], Token[IToolCalls | None]]
+"""What takes a task back to where it was before an attempt began in it."""
 
 
 class RunAttempt:
@@ -71,6 +75,7 @@ class RunAttempt:
         self._context = context
         self.by = by
         self._task: asyncio.Task[object] | None = None
+        self._entered: _Entered | None = None
         self._late: LimitReached | None = None
         self._is_cancelled = self._is_ending = self._is_executing = False
 
@@ -93,16 +98,43 @@ class RunAttempt:
             if watch is not None:
                 watch.cancel()
             self.telling.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """The task of an attempt that is over knows nothing of it: both are freed at once, without a collector."""
+        self._task = None
+        if self._entered is not None:
+            scope, effects, tools = self._entered
+            leave(scope)
+            active_effects.reset(effects)
+            active_tool_calls.reset(tools)
 
     async def _observed(self) -> RunResult:
         effects = self.effects
-        with effects.observer.span("agent.run", agent=self.by.agent_id, run_id=self.by.run_id):
+        if effects.observer.is_idle:
             result = await self._run()
+        else:
+            result = await self._run_in_span()
         if result.state.status is AgentStatus.ACTIVE:
             return result
         effects.observer.count("agent.run.ended", status=result.status, agent=self.by.agent_id)
         if not effects.gate.is_open:
             await effects.gate.after_run(result.state)
+        return result
+
+    async def _run_in_span(self) -> RunResult:
+        effects, by = self.effects, self.by
+        with effects.observer.span(
+            "agent.run",
+            agent=by.agent_id,
+            run_id=by.run_id,
+            conversation=by.conversation_id,
+            tenant=self._context.tenant_id,
+            epoch=self._ledger.epoch,
+        ):
+            effects.leave_trace()
+            result = await self._run()
+            effects.observer.annotate(status=result.status, **_error_code(result))
         return result
 
     async def cancel(self, signal: AgentSignal, *, is_stored: bool = True) -> bool:
@@ -232,11 +264,12 @@ class RunAttempt:
         return await self._ending.finish_cancelling()
 
     async def _execute(self) -> None:
-        # The task is the attempt's own: what is set here ends with it.
-        enter(Scope("run", self._task))
         enter_run_context(self._context)
-        active_effects.set(self.effects)
-        active_tool_calls.set(self._tools)
+        self._entered = (
+            enter(Scope("run", self._task)),
+            active_effects.set(self.effects),
+            active_tool_calls.set(self._tools),
+        )
         telling, unrecalled = self.telling, self.effects.unrecalled
         events = self._program.events()
         try:
@@ -279,6 +312,11 @@ class RunAttempt:
     def _interrupt_work(self) -> None:
         if self._is_executing and self._task is not None:
             self._task.cancel()
+
+
+def _error_code(result: RunResult) -> dict[str, str]:
+    code = result.error.get("code") if result.error is not None else None
+    return {"error": code} if isinstance(code, str) else {}
 
 
 def _what_counts(end: BaseException) -> BaseException:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import cast
@@ -32,9 +32,10 @@ from pilotage.runtime.attempts.cancellation import (
     end_children,
     finish_cancellation,
 )
-from pilotage.runtime.attempts.publication import Publication, Publisher
+from pilotage.runtime.attempts.publication import Publication
 from pilotage.runtime.attempts.stragglers import Stragglers
 from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.door.questions import is_about_the_past
 from pilotage.runtime.gate.deadline import earliest
 from pilotage.runtime.journal.result_record import Answer, encode_result
 from pilotage.runtime.journal.trust_record import label_to_keep, with_label
@@ -56,7 +57,7 @@ class Closing:
     by: AgentEventAttribution
     context: RunContext
     guard: IAgentOutputGuard | None = None
-    cleanup: Cleanup | None = None
+    cleanup: Callable[[], Cleanup] | None = None
     conversation: str | None = None
     question: str | None = None
     sensitive: tuple[SensitiveFieldDescriptor, ...] = ()
@@ -72,7 +73,7 @@ class Ending:
         self._telling = telling
         self._closing = closing
         self._by = closing.by
-        self._publication = Publication(effects, Publisher(closing.context, closing.guard, closing.sensitive))
+        self._publication = Publication(effects, closing.context, closing.guard, closing.sensitive)
         self._stragglers = Stragglers(effects)
 
     @property
@@ -93,13 +94,14 @@ class Ending:
             Paused: a person is asked first.
             RunEnded: a person said no.
         """
-        published = await self._publication.whole(answer)
+        published = await self._publication.whole(answer) if self._publication.is_looked_at else answer
         await self._stragglers.come_to_rest(RunEnded(AgentSituation.COMPLETED, "the run is completed"))
         if published is not answer:
             # What was held back until now is the text of an answer that must not be seen as it was.
             self._telling.drop()
         self._telling.flush(is_guarded=True)
-        await end_children(self._closing.cleanup, self._effects.outcomes.still_open(self._effects.recording))
+        if under_way := self._effects.outcomes.still_open(self._effects.recording):
+            await end_children(self._cleanup, under_way)
         spent = self._effects.spending.spent
         record = encode_result(published, spent)
         self._keep(record)
@@ -118,7 +120,7 @@ class Ending:
         self._flush_or_drop()
         left = await self._publication.partial(answer)
         under_way = self._effects.outcomes.still_open(self._effects.recording)
-        await end_children(self._closing.cleanup, under_way)
+        await end_children(self._cleanup, under_way)
         close_as_unknown(self._ledger, under_way)
         left = replace(left, interruption=left.interruption or str(error["code"]))
         spent = self._effects.spending.spent
@@ -196,11 +198,15 @@ class Ending:
         state = await finish_cancellation(
             self._ledger,
             under_way,
-            self._closing.cleanup,
+            self._cleanup,
             lambda state: self._telling.prepare(RunFinishedEvent(self._by, cancellation_error(state))),
         )
         self._telling.release()
         return RunResult(state, error=cancellation_error(state))
+
+    @property
+    def _cleanup(self) -> Cleanup | None:
+        return None if self._closing.cleanup is None else self._closing.cleanup()
 
     def _flush_or_drop(self) -> None:
         """The last words of a run that does not come to its answer; what must not be seen is left out."""
@@ -249,7 +255,7 @@ class Ending:
         if self._ledger.state.reason is AgentStateReason.APPROVAL_DEFERRED:
             return self._waking()
         prompt = next((str(wait.get("prompt") or wait["reason"]) for wait in waits.values()), "waiting")
-        is_recovery = all("action_kind" in wait for wait in waits.values())
+        is_recovery = all(map(is_about_the_past, waits.values()))
         situation = AgentSituation.RECOVERY_REQUIRED if is_recovery else AgentSituation.WAITING_FOR_APPROVAL
         return self._paused(situation, prompt)
 

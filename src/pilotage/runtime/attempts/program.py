@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, cast
 
@@ -11,6 +11,7 @@ from pilotage.agent.events import AgentEvent, AgentEventAttribution
 from pilotage.agent.ports.architecture import AgentSession, Architecture, Dependencies
 from pilotage.agent.state import AgentSituation
 from pilotage.agent.yields import Error, Evidence, Final, Tool
+from pilotage.runtime.actions.closing import close
 from pilotage.runtime.actions.interruptions import RunEnded
 from pilotage.runtime.attempts.items import items_of
 from pilotage.runtime.door.effects import Effects
@@ -74,23 +75,44 @@ class Architected(Program):
     """The loop of a declarative agent."""
 
     def __init__(
-        self, architecture: Architecture, session: AgentSession, dependencies: Dependencies, prompt: str
+        self,
+        architecture: Architecture,
+        session: AgentSession,
+        dependencies: Dependencies,
+        prompt: str,
+        effects: Effects,
+        recall: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        self._recall = recall
         self._architecture = architecture
         self._session = session
         self._dependencies = dependencies
         self._prompt = prompt
+        self._effects = effects
 
     def events(self) -> AsyncIterator[AgentEvent]:
-        return self._architecture.run(self._session, self._dependencies, self._prompt)
+        events = self._architecture.run(self._session, self._dependencies, self._prompt)
+        return events if self._recall is None else self._behind(self._recall, events)
+
+    async def _behind(
+        self, recall: Callable[[], Awaitable[None]], events: AsyncIterator[AgentEvent]
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """What the loop does, once the run knows what is remembered."""
+        try:
+            await recall()
+            async for event in events:
+                yield event
+        finally:
+            await close(events)
 
     @property
     def answer(self) -> Answer:
-        session = self._session
+        session, spent = self._session, self._effects.spending
         return Answer(
             session.output,
             (session.interruption_reason or "agent_interrupted") if session.interrupted else None,
-            session.cumulative_usage,
-            session.turns,
+            # What branches, workers and turns that are folded took is in no session.
+            spent.usage,
+            spent.spent.steps,
             dict(session.metadata),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import cast
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
@@ -21,28 +21,34 @@ from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.journal.result_record import Answer
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
-from pilotage.values import value
 
 _BOUNDARY = AgentApprovalBoundaryKind.FINAL_PUBLICATION
 _NOTHING = (None, "")
 
 
-@value
-class Publisher:
-    """Who looks at an answer before it is published, and which parts of it others must not read."""
-
-    context: RunContext
-    guard: IAgentOutputGuard | None = None
-    sensitive: tuple[SensitiveFieldDescriptor, ...] = field(default=())
-
-
 class Publication:
-    """Decides about the answer of one attempt at a run; what was refused once does not leave as a partial answer."""
+    """Decides about the answer of one attempt at a run; what was refused once does not leave as a partial answer.
 
-    def __init__(self, effects: Effects, publisher: Publisher) -> None:
+    `guard` looks at an answer before it is published, `sensitive` are the parts of it that others must not read.
+    """
+
+    def __init__(
+        self,
+        effects: Effects,
+        context: RunContext,
+        guard: IAgentOutputGuard | None = None,
+        sensitive: tuple[SensitiveFieldDescriptor, ...] = (),
+    ) -> None:
         self._effects = effects
-        self._publisher = publisher
+        self._context = context
+        self._guard = guard
+        self._sensitive = sensitive
         self._is_refused = False
+
+    @property
+    def is_looked_at(self) -> bool:
+        """Whether anybody looks at an answer before it is published."""
+        return self._guard is not None or self._must_be_asked
 
     async def whole(self, answer: Answer) -> Answer:
         """The answer as it may be published.
@@ -54,7 +60,7 @@ class Publication:
         """
         try:
             output = answer.output
-            if self._publisher.guard is not None:
+            if self._guard is not None:
                 output = await self._guarded(output)
             if self._must_be_asked:
                 await self._approved(to_json_value(output))
@@ -82,8 +88,9 @@ class Publication:
 
     def view_of(self, record: JsonObject) -> JsonObject:
         """What others may see of the record of a result."""
-        result = guard_json_value(record["result"], self._publisher.sensitive)
-        return cast(JsonObject, self._effects.redactor.json({**record, "result": result}))
+        if self._sensitive:
+            record = {**record, "result": guard_json_value(record["result"], self._sensitive)}
+        return cast(JsonObject, self._effects.redactor.json(record))
 
     def action(self, view: JsonValue, asked: JsonValue = None) -> Action:
         """The result of the run as an action; a person's answer is bound to the output it was `asked` about."""
@@ -95,11 +102,11 @@ class Publication:
         return self.view_of({"result": output})["result"]
 
     async def _guarded(self, output: object) -> object:
-        guard = self._publisher.guard
+        guard = self._guard
         if guard is None:
             return output
         try:
-            checked = await guard.check(self._publisher.context, to_json_value(output))
+            checked = await guard.check(self._context, to_json_value(output))
         except AgentOutputGuardError:
             raise
         except Exception as error:

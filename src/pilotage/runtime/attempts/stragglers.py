@@ -37,10 +37,14 @@ class Stragglers:
         Raises:
             LimitReached: the time of the run is up; what was under way has been stopped.
         """
-        self._effects.liveness.end(end)
+        liveness = self._effects.liveness
+        liveness.end(end)
         if at_once:
             await self.stopped()
-        await self._in_time(self._effects.liveness.quiesce(end))
+        if liveness.under_way:
+            await self._in_time(liveness.quiesce(end))
+        elif self._effects.ledger.state.status is AgentStatus.CANCELLING:
+            raise CancelledMeanwhile
 
     async def stopped(self) -> None:
         """Stop them, and return when they are."""

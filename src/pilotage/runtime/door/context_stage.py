@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from pilotage.agent.compaction.estimate import fixed_tokens
 from pilotage.agent.compaction.plan import CompactionStrategy
-from pilotage.agent.context import ContextTokenBudget
+from pilotage.agent.context import ContextPack, ContextTokenBudget
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.handlers import IAgentContextHandler
 from pilotage.agent.run_input import AgentContext
@@ -52,6 +52,12 @@ class ContextStage:
         if not is_live:
             return self._budget is not None
         return self._is_needed or bool(request.context)
+
+    def also_show(self, packs: Sequence[ContextPack]) -> None:
+        if packs:
+            given = self._given or AgentContext()
+            self._given = replace(given, packs=(*given.packs, *packs))
+            self._is_needed = True
 
     async def shown(self, scope: Scope, call_id: str, request: ModelRequest, summarise: Summarise) -> Shown:
         """The request as the model may see it.

@@ -7,10 +7,12 @@ came of it. Barriers only where the rules of durability want them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextvars import ContextVar
 from datetime import datetime
+from typing import Protocol
 
+from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.journal import JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import RecoveryDone, RecoveryRetried
@@ -20,19 +22,27 @@ from pilotage.errors import ToolError
 from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.actions.action import fingerprint_of
-from pilotage.runtime.actions.call import Attempt, Call
+from pilotage.runtime.actions.call import Attempt, Call, new_attempt
 from pilotage.runtime.actions.interruptions import Paused, RunInterruption
 from pilotage.runtime.actions.scope import inside
 from pilotage.runtime.door.inbox import Inbox
 from pilotage.runtime.door.liveness import Liveness
-from pilotage.runtime.door.observing import Observer
+from pilotage.runtime.door.observing import NOBODY_OBSERVES, Observer
 from pilotage.runtime.door.outcomes import Outcomes, executed_arguments, recorded_result
 from pilotage.runtime.door.questions import fits
-from pilotage.runtime.door.run_parts import IChildren, IContext, IOpenStream, IPrompts, ISignalHandling
+from pilotage.runtime.door.run_parts import (
+    IChildren,
+    IContext,
+    IOpenStream,
+    IPrompts,
+    ISignalHandling,
+    IWarnings,
+)
 from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.counting import count_rows
 from pilotage.runtime.gate.deadline import timed_out
 from pilotage.runtime.gate.gate import Ask, Deny, Gate, GateVerdict
+from pilotage.runtime.gate.recalled import label_of_recalled
 from pilotage.runtime.gate.spending import NOTHING, ONE_TOOL_CALL, Spending
 from pilotage.runtime.gate.switch_stage import SwitchStage
 from pilotage.runtime.gate.trust_stage import label_after_tool
@@ -48,9 +58,18 @@ from pilotage.runtime.journal.recovery import (
     Reuse,
     recovery_for,
 )
+from pilotage.runtime.journal.trace_record import TRACE
 from pilotage.runtime.journal.trust_record import RUN_INPUT
 from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.telling import Telling
+
+
+class IParts(Protocol):
+    """Makes the parts of a run that many runs do without, when they are asked for."""
+
+    def children(self, effects: Effects) -> IChildren: ...
+    def context(self, effects: Effects) -> IContext: ...
+    def needs_context(self, request: ModelRequest) -> bool: ...
 
 
 class Effects:
@@ -71,6 +90,8 @@ class Effects:
         deadline: datetime | None = None,
         hold: Hold | None = None,
         salt: str = "",
+        *,
+        parts: IParts,
     ) -> None:
         self.salt = salt or ledger.run.run_id
         self.ledger = ledger
@@ -88,16 +109,37 @@ class Effects:
         self.outcomes = Outcomes(ledger, redactor, is_seen=ledger.is_kept or not gate.is_open)
         self.open_streams: list[IOpenStream] = []
         self.unrecalled: list[AgentToolDescriptor] = []
-        self.children: IChildren | None = None
-        self.context: IContext | None = None
+        self._parts = parts
+        self._children: IChildren | None = None
+        self._context: IContext | None = None
         self.prompts: IPrompts | None = None
         self.handling: ISignalHandling | None = None
         self.switches: SwitchStage | None = None
-        self.observer = Observer(None)
+        self.warnings: IWarnings | None = None
+        self.observer: Observer = NOBODY_OBSERVES
+        self.earlier_trace: str | None = None
         self.may_delegate = False
         self.trust = RUN_INPUT
         self.message_id = f"{ledger.run.run_id}:message"
         self._hold = hold
+
+    @property
+    def children(self) -> IChildren:
+        if self._children is None:
+            self._children = self._parts.children(self)
+        return self._children
+
+    def context_for(self, request: ModelRequest) -> IContext | None:
+        """What decides what a model is shown of a request; None where it is shown as it is."""
+        is_needed = self._context is not None or self._parts.needs_context(request)
+        return self.context if is_needed else None
+
+    @property
+    def context(self) -> IContext:
+        """What decides what models are shown."""
+        if self._context is None:
+            self._context = self._parts.context(self)
+        return self._context
 
     async def perform(self, call: Call) -> object:
         """The result of an action: the recorded one, or that of doing it now.
@@ -112,13 +154,23 @@ class Effects:
                     await stream.drain()
             if self.handling is not None and not call.action.is_read_only:
                 await self.handling.before(call.action.id)
-            return await self._perform(call)
+            recorded = self.recording.take(call.action)
+            if recorded is not None:
+                return await self._recovered(call, recorded)
+            if self.switches is not None:
+                await self.switches.check(_tool_name(call))
+            self.begin_anew()
+            return await self._begun(call)
 
     def ask_ahead(self, calls: Sequence[Call]) -> None:
         """Ask people about calls that must wait for another one, so that all can be answered at once."""
         for call in calls:
-            if not self.recording.knows(call.action.id) and call.needs_approval:
+            if self.recording.knows(call.action.id):
+                continue
+            if call.needs_approval:
                 self.waits.ask_only(call)
+            elif call.is_deferred:
+                self.waits.ask_for_result(call)
 
     async def hear(self, boundary: str, action_id: str, position: int) -> None:
         """Take in what was sent to the run, before a model is shown so many messages of the program's own."""
@@ -132,6 +184,12 @@ class Effects:
         """What was taken in is known from here on, whoever wrote it."""
         if self.inbox.trust is not None:
             self.trust = self.trust.join(self.inbox.trust)
+
+    def leave_trace(self) -> None:
+        """Let a trace of this attempt go on from that of the one before, and leave word of it for the next one."""
+        here = self.observer.follow(self.earlier_trace)
+        if here is not None:
+            self.ledger.claim({TRACE: here}, {TRACE: here})
 
     def open_streams_at(self, path: str) -> list[IOpenStream]:
         """The streams whose reply must be recorded before another action begins in their scope."""
@@ -158,15 +216,6 @@ class Effects:
         if self.deadline is not None and (late := timed_out(self.deadline, self.clock.now())) is not None:
             raise late
 
-    async def _perform(self, call: Call) -> object:
-        recorded = self.recording.take(call.action)
-        if recorded is None:
-            if self.switches is not None:
-                await self.switches.check(_tool_name(call))
-            self.begin_anew()
-            return await self._begun(call)
-        return await self._recovered(call, recorded)
-
     async def _recovered(self, call: Call, recorded: RecordedAction) -> object:
         """What was begun before, by this run: reused, or brought to its end."""
         recovery = recovery_for(call.action, recorded, can_reconcile=call.reconcile is not None)
@@ -177,7 +226,7 @@ class Effects:
         match recovery:
             case Reuse(row):
                 self._know(call)
-                count_rows(self.recording.inside(call.action.id), self.spending)
+                self._know_inside(call)
                 if call.descriptor is not None and call.descriptor.secrets:
                     self.unrecalled.append(call.descriptor)
                 return recorded_result(call, row)
@@ -208,11 +257,14 @@ class Effects:
             raise ToolError(f"{type(error).__name__}: {error}") from error
         return self.outcomes.as_recorded(call, result)
 
-    async def _begun(self, call: Call) -> object:
-        if self.gate.is_open:
-            self._count(call)
-            arguments = self._allowed(call, self.gate.trusts(call, self.trust))
-            return await self._begin(call, self._attempt(call, 1, arguments))
+    def _begun(self, call: Call) -> Awaitable[object]:
+        if not self.gate.is_open:
+            return self._begun_behind_the_gate(call)
+        self._count(call)
+        arguments = self._allowed(call, self.gate.trusts(call, self.trust))
+        return self._begin(call, self._attempt(call, 1, arguments))
+
+    async def _begun_behind_the_gate(self, call: Call) -> object:
         is_tool = call.action.kind is AgentActionKind.TOOL_CALL
         reserved = await self.gate.reserve(ONE_TOOL_CALL) if is_tool else None
         used = NOTHING
@@ -222,13 +274,20 @@ class Effects:
             verdict = await self.gate.before_call(call, self.trust, was_asked=was_asked)
             arguments = self._allowed(call, verdict)
             used = ONE_TOOL_CALL
-            return await self._begin(call, self._attempt(call, 1, arguments))
         finally:
+            # Before it begins: the row that says so and what it takes out of the budget are one commit.
             await self.gate.settle(reserved, used)
+        return await self._begin(call, self._attempt(call, 1, arguments))
 
     def _count(self, call: Call) -> None:
         if call.action.kind is AgentActionKind.TOOL_CALL and not call.is_reserved:
             self.spending.reserve_tool_calls()
+            self.warn_if_near()
+
+    def warn_if_near(self) -> None:
+        """Tell the readers of the run where it comes near a bound."""
+        if self.warnings is not None:
+            self.warnings.look_at(self.spending)
 
     def _allowed(self, call: Call, verdict: GateVerdict) -> JsonObject | None:
         """Return when the gate and, where one is needed, a person allow the call: with other arguments, if any."""
@@ -244,23 +303,30 @@ class Effects:
         if state.status is AgentStatus.INTERRUPTED:
             self.ledger.move(state.moved_to(AgentSituation.RUNNING))
 
-    async def _begin(self, call: Call, attempt: Attempt) -> object:
+    def _begin(self, call: Call, attempt: Attempt) -> Awaitable[object]:
+        if call.is_deferred:
+            return self._given(call, attempt)
         self.go_on()
-        if call.action.is_read_only:
-            return await self._act(call, attempt)
+        return self._act(call, attempt) if call.action.is_read_only else self._written_down(call, attempt)
+
+    async def _written_down(self, call: Call, attempt: Attempt) -> object:
         record, view = {"asked": call.action.asked}, {"asked": call.action.view}
         if attempt.arguments is not None:
             record["executed"], view["executed"] = attempt.arguments, call.shown(attempt.arguments)
         self.ledger.append(call.action, JournalStage.BEFORE, attempt.number, record, view, call.descriptor)
         if call.begins is not None:
             self.ledger.report(call.begins)
-        return await self._dispatch(call, attempt)
-
-    async def _dispatch(self, call: Call, attempt: Attempt) -> object:
         self.outcomes.begin(call, attempt.number)
         await self.ledger.barrier()
         await self.be_sure()
         return await self._act(call, attempt)
+
+    async def _given(self, call: Call, attempt: Attempt) -> object:
+        """What came of a call that is somebody else's to carry out: nothing is dispatched, and nothing is unknown."""
+        result = call.decode(self.waits.given_result(call).result)
+        self._know(call)
+        self.outcomes.done(call, attempt.number, result)
+        return self.outcomes.as_recorded(call, result)
 
     async def be_sure(self) -> None:
         """Return when nobody else can be driving this run: an effect may begin now, and only now.
@@ -284,7 +350,10 @@ class Effects:
     async def _act(self, call: Call, attempt: Attempt) -> object:
         try:
             with inside(call.action.id):
-                result = await self.observer.observed(call.action, call.act(attempt))
+                acting = call.act(attempt)
+                result = await (
+                    acting if self.observer.is_idle else self.observer.observed(call.action, acting)
+                )
         except RunInterruption:
             raise
         except ToolError as error:
@@ -307,6 +376,12 @@ class Effects:
         """The program knows what came of a call from here on: whatever it decides, it decides knowing it."""
         if call.descriptor is not None:
             self.trust = label_after_tool(self.trust, call.descriptor)
+
+    def _know_inside(self, call: Call) -> None:
+        """What happened inside a call that replay does not enter: it was paid for, and what it recalled is known."""
+        if rows := self.recording.inside(call.action.id):
+            count_rows(rows, self.spending)
+            self.trust = self.trust.join(label_of_recalled(rows))
 
     def _leave_to_a_person(self, call: Call, attempt: Attempt) -> None:
         """A call that was cut short may have taken effect: whoever cut it short must not go on as if it had not."""
@@ -384,7 +459,7 @@ class Effects:
         return answer
 
     def _attempt(self, call: Call, number: int, arguments: JsonObject | None) -> Attempt:
-        return Attempt(number, self.ledger.epoch, self.ledger.run, call.action.id, arguments)
+        return new_attempt(number, self.ledger.epoch, self.ledger.run, call.action.id, arguments)
 
 
 def _tool_name(call: Call) -> str | None:

@@ -55,9 +55,9 @@ class Inbox:
         self._ledger = ledger
         self._recording = recording
         self._redactor = redactor or Redactor()
-        self._waiting = [signal for signal in pending if signal.kind in MESSAGES]
+        self._waiting = [signal for signal in pending if signal.kind in MESSAGES] if pending else []
         self._pauses: list[str] = []
-        self._known = {signal.id for signal in pending}
+        self._known = {signal.id for signal in pending} if pending else set[str]()
         self._taken: list[tuple[int, ModelMessage]] = []
         self._shown: list[AgentSignal] = []
         self._awaited: set[AgentSignalKind] = set()

@@ -33,6 +33,12 @@ class LeftUsage:
     is_estimated: bool
 
 
+def expected_usage(request: ModelRequest) -> ModelUsage:
+    """What a request is thought to take before it is sent: itself, and as much of an answer as it allows."""
+    read, answer = _asked(request), request.sampling.max_tokens or 0
+    return ModelUsage(read, answer, read + answer)
+
+
 def usage_of_left(request: ModelRequest, pieces: Sequence[str], told: ToldUsage | None) -> LeftUsage:
     """What a request and the pieces that were read of its reply took; what was told last is behind its own pieces."""
     known = told.usage if told is not None else ModelUsage()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from dataclasses import replace
-from typing import cast
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
+from contextlib import suppress
+from typing import Any, cast
 from weakref import ref
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
-from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind
+from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind, ModelUsage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
 from pilotage.agent.ports.journal import JournalRow, JournalStage
@@ -20,18 +20,31 @@ from pilotage.agent.tool_calling import hidden_arguments
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.actions.action import Action
+from pilotage.runtime.actions.action import Action, new_action
 from pilotage.runtime.actions.call import Attempt, Call
 from pilotage.runtime.actions.closing import close
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.handling import is_inside_an_action
-from pilotage.runtime.door.left_streams import ESTIMATED, LeftUsage, ToldUsage, usage_of_left
+from pilotage.runtime.door.left_streams import (
+    ESTIMATED,
+    LeftUsage,
+    ToldUsage,
+    expected_usage,
+    usage_of_left,
+)
 from pilotage.runtime.door.run_parts import IContext, Summary
 from pilotage.runtime.gate.counting import count_reply
 from pilotage.runtime.gate.spending import NOTHING, ONE_STEP
 from pilotage.runtime.journal.amounts import encode_usage
-from pilotage.runtime.journal.model_record import decode_response, encode_response, replayed_events
+from pilotage.runtime.journal.model_record import (
+    call_failure,
+    decode_failure,
+    decode_response,
+    encode_failure,
+    encode_response,
+    replayed_events,
+)
 from pilotage.runtime.journal.sealing import is_kept
 from pilotage.safety.guard import guard_json_value
 
@@ -43,67 +56,107 @@ _TOKEN, _MESSAGE, _CALL = (
 )
 
 
+class ModelStream(AsyncGenerator[ModelStreamEvent, None]):
+    """A model call as its reader holds it. Who lets go of it has left the stream."""
+
+    __slots__ = ("__weakref__", "_call")
+
+    def __init__(self, call: ModelCall) -> None:
+        self._call = call
+
+    def __anext__(self) -> Coroutine[Any, Any, ModelStreamEvent]:
+        return self._call.next()
+
+    async def aclose(self) -> None:
+        """Leave the stream, if it has not ended."""
+        await self._call.close()
+
+    async def asend(self, value: None, /) -> ModelStreamEvent:
+        return await self._call.next()
+
+    async def athrow(self, error: Any, /, *_: object) -> ModelStreamEvent:
+        """Leave the stream with an error."""
+        await self._call.close()
+        raise error
+
+
 class ModelCall:
     """One call. Its id is taken when it is made, not when its first event is awaited."""
+
+    is_over = False
+    _is_new = True
+    _is_open = False
+    _inner: AsyncIterator[ModelStreamEvent]
+    _replay: Iterator[ModelStreamEvent] = iter(())
+    _told: ToldUsage | None = None
+    _held = _took = NOTHING
+    _manifest: JsonObject | None = None
+    _budgeted: BudgetReservation | None = None
+    _asked_at: float | None = None
+    _reader: ref[ModelStream] | None = None
+    _leaving: asyncio.Task[None] | None = None
 
     def __init__(self, effects: Effects, model: IAgentModel, name: str, request: ModelRequest) -> None:
         self._effects = effects
         self._liveness = effects.liveness
         self._model = model
         self._name = name
-        self._request = request
-        self._inner: AsyncIterator[ModelStreamEvent] | None = None
-        self._asked_for = request
+        self._request = self._asked_for = request
         self._read_ahead: deque[ModelStreamEvent] = deque()
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._told: ToldUsage | None = None
-        self._held = self._took = NOTHING
-        self._manifest: JsonObject | None = None
-        self._budgeted: BudgetReservation | None = None
-        self.is_over = False
-        self._reader: ref[AsyncGenerator[ModelStreamEvent, None]] | None = None
         self._scope: Scope = scope_for("model")
-        self._boundary = self._scope.next_id("signals")
         self._action = _action(self._scope.next_id("model"), effects)
 
     @property
     def path(self) -> str:
         return self._scope.path
 
-    def stream(self) -> AsyncGenerator[ModelStreamEvent, None]:
+    def stream(self) -> ModelStream:
         """The stream to read; the call knows when its reader lets go of it."""
-        events = self._events()
-        self._reader = ref(events)
-        return events
+        stream = ModelStream(self)
+        self._reader = ref(stream, self._left_by_its_reader)
+        return stream
+
+    def next(self) -> Coroutine[Any, Any, ModelStreamEvent]:
+        """The next event for the reader.
+
+        Raises:
+            StopAsyncIteration: there is none any more.
+        """
+        return self._read() if self._is_open and not self._read_ahead else self._read_aside()
 
     async def drain(self) -> None:
         """Read on for the reader; for one that has left, what was read is the reply."""
         if self._reader is None or self._reader() is None:
-            await self._close()
+            await self.close()
             return
-        while (event := await self._read()) is not None:
-            self._read_ahead.append(event)
+        with suppress(StopAsyncIteration):
+            while True:
+                self._read_ahead.append(await self._read())
 
-    async def _events(self) -> AsyncGenerator[ModelStreamEvent, None]:
-        with self._effects.liveness.acting(self._scope):
-            recorded = await self._begin()
-        if recorded is not None:
+    def _left_by_its_reader(self, _: object) -> None:
+        """Nobody has closed the stream: it is closed for the reader, as the event loop does it for a generator."""
+        if self._is_open:
+            with suppress(RuntimeError):
+                self._leaving = asyncio.get_running_loop().create_task(self.close())
+
+    async def _read_aside(self) -> ModelStreamEvent:
+        """Everything but the next event of an open stream: its beginning, what was read ahead, what is replayed."""
+        if self._read_ahead:
+            return self._read_ahead.popleft()
+        if self._is_new:
+            self._is_new = False
+            with self._liveness.acting(self._scope):
+                recorded = await self._begin()
+            if recorded is None:
+                return await self._read()
             effects = self._effects
             effects.message_id = message_id_of(effects.ledger.run.run_id, self._action.id, recorded.epoch)
-            for replayed in self._replayed(cast("dict[str, JsonValue]", recorded.record)):
-                yield replayed
-            return
-        try:
-            while True:
-                if self._read_ahead:
-                    yield self._read_ahead.popleft()
-                elif (event := await self._read()) is not None:
-                    yield event
-                else:
-                    return
-        finally:
-            await self._close()
+            self._replay = self._replayed(cast("dict[str, JsonValue]", recorded.record))
+        for event in self._replay:
+            return event
+        raise StopAsyncIteration
 
     async def _begin(self) -> JournalRow | None:
         """Ask the model, unless its reply is recorded."""
@@ -112,8 +165,9 @@ class ModelCall:
         recorded = effects.recording.take(self._action)
         reply = recorded.after if recorded is not None else None
         is_live = reply is None or not is_kept(reply)
-        if effects.context is not None and effects.context.concerns(request, is_live=is_live):
-            request = await self._shown(effects.context, request)
+        context = effects.context_for(request)
+        if context is not None and context.concerns(request, is_live=is_live):
+            request = await self._shown(context, request)
         if is_live:
             await self._open(request)
             return None
@@ -124,7 +178,8 @@ class ModelCall:
         if is_inside_an_action(self._scope.path):
             return self._request
         effects = self._effects
-        await effects.hear(self._boundary, self._action.id, len(self._request.messages))
+        boundary = f"{self._scope.path}/signals#{self._action.id.rpartition('#')[2]}"
+        await effects.hear(boundary, self._action.id, len(self._request.messages))
         return effects.inbox.inserted(self._request)
 
     async def _shown(self, context: IContext, request: ModelRequest) -> ModelRequest:
@@ -142,7 +197,7 @@ class ModelCall:
         if effects.switches is not None:
             await effects.switches.check()
         held = effects.spending.reserve_model_call(self._name)
-        reserved, used = await effects.gate.reserve(ONE_STEP), ONE_STEP
+        reserved, used = await effects.gate.reserve(self._needed(request)), ONE_STEP
         try:
             await self._check_allowed(request)
             self._keep_prompt(request)
@@ -172,21 +227,39 @@ class ModelCall:
         effects.message_id = message_id_of(effects.ledger.run.run_id, self._action.id, effects.ledger.epoch)
         effects.telling.supersede(effects.message_id)
         self._held = effects.spending.reserve_model_call(self._name)
+        effects.warn_if_near()
         if not effects.gate.is_open or effects.waits.was_asked(self._action.id):
             await self._pass_the_gate(request)
         effects.go_on()
         self._keep_prompt(request)
         self._asked_for = request
         self._inner = self._model.stream(request)
+        self._is_open = True
+        if not effects.observer.is_idle:
+            self._asked_at = effects.clock.monotonic()
         effects.open_streams.append(self)
 
     async def _pass_the_gate(self, request: ModelRequest) -> None:
-        self._budgeted = await self._effects.gate.reserve(ONE_STEP)
-        await self._ask_whoever_must_be_asked()
+        self._budgeted = await self._effects.gate.reserve(self._needed(request))
+        try:
+            await self._ask_whoever_must_be_asked()
+            await self._look_for_a_veto(request)
+        except BaseException:
+            # Nobody was asked: what was held for the call is free again, also while the run waits for a person.
+            await self._settle(NOTHING)
+            raise
+
+    async def _look_for_a_veto(self, request: ModelRequest) -> None:
         try:
             await self._check_allowed(request)
         except ModelCallError as denied:
             raise self._failed(denied) from denied
+
+    def _needed(self, request: ModelRequest) -> BudgetAmount:
+        """What the call is thought to take, for an application that bounds what several calls take together."""
+        if not self._effects.gate.has_budget:
+            return ONE_STEP
+        return ONE_STEP + self._effects.spending.worth_of(self._name, expected_usage(request))
 
     async def _ask_whoever_must_be_asked(self) -> None:
         boundary, effects = AgentApprovalBoundaryKind.MODEL_CALL, self._effects
@@ -200,37 +273,47 @@ class ModelCall:
         except ToolError as rejected:
             raise self._failed(ModelCallError(str(rejected))) from rejected
 
-    async def _read(self) -> ModelStreamEvent | None:
-        """The next event of the model; None behind the last one, whose reply is then recorded."""
-        if self.is_over or self._inner is None:
-            return None
+    async def _read(self) -> ModelStreamEvent:
+        """The next event of the model. Its last one is the reply, which is recorded; behind it the stream ends."""
+        if self.is_over:
+            await self.close()
+            raise StopAsyncIteration
         try:
-            event = await self._inner.__anext__()
-        except StopAsyncIteration:
-            self._look()
-            no_reply = ModelCallError("the model's stream ended without a reply", retryable=True)
-            raise self._failed(no_reply) from None
-        except Exception as error:
-            raise self._failed(error) from error
-        if self._liveness.must_look:
-            self._look()
-        kind = event.kind
-        if kind is _TOKEN or kind is _MESSAGE:
-            self._text.append(event.token_delta or event.message_delta or "")
-        elif event.reasoning_delta is not None:
-            self._reasoning.append(event.reasoning_delta)
-        elif kind is _CALL and event.tools is None and self._request.tool_calling is not None:
-            event = replace(event, tools=self._request.tool_calling)
-        if event.response is not None:
-            await self._replied(event.response)
-        elif event.usage is not None:
-            self._told = ToldUsage(event.usage, len(self._reasoning) + len(self._text))
+            try:
+                event = await self._inner.__anext__()
+            except StopAsyncIteration:
+                self._look()
+                no_reply = ModelCallError("the model's stream ended without a reply", retryable=True)
+                raise self._failed(no_reply) from None
+            except Exception as error:
+                raise self._failed(error) from error
+            if self._liveness.must_look:
+                self._look()
+            event = self._noted(event)
+            if event.response is not None:
+                await self._replied(event.response)
+        except BaseException:
+            await self.close()
+            raise
         return event
 
     def _look(self) -> None:
         """Somebody may have ended the attempt in the middle of the stream."""
         if self._liveness.must_look:
             self._liveness.check(self._scope)
+
+    def _noted(self, event: ModelStreamEvent) -> ModelStreamEvent:
+        """The event as the reader gets it; what it says counts, whether or not the stream comes to its end."""
+        kind = event.kind
+        if kind is _TOKEN or kind is _MESSAGE:
+            self._text.append(event.token_delta or event.message_delta or "")
+        elif event.reasoning_delta is not None:
+            self._reasoning.append(event.reasoning_delta)
+        elif kind is _CALL and event.tools is None and self._request.tool_calling is not None:
+            event = event.with_tools(self._request.tool_calling)
+        if event.usage is not None and event.response is None:
+            self._told = ToldUsage(event.usage, len(self._reasoning) + len(self._text))
+        return event
 
     async def _replied(self, response: ModelResponse) -> None:
         effects = self._effects
@@ -243,33 +326,53 @@ class ModelCall:
             record["model"] = self._name
             self._record(record)
         self.is_over = True
-        effects.observer.count("agent.model.tokens", response.usage.total_tokens or 0)
+        if not effects.observer.is_idle:
+            effects.observer.count("agent.model.tokens", response.usage.total_tokens or 0)
+            self._observe(response.usage, response.finish_reason)
         used = effects.spending.settle_model_call(self._name, response.usage, self._held)
         if not effects.gate.is_open:
             await self._settle(ONE_STEP + used)
             await effects.gate.after_model(response, self._request, effects.redactor)
+
+    def _observe(self, usage: ModelUsage, finish_reason: str | None = None, error: str | None = None) -> None:
+        """A span of the call, once it has come to its end: nobody is inside of a stream."""
+        if self._asked_at is None:
+            return
+        seconds, self._asked_at = self._effects.clock.monotonic() - self._asked_at, None
+        self._effects.observer.record(
+            "agent.model_call",
+            seconds,
+            error,
+            model=self._name,
+            action_id=self._action.id,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            finish_reason=finish_reason,
+        )
 
     async def _settle(self, used: BudgetAmount) -> None:
         """Tell the application's budget what the call took, once."""
         reserved, self._budgeted = self._budgeted, None
         await self._effects.gate.settle(reserved, used)
 
-    async def _close(self) -> None:
+    async def close(self) -> None:
         """Whoever leaves early is given, now and in replay, what was read."""
-        effects = self._effects
-        if self in effects.open_streams:
-            effects.open_streams.remove(self)
+        self._is_new, self._replay = False, iter(())
+        if not self._is_open:
+            return
+        self._is_open, self._reader = False, None
+        self._effects.open_streams.remove(self)
         if not self.is_over:
             self._leave()
         if self._budgeted is not None:
             await self._settle(ONE_STEP + self._took)
-        inner, self._inner = self._inner, None
-        await close(inner)
+        await close(self._inner)
 
     def _leave(self) -> None:
         """Record what was read; an attempt that is being stopped has not left, and makes the call again."""
         self.is_over = True
         left = self._counted()
+        self._observe(left.usage, "left")
         task = asyncio.current_task()
         if not self._effects.liveness.is_ending and not (task and task.cancelling()):
             facts: JsonObject = {ESTIMATED: True} if left.is_estimated else {}
@@ -286,8 +389,10 @@ class ModelCall:
     def _failed(self, error: Exception) -> ModelCallError | AgentStructuredOutputError:
         """Write down how the call failed, and give the error the program gets, now and in replay."""
         took: JsonObject = {}
+        usage = ModelUsage()
         if self._text or self._reasoning or self._told is not None:
             left = self._counted()
+            usage = left.usage
             took = {
                 "model": self._name,
                 "left": True,
@@ -296,14 +401,13 @@ class ModelCall:
             }
         else:
             self._effects.spending.let_go(self._held)
+        self._observe(usage, error=str(getattr(error, "code", type(error).__name__)))
         if isinstance(error, AgentStructuredOutputError):
             said = "".join(self._text)
             self._record({"error": str(error), "problems": list(error.problems), "text": said, **took})
             return error
-        failure = (
-            error if isinstance(error, ModelCallError) else ModelCallError(f"{type(error).__name__}: {error}")
-        )
-        self._record({"error": str(failure), "retryable": failure.retryable, **took})
+        failure = call_failure(error)
+        self._record({**encode_failure(failure), **took})
         return failure
 
     def _record(self, record: JsonObject) -> None:
@@ -337,7 +441,7 @@ class ModelCall:
             problems = cast("list[str]", record["problems"])
             raise AgentStructuredOutputError(record["error"], problems=problems)
         if "error" in record:
-            raise ModelCallError(record["error"], retryable=bool(record["retryable"]))
+            raise decode_failure(record)
         response = decode_response(cast(JsonObject, record["result"]), self._request)
         yield from replayed_events(response, self._request, cast(str, record.get("reasoning", "")))
 
@@ -358,16 +462,8 @@ def next_message_id(effects: Effects) -> str:
 def _action(action_id: str, effects: Effects) -> Action:
     """A changed prompt is drift, not divergence: the messages are not part of the fingerprint."""
     kind = AgentActionKind.MODEL_CALL
-    return Action(
-        id=action_id,
-        kind=kind,
-        name="model",
-        asked=None,
-        view=None,
-        idempotency=Idempotency.IDEMPOTENT,
-        is_read_only=True,
-        fingerprint=effects.fingerprint(action_id, kind, "model"),
-    )
+    fingerprint = effects.fingerprint(action_id, kind, "model")
+    return new_action(action_id, kind, "model", None, None, Idempotency.IDEMPOTENT, True, fingerprint)
 
 
 async def _never(_: Attempt) -> object:

@@ -16,6 +16,7 @@ class Observer:
 
     def __init__(self, telemetry: IAgentTelemetry | None) -> None:
         self._telemetry = telemetry
+        self.is_idle = telemetry is None
 
     def span(self, name: str, /, **attributes: TelemetryValue) -> AbstractContextManager[None]:
         """A span around the block."""
@@ -27,8 +28,34 @@ class Observer:
         """An action within its span."""
         if self._telemetry is None:
             return await acting
-        with self._span(self._telemetry, f"agent.{action.kind}", {"name": action.name}):
+        facts: dict[str, TelemetryValue] = {"name": action.name, "action_id": action.id}
+        with self._span(self._telemetry, f"agent.{action.kind}", facts):
             return await acting
+
+    def record(
+        self, name: str, seconds: float, /, error: str | None = None, **attributes: TelemetryValue | None
+    ) -> None:
+        """A span that has ended; attributes that nobody knows are left out."""
+        if self._telemetry is not None:
+            known = {name: value for name, value in attributes.items() if value is not None}
+            with suppress(Exception):
+                self._telemetry.record(name, seconds, known, error)
+
+    def annotate(self, **attributes: TelemetryValue) -> None:
+        """More about the span the run is in."""
+        if self._telemetry is not None:
+            with suppress(Exception):
+                self._telemetry.annotate(attributes)
+
+    def follow(self, earlier: str | None) -> str | None:
+        """Link the span the run is in to where the run was before; where it is now."""
+        if self._telemetry is None:
+            return None
+        with suppress(Exception):
+            if earlier is not None:
+                self._telemetry.link(earlier)
+            return self._telemetry.position()
+        return None
 
     def count(self, name: str, amount: float = 1, /, **attributes: TelemetryValue) -> None:
         """One measurement."""
@@ -52,3 +79,6 @@ class Observer:
             raise
         with suppress(Exception):
             span.__exit__(None, None, None)
+
+
+NOBODY_OBSERVES = Observer(None)

@@ -43,6 +43,8 @@ class Outcomes:
 
     def still_open(self, recording: Recording) -> list[tuple[Action, int]]:
         """Everything that was begun, in this attempt or in an earlier one, and has no outcome."""
+        if not self.under_way and recording.is_empty:
+            return []
         begun = {action.id: (action, attempt) for action, attempt in recording.under_way()}
         begun |= self.under_way
         return [each for action_id, each in begun.items() if action_id not in self._closed]

@@ -8,8 +8,10 @@ from typing import cast
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import (
+    DEFERRED_CALL,
     AgentRecoveryRequest,
     RecoveryAnswer,
+    RecoveryDecision,
     RecoveryDone,
     RecoveryRetried,
 )
@@ -23,6 +25,7 @@ from pilotage.runtime.gate.gate import Ask
 from pilotage.safety.guard import guard_json_value
 
 APPROVAL = "approval"
+RESULT = "result"
 DECIDED_BY = "decided_by"
 """The key under which a signal, and the row of an answer, say who answered."""
 
@@ -65,6 +68,27 @@ def recovery_question(
         arguments={"view": call.action.view},
         late_outcomes=late,
     )
+
+
+def result_question(call: Call, run_id: str, request_id: str) -> AgentRecoveryRequest:
+    """The question what came of a call that somebody outside carries out."""
+    return AgentRecoveryRequest(
+        id=request_id,
+        agent_state_id=run_id,
+        action_id=call.action.id,
+        attempt=1,
+        reason=f"{call.action.name!r} is carried out by the caller. What came of it?",
+        action_kind=call.action.kind,
+        action_name=call.action.name,
+        arguments={"view": call.action.view},
+        allowed_decisions=(RecoveryDecision.DONE, RecoveryDecision.CANCEL),
+        metadata={DEFERRED_CALL: call.call_id or call.action.id},
+    )
+
+
+def is_about_the_past(request: JsonObject) -> bool:
+    """Whether a question is about something that may have happened: then somebody has to find out."""
+    return "action_kind" in request and DEFERRED_CALL not in cast(JsonObject, request.get("metadata", {}))
 
 
 def _about_a_tool(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from functools import cached_property
 from typing import Any
 
@@ -41,10 +40,13 @@ class RunAwareModel(IAgentModel):
         effects = active_effects.get()
         if effects is None:
             return await self._model.complete(request)
-        async with aclosing(ModelCall(effects, self._asked, self.name, request).stream()) as events:
-            async for event in events:
+        stream = ModelCall(effects, self._asked, self.name, request).stream()
+        try:
+            async for event in stream:
                 if event.response is not None:
                     return event.response
+        finally:
+            await stream.aclose()
         raise ModelCallError("the model's stream ended without a reply", retryable=True)
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:

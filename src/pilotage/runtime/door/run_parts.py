@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
+from pilotage.agent.context import ContextPack
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.signals import AgentSignal
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.actions.scope import Scope
+from pilotage.runtime.gate.spending import Spending
 from pilotage.values import value
 
 
@@ -72,6 +74,14 @@ class IPrompts(Protocol):
         ...
 
 
+class IWarnings(Protocol):
+    """Tells the readers of a run that a budget comes to its end."""
+
+    def look_at(self, spending: Spending) -> None:
+        """Warn of the bounds that the run comes near to."""
+        ...
+
+
 @value
 class Summary:
     """What a model says of earlier turns, and what asking it took."""
@@ -88,6 +98,10 @@ class IContext(Protocol):
 
         A request whose reply is recorded goes to no model.
         """
+        ...
+
+    def also_show(self, packs: Sequence[ContextPack]) -> None:
+        """Show these with every request from here on, beside what the caller of the run gave it."""
         ...
 
     async def shown(

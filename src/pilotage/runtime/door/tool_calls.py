@@ -15,23 +15,20 @@ from pilotage.agent.ports.secret_store import ISecrets
 from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentStatus
-from pilotage.agent.tools.catalog import AgentToolDescriptor, ToolBinding
+from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.context import AgentToolRuntimeContext, CancellationToken
-from pilotage.agent.tools.declare import original_function
 from pilotage.errors import AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.actions.action import Action
-from pilotage.runtime.actions.call import Attempt, Call
-from pilotage.runtime.actions.codec import decoder_of
+from pilotage.runtime.actions.action import new_action
+from pilotage.runtime.actions.call import Attempt, Call, new_call
 from pilotage.runtime.actions.scope import scope_for
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.threads import Threads
 from pilotage.runtime.door.tool_reading import (
     Invocation,
     ToolFunction,
-    asked_by_a_model,
-    is_async,
     name_of,
+    offered_tool,
     read_invocation,
     reconciler,
     shown_to_others,
@@ -41,6 +38,8 @@ from pilotage.runtime.gate.deadline import time_for_call
 from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SecretRef
 from pilotage.safety.guard import guard_json_value
+
+_TOOL_CALL = AgentActionKind.TOOL_CALL
 
 
 class ToolCalls:
@@ -61,31 +60,20 @@ class ToolCalls:
 
     def call(self, tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """Perform a call: an awaitable for an async tool, the result for a sync one."""
-        call = self._prepared(read_invocation(tool, args, kwargs))
-        if is_async(tool):
-            return self._effects.perform(call)
-        return self._call_sync(call)
+        invocation = read_invocation(tool, args, kwargs)
+        call = self.prepared(invocation)
+        return self._effects.perform(call) if invocation.tool.is_async else self._call_sync(call)
 
     def invoke(
         self, tool: ToolFunction, arguments: Mapping[str, object], call_id: str | None = None
     ) -> Awaitable[object]:
         """Perform a call for the model: a sync tool goes to a thread, and the result is what a model may see of it."""
-        return self.invoked(self.prepared(tool, arguments, call_id))
+        offered = offered_tool(tool)
+        return self._shown(
+            self.prepared(Invocation(offered.tool, offered.owner, dict(arguments), in_thread=True), call_id)
+        )
 
-    def prepared(
-        self,
-        tool: ToolFunction,
-        arguments: Mapping[str, object],
-        call_id: str | None = None,
-        *,
-        is_reserved: bool = False,
-    ) -> Call:
-        """A call for the model that has its id, and is not made yet."""
-        invocation = asked_by_a_model(tool, arguments)
-        return self._prepared(invocation, call_id=call_id, is_reserved=is_reserved)
-
-    async def invoked(self, call: Call) -> object:
-        """What a model may see of the result of a call."""
+    async def _shown(self, call: Call) -> object:
         return shown_to_the_model(call.descriptor, await self._effects.perform(call))
 
     def _call_sync(self, call: Call) -> object:
@@ -112,49 +100,53 @@ class ToolCalls:
             "approval before it has to wait. Make the tool async, and await it."
         )
 
-    def _prepared(
-        self, invocation: Invocation, *, call_id: str | None = None, is_reserved: bool = False
+    def prepared(
+        self, invocation: Invocation, call_id: str | None = None, *, is_reserved: bool = False
     ) -> Call:
-        descriptor = invocation.descriptor
+        """A call that has its id, and is not made yet; `call_id` is what a model calls it."""
+        tool, effects = invocation.tool, self._effects
         asked = cast(JsonObject, to_json_value(invocation.arguments))
         view: JsonValue = asked
-        if sensitive := descriptor.schema.input_sensitive_fields:
+        if sensitive := tool.interface.input_sensitive_fields:
             view = guard_json_value(asked, sensitive, ContextExposurePolicy())
-        view = self._effects.redactor.json(view)
-        label = f"tool:{descriptor.schema.name}"
-        scope = scope_for(label, asked)
-        action_id = scope.next_id(label)
-        kind = AgentActionKind.TOOL_CALL
-        action = Action(
-            id=action_id,
-            kind=kind,
-            name=descriptor.schema.name,
-            asked=asked,
-            view=view,
-            idempotency=descriptor.effective_idempotency,
-            is_read_only=descriptor.metadata.is_read_only,
-            fingerprint=self._effects.fingerprint(action_id, kind, descriptor.schema.name, asked),
+        scope = scope_for(tool.label, asked)
+        action_id = scope.next_id(tool.label)
+        action = new_action(
+            action_id,
+            _TOOL_CALL,
+            tool.name,
+            asked,
+            effects.redactor.json(view),
+            tool.idempotency,
+            tool.is_read_only,
+            effects.fingerprint(action_id, _TOOL_CALL, tool.name, asked),
         )
-        return Call(
-            scope=scope,
-            action=action,
-            act=partial(self._act, invocation),
-            decode=decoder_of(invocation.tool),
-            reconcile=reconciler(invocation),
-            boundary=AgentApprovalBoundaryKind.TOOL_INVOCATION,
-            needs_approval=descriptor.metadata.requires_approval_candidate,
-            view_of=partial(shown_to_others, descriptor, self._effects.redactor),
-            descriptor=descriptor,
-            call_id=call_id,
-            is_reserved=is_reserved,
+        return new_call(
+            scope,
+            action,
+            partial(self._act, invocation),
+            tool.decode,
+            reconciler(invocation),
+            AgentApprovalBoundaryKind.TOOL_INVOCATION,
+            tool.needs_approval,
+            partial(shown_to_others, tool.descriptor, effects.redactor),
+            tool.descriptor,
+            call_id,
+            is_reserved,
         )
 
-    async def _act(self, invocation: Invocation, attempt: Attempt) -> object:
-        descriptor = invocation.descriptor
-        seconds = self._seconds_for(descriptor)
-        if seconds is None:
-            return await self._carried_out(invocation, attempt)
-        limit = asyncio.timeout(seconds)
+    def _act(self, invocation: Invocation, attempt: Attempt) -> Awaitable[object]:
+        tool = invocation.tool
+        seconds = self._seconds_for(tool.descriptor)
+        if seconds is not None:
+            return self._in_time(invocation, attempt, seconds)
+        if not tool.is_plain or self._handler is not None or attempt.arguments is not None:
+            return self._carried_out(invocation, attempt)
+        bound = (invocation.owner,) if tool.takes_owner else ()
+        return cast("Awaitable[object]", tool.function(*bound, **invocation.arguments))
+
+    async def _in_time(self, invocation: Invocation, attempt: Attempt, seconds: float) -> object:
+        descriptor, limit = invocation.tool.descriptor, asyncio.timeout(seconds)
         try:
             async with limit:
                 return await self._carried_out(invocation, attempt)
@@ -164,7 +156,7 @@ class ToolCalls:
             raise TimeoutError(f"{descriptor.name!r} took longer than {seconds:g} seconds") from error
 
     async def _carried_out(self, invocation: Invocation, attempt: Attempt) -> object:
-        descriptor, arguments = invocation.descriptor, invocation.arguments
+        descriptor, arguments = invocation.tool.descriptor, invocation.arguments
         if attempt.arguments is not None:
             arguments = dict(descriptor.bind_invocation(attempt.arguments).arguments)
         if self._handler is not None:
@@ -180,13 +172,13 @@ class ToolCalls:
         return await self._run(invocation, arguments, attempt)
 
     async def _run(self, invocation: Invocation, arguments: dict[str, object], attempt: Attempt) -> object:
-        function = original_function(invocation.tool)
-        bound = () if invocation.descriptor.binding is ToolBinding.NOTHING else (invocation.owner,)
-        if invocation.in_thread and not is_async(invocation.tool):
-            key, name = attempt.idempotency_key, invocation.descriptor.name
-            result = await self.threads.run(key, name, function, bound, arguments)
+        tool = invocation.tool
+        bound = (invocation.owner,) if tool.takes_owner else ()
+        if invocation.in_thread and not tool.is_async:
+            key, name = attempt.idempotency_key, tool.descriptor.name
+            result = await self.threads.run(key, name, tool.function, bound, arguments)
         else:
-            result = function(*bound, **arguments)
+            result = tool.function(*bound, **arguments)
         return await result if isawaitable(result) else result
 
     async def _handled(
@@ -198,12 +190,12 @@ class ToolCalls:
     ) -> object:
         """The application's own way to carry a call out; its result is one the tool could have had."""
         shown = cast(JsonObject, to_json_value(arguments))
-        call = ModelToolCall(invocation.descriptor.schema.name, shown, action_id)
+        call = ModelToolCall(invocation.tool.name, shown, action_id)
         try:
-            found = await handler.handle(self._run_context, invocation.descriptor, call)
+            found = await handler.handle(self._run_context, invocation.tool.descriptor, call)
         except AgentToolDispatchError as error:
             raise ToolError(str(error)) from error
-        return decoder_of(invocation.tool)(found)
+        return invocation.tool.decode(found)
 
     async def recall_secrets(self) -> None:
         """Make the run's redactor know the secrets of calls that are replayed: what they gave may be said again."""

@@ -1,4 +1,7 @@
-"""Reading a tool call: which tool it is, whose, with what, and what others may see of its result. Pure."""
+"""Reading a tool call: which tool it is, whose, with what, and what others may see of its result. Pure.
+
+What all calls of a tool have in common is worked out once.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ from inspect import Signature, isawaitable, iscoroutinefunction, signature
 from typing import Any, TypeAlias, cast
 
 from pilotage.agent.evidence_capture import capture_result
-from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
+from pilotage.agent.tools.catalog import AgentToolDescriptor, ToolBinding, discover_agent_tools
 from pilotage.agent.tools.declare import original_function
 from pilotage.agent.tools.described import BY_NAME, described
-from pilotage.agent.tools.metadata import EvidenceCapture
+from pilotage.agent.tools.metadata import EvidenceCapture, Idempotency
+from pilotage.agent.tools.schema import ToolInterface
 from pilotage.errors import AgentToolDispatchError
 from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.runtime.actions.codec import Decode, decoder_of
 from pilotage.runtime.gate.result_budget import within_budget
 from pilotage.runtime.journal.evidence_view import CAPTURE
 from pilotage.runtime.stream.redactor import Redactor
@@ -27,31 +32,77 @@ _AS_EVIDENCE = EvidenceExposurePolicy()
 
 
 @value
+class KnownTool:
+    """A tool of a class. A call of one that `is_plain` needs nothing but its arguments: no secret, no thread."""
+
+    descriptor: AgentToolDescriptor
+    interface: ToolInterface
+    function: ToolFunction
+    """The function behind the tool."""
+    decode: Decode
+    name: str
+    label: str
+    idempotency: Idempotency
+    is_read_only: bool
+    needs_approval: bool
+    is_async: bool
+    takes_owner: bool
+    is_plain: bool
+
+
+@value
 class Invocation:
     """A tool with what it is called with; `in_thread` where a model asked for it and nobody waits on the spot."""
 
-    tool: ToolFunction
-    descriptor: AgentToolDescriptor
+    tool: KnownTool
     owner: object
     arguments: dict[str, object]
     in_thread: bool = False
 
-    @property
-    def is_async(self) -> bool:
-        """Whether the tool is awaited."""
-        return is_async(self.tool)
+
+@lru_cache(maxsize=1024)
+def known_tool(function: ToolFunction, holder: type) -> KnownTool:
+    """What is known of a tool that a class holds.
+
+    Raises:
+        AgentToolDispatchError: the function belongs to no class.
+    """
+    descriptor = _descriptor_in(function, holder)
+    name, metadata = descriptor.schema.name, descriptor.metadata
+    fills = descriptor.takes_runtime_context or bool(descriptor.secrets)
+    return KnownTool(
+        descriptor,
+        descriptor.interface,
+        original_function(function),
+        decoder_of(function),
+        name,
+        f"tool:{name}",
+        descriptor.effective_idempotency,
+        metadata.is_read_only,
+        metadata.requires_approval_candidate,
+        is_async(function),
+        descriptor.binding is not ToolBinding.NOTHING,
+        is_async(function) and not fills,
+    )
 
 
-def asked_by_a_model(tool: ToolFunction, arguments: Mapping[str, object]) -> Invocation:
-    """The call of a function or bound method with arguments that were bound to it before.
+@value
+class OfferedTool:
+    """A tool and whose it is."""
+
+    tool: KnownTool
+    owner: object
+
+
+def offered_tool(tool: ToolFunction) -> OfferedTool:
+    """What is known of a function or bound method.
 
     Raises:
         AgentToolDispatchError: the function belongs to no class.
     """
     function = cast(ToolFunction, getattr(tool, "__func__", tool))
     owner = cast(object, getattr(tool, "__self__", None))
-    descriptor = _descriptor_in(function, owner if isinstance(owner, type) else type(owner))
-    return Invocation(function, descriptor, owner, dict(arguments), in_thread=True)
+    return OfferedTool(known_tool(function, owner if isinstance(owner, type) else type(owner)), owner)
 
 
 def read_invocation(tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Invocation:
@@ -67,10 +118,10 @@ def read_invocation(tool: ToolFunction, args: tuple[object, ...], kwargs: Mappin
     arguments.pop("runtime_context", None)
     if BY_NAME in arguments:
         arguments = cast("dict[str, object]", arguments[BY_NAME])
-    descriptor = _descriptor_in(tool, owner if isinstance(owner, type) else type(owner))
-    for secret in descriptor.secrets:
+    known = known_tool(tool, owner if isinstance(owner, type) else type(owner))
+    for secret in known.descriptor.secrets:
         arguments.pop(secret, None)
-    return Invocation(tool, descriptor, owner, arguments)
+    return Invocation(known, owner, arguments)
 
 
 @lru_cache(maxsize=1024)
@@ -112,7 +163,7 @@ def shown_to_others(descriptor: AgentToolDescriptor, redactor: Redactor, result:
 
 def reconciler(invocation: Invocation) -> Callable[[str], Awaitable[object]] | None:
     """The tool's own way to find out what became of an attempt; None where it has none."""
-    name = invocation.descriptor.metadata.reconcile
+    name = invocation.tool.descriptor.metadata.reconcile
     if name is None:
         return None
     method: Any = getattr(invocation.owner, name)
@@ -129,7 +180,6 @@ def _signature_of(tool: ToolFunction) -> Signature:
     return signature(original_function(tool))
 
 
-@lru_cache(maxsize=1024)
 def _descriptor_in(tool: ToolFunction, holder: type) -> AgentToolDescriptor:
     if (known := described(tool)) is not None:
         return known

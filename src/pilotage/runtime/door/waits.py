@@ -19,6 +19,7 @@ from pilotage.agent.approval_decision import (
 )
 from pilotage.agent.facts import approval_requested
 from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import (
     RecoveryAnswer,
     RecoveryCancelled,
@@ -38,12 +39,14 @@ from pilotage.runtime.actions.call import Call
 from pilotage.runtime.actions.interruptions import Paused, RunDiverged, RunEnded
 from pilotage.runtime.door.questions import (
     APPROVAL,
+    RESULT,
     answered_by,
     approval_question,
     fits,
     guarded_answer,
     read_answer,
     recovery_question,
+    result_question,
     wait_for,
     write_answer,
 )
@@ -73,6 +76,7 @@ class Waits:
         self.open: dict[str, JsonObject] = {}
         self._ledger = ledger
         self._recording = recording
+        self._has_asked = recording.has_any(AgentActionKind.APPROVAL_WAIT)
         self._answers = answers
         self._clock = clock
         self._ids = ids
@@ -80,7 +84,7 @@ class Waits:
 
     def was_asked(self, action_id: str) -> bool:
         """Whether a person was asked about an action: then the answer counts, whatever the gate says by now."""
-        return self._recording.knows(f"{action_id}/{APPROVAL}")
+        return self._has_asked and self._recording.knows(f"{action_id}/{APPROVAL}")
 
     def approved_arguments(self, call: Call, attempt: int, verdict: object = None) -> JsonObject | None:
         """Return when a person allows the call: None as asked for, or the arguments to use instead.
@@ -155,6 +159,40 @@ class Waits:
             if isinstance(answer, RecoveryRetried | RecoveryDone | RecoveryFailed | RecoveryCancelled):
                 return self._recovery_answered(call, wait, answer, answered_by(signal))
         raise self._still_open(encode_request(request))
+
+    def given_result(self, call: Call) -> RecoveryDone:
+        """Return when somebody outside says what came of a call that he carries out.
+
+        Raises:
+            Paused: nobody has said so yet.
+            RunEnded: the answer ends the run.
+        """
+        wait = wait_for(call.action, RESULT)
+        recorded = self._recording.take(wait)
+        if recorded is None:
+            raise Paused(self._ask_for_result(call, wait))
+        if recorded.after is not None:
+            return cast(RecoveryDone, read_answer(cast(JsonObject, recorded.after.record)))
+        request = decode_recovery(cast(JsonValue, recorded.row.record))
+        for signal in self._take_answers(request.id):
+            answer = check_agent_recovery_decision(request, signal)
+            if isinstance(answer, RecoveryDone | RecoveryCancelled):
+                return cast(RecoveryDone, self._recovery_answered(call, wait, answer, answered_by(signal)))
+        raise self._still_open(encode_request(request))
+
+    def ask_for_result(self, call: Call) -> None:
+        """Say that a call is somebody else's to carry out, without taking what came of it."""
+        wait = wait_for(call.action, RESULT)
+        recorded = self._recording.take(wait)
+        if recorded is None:
+            self._ask_for_result(call, wait)
+        elif recorded.after is None:
+            self._still_open(cast(JsonObject, recorded.row.record))
+
+    def _ask_for_result(self, call: Call, wait: Action) -> str:
+        request = result_question(call, self._ledger.run.run_id, self._new_id())
+        self._ask(wait, encode_request(request))
+        return request.id
 
     def is_new(self, call: Call, attempt: int) -> bool:
         """Whether nobody was asked yet what became of an attempt."""

@@ -19,6 +19,7 @@ from pilotage.agent.ports.budget import (
     BudgetExhausted,
     BudgetGranted,
     BudgetReservation,
+    BudgetSettlement,
     IAgentBudget,
     NoBudget,
 )
@@ -43,7 +44,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Call
 from pilotage.runtime.actions.interruptions import RunEnded
-from pilotage.runtime.gate.asking import NoAnswerError, asked, told
+from pilotage.runtime.gate.asking import Asker, GateSettings, NoAnswerError
 from pilotage.runtime.gate.model_views import shown_request, shown_response
 from pilotage.runtime.gate.spending import budget_exhausted
 from pilotage.runtime.gate.trust_stage import TrustAsk, TrustDeny, verdict_for
@@ -86,6 +87,7 @@ class Stages:
     budget: IAgentBudget | None = None
     approval: IAgentApprovalHandler | None = None
     recovery: IAgentRecoveryHandler | None = None
+    settings: GateSettings | None = None
 
     @classmethod
     def of(cls, container: IContainer) -> Stages:
@@ -99,7 +101,9 @@ class Stages:
             container.get_or_none(IAgentApprovalHandler),
             container.get_or_none(IAgentRecoveryHandler),
         )
-        return NO_STAGES if found == NO_STAGES else found
+        if found == NO_STAGES:
+            return NO_STAGES
+        return replace(found, settings=container.get_or_none(GateSettings))
 
 
 NO_STAGES = Stages()
@@ -119,7 +123,12 @@ class Gate:
         self._context = context
         self._stages = stages
         self._capabilities = capabilities
+        self._asker = Asker(stages.settings)
         self.is_open = stages is NO_STAGES
+        self.settles_with: Callable[[BudgetSettlement], None] | None = None
+        """Where what was spent is counted with the next commit; None for a run that nobody keeps."""
+        self.warns: Callable[[str], None] | None = None
+        """Who is told that a budget comes to its end."""
 
     async def before_call(self, call: Call, trust: TrustLabel, *, was_asked: bool = False) -> GateVerdict:
         """Whether a tool call, a step or a delegation may begin.
@@ -146,7 +155,7 @@ class Gate:
     async def after_call(self, call: Call, view: JsonValue) -> None:
         """Let hooks see what came of it; nothing they do can change that."""
         for hook in self._stages.hooks:
-            await told(hook.post_tool, self._context, _shown(call), view)
+            await self._asker.told(hook.post_tool, self._context, _shown(call), view)
 
     async def before_model(self, request: ModelRequest, redactor: Redactor) -> Deny | None:
         """Whether a request may go to the model."""
@@ -161,7 +170,7 @@ class Gate:
             return
         shown = shown_response(response, request, redactor)
         for hook in self._stages.hooks:
-            await told(hook.post_model, self._context, shown)
+            await self._asker.told(hook.post_model, self._context, shown)
 
     async def before_run(self, state: AgentState) -> Deny | None:
         """Whether a run may start or come back."""
@@ -170,7 +179,12 @@ class Gate:
     async def after_run(self, state: AgentState) -> None:
         """Let hooks see how the run stands."""
         for hook in self._stages.hooks:
-            await told(hook.post_run, self._context, state)
+            await self._asker.told(hook.post_run, self._context, state)
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether the application has a budget of its own."""
+        return self._stages.budget is not None
 
     async def reserve(self, need: BudgetAmount) -> BudgetReservation | None:
         """Set something aside in the application's budget, where it has one.
@@ -182,20 +196,26 @@ class Gate:
         if budget is None:
             return None
         try:
-            verdict = await asked(budget.allows_step, self._context, need)
+            verdict = await self._asker.asked(budget.allows_step, self._context, need)
         except NoAnswerError as failure:
             verdict = BudgetExhausted("budget", f"the budget check failed ({failure})")
         match verdict:
-            case BudgetGranted(reservation):
+            case BudgetGranted(reservation, warning):
+                if warning is not None and self.warns is not None:
+                    self.warns(warning)
                 return reservation
             case BudgetExhausted():
                 raise budget_exhausted(verdict)
 
     async def settle(self, reservation: BudgetReservation | None, used: BudgetAmount) -> None:
-        """Tell the budget what was really used."""
+        """Tell the budget what was really used; where the journal settles it, nobody has to be waited for."""
         budget = self._stages.budget
-        if budget is not None and reservation is not None:
-            await told(budget.consume, self._context, reservation, used)
+        if budget is None or reservation is None:
+            return
+        if budget.is_settled_by_journal and self.settles_with is not None:
+            self.settles_with(BudgetSettlement(reservation, used))
+        else:
+            await self._asker.told(budget.consume, self._context, reservation, used)
 
     async def spend(self, amount: BudgetAmount) -> None:
         """Take what is known beforehand, such as one tool call, out of the application's budget.
@@ -216,7 +236,7 @@ class Gate:
         descriptor = call.descriptor if call else None
         subject = ApprovalSubject(boundary, action.id, action.name, arguments, descriptor)
         try:
-            wanted = await asked(handler.request_for, self._context, subject)
+            wanted = await self._asker.asked(handler.request_for, self._context, subject)
         except NoAnswerError as failure:
             return Ask(f"the approval handler failed ({failure})")
         return Ask(question=wanted) if wanted is not None else None
@@ -235,7 +255,7 @@ class Gate:
             action.id, action.kind, AgentActionBoundaryStage.BEFORE, action.idempotency, action.id
         )
         try:
-            answer = await asked(handler.decide, self._context, boundary)
+            answer = await self._asker.asked(handler.decide, self._context, boundary)
         except NoAnswerError:
             return None
         match answer:
@@ -279,7 +299,7 @@ class Gate:
             **({"risk": tool.risk} if tool else {}),
         )
         try:
-            decision = await asked(permissions.check, request)
+            decision = await self._asker.asked(permissions.check, request)
         except NoAnswerError as failure:
             return Deny(f"the permission check failed ({failure})")
         match decision.verdict:
@@ -295,7 +315,7 @@ class Gate:
         denied: Deny | None = None
         for hook in self._stages.hooks:
             try:
-                verdict = await asked(ask, hook)
+                verdict = await self._asker.asked(ask, hook)
             except NoAnswerError as failure:
                 verdict = Veto(f"a hook failed ({failure})")
             if isinstance(verdict, Veto) and denied is None:

@@ -15,15 +15,19 @@ from pilotage.agent.limits import AgentExecutionLimits, LimitCode
 from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.budget import BudgetAmount, BudgetExhausted
 from pilotage.agent.ports.pricing import IAgentPricing, ModelCost
+from pilotage.filling import unchecked
 from pilotage.runtime.actions.interruptions import LimitReached
 
 NOTHING = BudgetAmount()
 ONE_STEP = BudgetAmount(steps=1)
 ONE_TOOL_CALL = BudgetAmount(tool_calls=1)
 
+_amount = unchecked(BudgetAmount)
+
 _NO_LIMITS = AgentExecutionLimits()
 _NO_USAGE = ModelUsage()
 _FREE = Decimal(0)
+_UNBOUNDED = (None, None, None, None)
 
 
 class Spending:
@@ -32,7 +36,7 @@ class Spending:
     One table of prices holds for all of them, that of the outermost run.
     """
 
-    __slots__ = ("_account", "_is_bounded", "accounts", "prices")
+    __slots__ = ("_account", "accounts", "is_bounded", "prices")
 
     def __init__(
         self,
@@ -43,13 +47,13 @@ class Spending:
         self._account = Account(limits)
         self.accounts: tuple[Account, ...] = (self._account, *(parent.accounts if parent is not None else ()))
         self.prices: Prices = Prices(pricing) if parent is None else parent.prices
-        self._is_bounded = any(account.is_bounded for account in self.accounts)
+        self.is_bounded: bool = self._account.is_bounded or (parent is not None and parent.is_bounded)
 
     @property
     def spent(self) -> BudgetAmount:
         """Everything so far, children included."""
         account = self._account
-        return BudgetAmount(account.steps, account.tool_calls, account.tokens, account.cost)
+        return _amount(account.steps, account.tool_calls, account.tokens, account.cost)
 
     @property
     def usage(self) -> ModelUsage:
@@ -61,20 +65,30 @@ class Spending:
         """What `spent.cost` is in; None while nothing had a price."""
         return self.prices.currency
 
+    @property
+    def own(self) -> Account:
+        """The account of this run alone, its children included."""
+        return self._account
+
+    def worth_of(self, model: str, expected: ModelUsage) -> BudgetAmount:
+        """Tokens that are expected, with their price; nothing is counted."""
+        tokens = _tokens_of(expected)
+        return BudgetAmount(tokens=tokens or 0, cost=self.prices.of(model, expected) or _FREE)
+
     def branch(self) -> Spending:
         """The spending of a part of this run: it counts here too, and its own `spent` is that of the part."""
         return Spending(parent=self)
 
     def limit_for_model_call(self) -> LimitReached | None:
         """What stands against one more model call, without reserving it."""
-        if not self._is_bounded:
+        if not self.is_bounded:
             return None
         against = (_against_step(account, self.prices) for account in self.accounts)
         return next(filter(None, against), None)
 
     def limit_for_tool_calls(self, count: int = 1) -> LimitReached | None:
         """What stands against `count` more tool calls, without reserving them."""
-        if not self._is_bounded:
+        if not self.is_bounded:
             return None
         against = (_against_tool_calls(account, count) for account in self.accounts)
         return next(filter(None, against), None)
@@ -88,11 +102,11 @@ class Spending:
         Raises:
             LimitReached: a bound of this run or of one above it; nothing is reserved.
         """
-        if self._is_bounded and (reached := self.limit_for_model_call()) is not None:
+        if self.is_bounded and (reached := self.limit_for_model_call()) is not None:
             raise reached
         for account in self.accounts:
             account.steps += 1
-        return self._hold(model, expected) if self._is_bounded else NOTHING
+        return self._hold(model, expected) if self.is_bounded else NOTHING
 
     def reserve_tool_calls(self, count: int = 1) -> None:
         """Take `count` tool calls, all or none, before the first of them begins.
@@ -100,7 +114,7 @@ class Spending:
         Raises:
             LimitReached: a bound of this run or of one above it; nothing is reserved.
         """
-        if self._is_bounded and (reached := self.limit_for_tool_calls(count)) is not None:
+        if self.is_bounded and (reached := self.limit_for_tool_calls(count)) is not None:
             raise reached
         for account in self.accounts:
             account.tool_calls += count
@@ -115,7 +129,7 @@ class Spending:
         """
         tokens, cost = self._counted(model, usage, held)
         used = BudgetAmount(tokens=tokens or 0, cost=cost or _FREE) if tokens or cost else NOTHING
-        if not self._is_bounded:
+        if not self.is_bounded:
             return used
         unknown = (_against_not_knowing(account, model, tokens, cost) for account in self.accounts)
         if (reached := next(filter(None, unknown), None)) is not None:
@@ -133,7 +147,10 @@ class Spending:
     def _counted(
         self, model: str, usage: ModelUsage, held: BudgetAmount
     ) -> tuple[int | None, Decimal | None]:
-        self.let_go(held)
+        if held is not NOTHING:
+            self.let_go(held)
+        if usage == _NO_USAGE:
+            return None, None
         tokens = _tokens_of(usage)
         cost = None if tokens is None else self.prices.of(model, usage)
         for account in self.accounts:
@@ -142,7 +159,7 @@ class Spending:
 
     def let_go(self, held: BudgetAmount) -> None:
         """Give back what was held for a call that failed; the step stays taken."""
-        for account in self.accounts if held is not NOTHING else ():
+        for account in self.accounts:
             account.held_tokens -= held.tokens
             account.held_cost -= held.cost
 
@@ -154,10 +171,9 @@ class Spending:
             account.add_tokens(amount.tokens, amount.cost, usage)
 
     def _hold(self, model: str, expected: ModelUsage) -> BudgetAmount:
-        tokens = _tokens_of(expected)
-        if tokens is None:
+        if _tokens_of(expected) is None:
             return NOTHING
-        held = BudgetAmount(tokens=tokens, cost=self.prices.of(model, expected) or _FREE)
+        held = self.worth_of(model, expected)
         for account in self.accounts:
             account.held_tokens += held.tokens
             account.held_cost += held.cost
@@ -181,7 +197,7 @@ class Account:
     @property
     def is_bounded(self) -> bool:
         bounds = self.limits
-        return (bounds.max_steps, bounds.max_tool_calls, bounds.max_tokens, bounds.max_cost) != (None,) * 4
+        return (bounds.max_steps, bounds.max_tool_calls, bounds.max_tokens, bounds.max_cost) != _UNBOUNDED
 
     def add_tokens(self, tokens: int, cost: Decimal, usage: ModelUsage) -> None:
         self.tokens += tokens

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from pilotage.agent.rule_of_two import confidentiality_of
 from pilotage.agent.tools.catalog import AgentToolDescriptor
-from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
+from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
 
@@ -40,12 +39,7 @@ _PASS = TrustPass()
 
 def label_after_tool(label: TrustLabel, tool: AgentToolDescriptor) -> TrustLabel:
     """The label once the tool's result is known."""
-    confidentiality = confidentiality_of(tool)
-    is_untrusted = tool.metadata.returns_untrusted
-    if not is_untrusted and confidentiality is Confidentiality.PUBLIC:
-        return label
-    integrity = Integrity.UNTRUSTED if is_untrusted else Integrity.TRUSTED
-    return label.join(TrustLabel(integrity, confidentiality, frozenset({f"tool:{tool.schema.name}"})))
+    return label if tool.result_label is None else label.join(tool.result_label)
 
 
 def verdict_for(label: TrustLabel, tool: AgentToolDescriptor) -> TrustVerdict:

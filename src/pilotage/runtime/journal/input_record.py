@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -29,7 +30,7 @@ def encode_input(definition: AgentDefinition, given: object) -> JsonObject:
     """The input as JSON: an instruction, or the arguments of `execute()` by name.
 
     A single argument is given as it is, and so is the only one that is required; several are given as a mapping. The
-    instruction of a `RunAgentInput` fills a single text.
+    instruction of a `RunAgentInput` fills a single text; where something else is wanted, it is the JSON of that.
 
     Raises:
         AgentDefinitionError: the input does not fit the signature; the message names each reason.
@@ -37,7 +38,7 @@ def encode_input(definition: AgentDefinition, given: object) -> JsonObject:
     if definition.is_declarative:
         return _encode_instruction(definition, given)
     if isinstance(given, RunAgentInput) and RunAgentInput not in _parameters(definition).values():
-        given = given.instruction
+        given = _meant(definition, given.instruction)
     parameters = _parameters(definition)
     required = definition.execution.required if definition.execution else ()
     name = definition.target.__name__
@@ -94,6 +95,19 @@ def _encode_instruction(definition: AgentDefinition, given: object) -> JsonObjec
     if given is None or not prompt.strip():
         raise AgentDefinitionError(f"{name} has no execute() and needs an instruction. Give it a text.")
     return {"instruction": prompt, **({"messages": messages} if messages else {})}
+
+
+def _meant(definition: AgentDefinition, instruction: str) -> object:
+    """The instruction itself, where a text is wanted; else what it says as JSON, if it is JSON."""
+    parameters = _parameters(definition)
+    required = definition.execution.required if definition.execution else ()
+    filled = required if len(required) == 1 else tuple(parameters)
+    if not filled or (len(filled) == 1 and parameters[filled[0]] is str):
+        return instruction
+    try:
+        return cast(object, json.loads(instruction))
+    except (ValueError, RecursionError):
+        return instruction
 
 
 def _is_instruction(given: object) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, assert_never, cast
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.facts import fact_of
+from pilotage.agent.ports.budget import BudgetSettlement
 from pilotage.agent.ports.conversations import ConversationTurns
 from pilotage.agent.ports.journal import (
     CommitRefusal,
@@ -73,6 +74,7 @@ class Ledger:
         self._turns: ConversationTurns | None = None
         self._evidence: list[AgentEvidence] = []
         self._facts: list[OutboxEvent] = []
+        self._settled: list[BudgetSettlement] = []
         self.run = run
         self.state = state
         self.epoch = head.epoch + 1
@@ -159,6 +161,12 @@ class Ledger:
         """Put a fact into the outbox together with the next commit, which is that of the row or step it tells of."""
         self._facts.append(fact)
 
+    def settle_budget(self, settlement: BudgetSettlement) -> None:
+        """Count what was spent together with the next commit; what a lost owner spends, nobody counts."""
+        if self._death is None:
+            self._settled.append(settlement)
+            self._changes += 1
+
     def consume(self, signal_id: str) -> None:
         """Take a signal out of the queue together with the next commit."""
         self.check_alive()
@@ -224,10 +232,11 @@ class Ledger:
                 evidence=tuple(self._evidence),
                 outbox=tuple(self._facts),
                 turns=self._turns,
+                settled=tuple(self._settled),
                 **self._opened(),
             )
             self._rows, self._consumed, self._moved = [], [], None
-            self._evidence, self._turns, self._facts = [], None, []
+            self._evidence, self._turns, self._facts, self._settled = [], None, [], []
             await self._commit(commit)
             self._changes_committed = including
 

@@ -1,4 +1,4 @@
-"""A model's reply as JSON and back, and the events a replayed reply gives. Pure."""
+"""A model's reply, or how it failed, as JSON and back, and the events a replayed reply gives. Pure."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pilotage.agent.model_reply import (
     ModelStreamEventKind,
 )
 from pilotage.agent.model_request import ModelRequest
+from pilotage.errors import ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.journal.amounts import decode_usage, encode_usage
 
@@ -46,6 +47,25 @@ def decode_response(record: JsonObject, request: ModelRequest) -> ModelResponse:
         finish_reason=ModelFinishReason(reason) if reason else None,
         output=spec.decode(structured) if spec and structured is not None else None,
     )
+
+
+def call_failure(error: Exception) -> ModelCallError:
+    """What a program gets when its model failed: never an adapter's own class, which replay could not give back."""
+    if not isinstance(error, ModelCallError):
+        return ModelCallError(f"{type(error).__name__}: {error}")
+    return ModelCallError(str(error), retryable=error.retryable, failure=error.failure)
+
+
+def encode_failure(failure: ModelCallError) -> JsonObject:
+    """How a call failed."""
+    record: JsonObject = {"error": str(failure), "retryable": failure.retryable}
+    return {**record, "failure": str(failure.failure)} if failure.failure else record
+
+
+def decode_failure(record: JsonObject) -> ModelCallError:
+    """The recorded failure."""
+    failure = cast("str | None", record.get("failure"))
+    return ModelCallError(record["error"], retryable=bool(record["retryable"]), failure=failure)
 
 
 def replayed_events(

@@ -53,10 +53,20 @@ class Recording:
                 self._fold(row)
         self._unused = sum(self._counts(action_id) for action_id in self._actions)
 
+    @classmethod
+    def of(cls, rows: Sequence[JournalRow]) -> Recording:
+        """What these rows record. Of a run that begins nothing is recorded, and nothing ever will be: all share one."""
+        return cls(rows) if rows else _NOTHING
+
     @property
     def is_used_up(self) -> bool:
         """Whether the program has asked for everything that is recorded: from here on it is live."""
         return self._unused == 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is recorded."""
+        return not self._actions
 
     def under_way(self) -> list[tuple[Action, int]]:
         """The actions that were begun and have no outcome, with the number of their last attempt."""
@@ -151,6 +161,9 @@ class Recording:
             recorded.before = row
         else:
             recorded.after = row
+
+
+_NOTHING = Recording(())
 
 
 def recorded_action(row: JournalRow) -> Action:

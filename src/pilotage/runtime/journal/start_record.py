@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, fields
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import cast
 
 from pilotage.agent.definition import AgentDefinition
@@ -12,8 +12,9 @@ from pilotage.agent.limits import AgentExecutionLimits
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.principal import Principal, RunContext
 from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, text_digest, to_json_value
-from pilotage.values import value
+from pilotage.values import shared, value
 
 MOST_GENERATIONS = 8
 
@@ -25,7 +26,9 @@ class RunStart:
     `parent` is the run that delegated, `generation` how many stand above it. `capabilities` are the tools the run
     may use, None for all of its agent's. `history` is how many turns of the conversation came before it. `salt` goes
     into fingerprints: the run's own id, but for a fork, whose rows have those of the run it left. `trust` is the
-    label of what its parent knew when it asked, or of the context it was given. `model` is the one its caller selected.
+    label of what its parent knew when it asked, or of the context it was given. `model` is the one its caller selected,
+    `deferred` the tools that he carries out. `session` is the conversation of a parent, which a worker knows and does
+    not hold. `branch` is the step of its parent that it stands for, `exits` are the control calls that end it.
     """
 
     agent: str
@@ -44,18 +47,26 @@ class RunStart:
     metadata: JsonObject = field(default_factory=empty_object)
     given: JsonObject = field(default_factory=empty_object)
     model: str | None = None
+    deferred: tuple[ModelToolSpec, ...] = ()
+    session: str | None = None
+    branch: str | None = None
+    exits: tuple[ModelToolSpec, ...] = ()
 
     def context(self, run_id: str) -> RunContext:
         """What tools and hooks of the run may know of it."""
-        conversation = self.conversation or run_id
+        conversation = self.conversation or self.session or run_id
         return RunContext(self.principal.tenant, self.principal.id, conversation, run_id, self.metadata)
 
 
 def encode_start(start: RunStart) -> JsonObject:
     """The start as JSON; what has its default is left out."""
-    record = cast("dict[str, JsonValue]", to_json_value(start))
+    said = {each.name: getattr(start, each.name) for each in fields(start)}
     plain = _plain()
-    return {name: value for name, value in record.items() if name not in plain or value != plain[name]}
+    return {
+        name: to_json_value(value)
+        for name, value in said.items()
+        if name in _ALWAYS or value != getattr(plain, name)
+    }
 
 
 def decode_start(first: JournalRow) -> RunStart:
@@ -72,7 +83,6 @@ def definition_digest(definition: AgentDefinition) -> str:
     return text_digest(canonical_json(said))[:16]
 
 
-def _plain() -> JsonObject:
-    plain = RunStart("-", {}, Principal("-"))
-    kept = ("agent", "input", "principal")
-    return {k: v for k, v in cast("dict[str, JsonValue]", to_json_value(plain)).items() if k not in kept}
+_ALWAYS = frozenset({"agent", "input", "principal"})
+_plain = shared(partial(RunStart, "-", {}, Principal("-")))
+"""A start with nothing but defaults."""

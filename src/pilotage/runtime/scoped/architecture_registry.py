@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from inspect import Parameter, signature
 from typing import cast
 
 from pilotage.agent.ports.architecture import Architecture
@@ -59,13 +60,29 @@ def _installed(name: str) -> Architecture:
 def _made(entry: EntryPoint) -> Architecture:
     try:
         make = cast("Callable[[], object]", entry.load())
-        made = make()
+        needed = _needed_by(make)
+        made = make() if not needed else None
     except Exception as error:
         raise AgentDefinitionError(
             f"the architecture {entry.name!r} ({entry.value}) failed: {type(error).__name__}: {error}. "
             "Fix or upgrade the package, or use another architecture."
         ) from error
+    if needed:
+        raise AgentDefinitionError(
+            f"the architecture {entry.name!r} needs {', '.join(needed)}, so its name is not enough. "
+            f"Hand over a value: architecture={entry.attr}({needed[0]}=...)."
+        )
     return _checked(made, f"what {entry.value} makes for the architecture {entry.name!r}")
+
+
+def _needed_by(make: Callable[[], object]) -> list[str]:
+    """The arguments without which nothing can be made."""
+    try:
+        parameters = signature(make).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    given = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    return [each.name for each in parameters if each.default is Parameter.empty and each.kind not in given]
 
 
 def _checked(given: object, what: str) -> Architecture:

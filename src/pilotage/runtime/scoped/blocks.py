@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 from pilotage.agent.ports.architecture import AgentRef, BranchFailure, FailurePolicy, IScopedRuntime
 from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
@@ -18,6 +19,7 @@ from pilotage.runtime.actions.scope import Scope, enter, entered, inside, scope_
 from pilotage.runtime.door import steps
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.liveness import BranchStopped
+from pilotage.runtime.door.questions import is_about_the_past
 from pilotage.runtime.scoped.children import Children
 from pilotage.runtime.scoped.folds import Folds
 from pilotage.runtime.scoped.gathering import (
@@ -31,7 +33,6 @@ from pilotage.runtime.scoped.gathering import (
     decide,
     first_to_count,
     interruption_in,
-    is_about_the_past,
     waits_below,
 )
 from pilotage.values import value
@@ -43,15 +44,18 @@ Branch = Callable[[], Awaitable[Any]]
 class ScopedRuntime(IScopedRuntime):
     """The building blocks of one attempt at a run."""
 
-    def __init__(self, effects: Effects, children: Children, scope: Scope | None = None) -> None:
+    def __init__(self, effects: Effects, scope: Scope | None = None) -> None:
         self._effects = effects
-        self._children = children
         self._scope = scope
         self._folds = Folds(effects)
 
+    @property
+    def _children(self) -> Children:
+        return cast(Children, self._effects.children)
+
     def inside(self, scope: Scope) -> ScopedRuntime:
         """The same building blocks in another scope."""
-        return ScopedRuntime(self._effects, self._children, scope)
+        return ScopedRuntime(self._effects, scope)
 
     async def step(
         self,
@@ -71,9 +75,11 @@ class ScopedRuntime(IScopedRuntime):
         with entered(self._scope):
             return await steps.uid()
 
-    async def spawn_child(self, name: str, agent: AgentRef, task: JsonObject) -> JsonValue:
+    async def spawn_child(
+        self, name: str, agent: AgentRef, task: JsonValue, *, exits: Sequence[ModelToolSpec] = ()
+    ) -> JsonValue:
         with entered(self._scope):
-            return await self._children.run(name, agent, task)
+            return await self._children.run(name, agent, task, exits=tuple(exits))
 
     async def loop(self, label: str, state: T, turn: Callable[[T], Awaitable[T | None]]) -> T:
         with entered(self._scope):

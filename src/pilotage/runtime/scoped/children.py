@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import field, replace
 from typing import cast
 from urllib.parse import quote
 
@@ -17,6 +17,7 @@ from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.delegation import DelegationBudget
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.facts import run_delegated
+from pilotage.agent.limits import LimitCode
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.journal import RunKey
@@ -25,12 +26,13 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentStateReason, AgentStatus
+from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Attempt, Call
-from pilotage.runtime.actions.interruptions import HandedOver, Paused, RunDiverged
+from pilotage.runtime.actions.interruptions import HandedOver, LimitReached, Paused, RunDiverged
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.attempts.live import LiveRun
 from pilotage.runtime.door.effects import Effects
@@ -43,6 +45,7 @@ from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
 _PACKET = "packet:"
+_COUNTED = (LimitCode.MAX_STEPS, LimitCode.MAX_TOKENS, LimitCode.MAX_COST)
 
 
 @value
@@ -64,12 +67,17 @@ NO_BOUNDS = ChildBounds()
 
 @value
 class Errand:
-    """What a child is for: the agent, its task, how far it may go, and the packet it came in, if any."""
+    """What a child is for: the agent, its task, how far it may go, and the packet it came in, if any.
+
+    `exits` are the control calls that end it, `branch` is the step of its parent.
+    """
 
     agent: AgentRef
     task: JsonValue
     bounds: ChildBounds = NO_BOUNDS
     packet: str | None = None
+    exits: tuple[ModelToolSpec, ...] = ()
+    branch: str | None = None
 
 
 @value
@@ -129,8 +137,7 @@ def packet_label(packet_id: str) -> str:
 
 def teller_for(parent: Effects, child: str) -> Callable[[AgentEvent], None]:
     """Who takes what a child tells: its parent, but for what that has told of it before."""
-    children = parent.children
-    relay = children.relays.get(child) if isinstance(children, Children) else None
+    relay = cast(Children, parent.children).relays.get(child)
     return relay.tell if relay is not None else parent.telling.say
 
 
@@ -148,7 +155,12 @@ class Children:
         self._counted: set[str] = set()
 
     async def run(
-        self, name: str, agent: AgentRef, task: JsonValue, bounds: ChildBounds = NO_BOUNDS
+        self,
+        name: str,
+        agent: AgentRef,
+        task: JsonValue,
+        bounds: ChildBounds = NO_BOUNDS,
+        exits: tuple[ModelToolSpec, ...] = (),
     ) -> JsonValue:
         """Run a child to its end and give its output.
 
@@ -157,7 +169,7 @@ class Children:
             ToolError: the child failed or was cancelled.
             RunInterruption: the child waits, or this attempt is over.
         """
-        return await self.done(self.call(f"child:{name}", name, Errand(agent, task, bounds)))
+        return await self.done(self.call(f"child:{name}", name, Errand(agent, task, bounds, exits=exits)))
 
     def call(self, label: str, name: str, errand: Errand) -> Call:
         """A delegation that has its id, and is not made yet.
@@ -179,7 +191,7 @@ class Children:
         action = Action(action_id, kind, name, asked, view, Idempotency.IDEMPOTENT, False, fingerprint)
 
         async def act(_: Attempt) -> object:
-            return await self._ended(action_id, errand)
+            return await self._ended(action_id, replace(errand, branch=action_id.removeprefix("run/")))
 
         boundary = AgentApprovalBoundaryKind.DELEGATION
         begins = run_delegated(self.effects.ledger.state, self._id_for(action_id), agent)
@@ -279,10 +291,20 @@ class Children:
             case AgentStatus.ACTIVE:
                 # The process stops, and the child was left as it is; so is its parent.
                 raise HandedOver
+            case _ if (reached := self._own_bound(result.interruption_reason)) is not None:
+                # It was no bound of the child's: there is nothing that its parent could still do about it.
+                raise reached
             case _:
                 words = (result.error or {}).get("message") or state.current_activity or state.status.value
                 error = f"{state.agent_type!r} did not finish: {words}"
                 return {"error": error, "spent": encode_amount(spent)}
+
+    def _own_bound(self, reason: str | None) -> LimitReached | None:
+        """The bound of this run, or of one above it, that a child came to which stopped short for this reason."""
+        spending = self.effects.spending
+        if reason == LimitCode.MAX_TOOL_CALLS:
+            return spending.limit_for_tool_calls()
+        return spending.limit_for_model_call() if reason in _COUNTED else None
 
     def _id_for(self, action_id: str) -> str:
         return child_id(self.effects.ledger.run.run_id, action_id)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, StepFinishedEvent
 from pilotage.agent.model_reply import ModelUsage
-from pilotage.agent.ports.architecture import AgentSession, Dependencies
+from pilotage.agent.ports.architecture import AgentSession, Dependencies, IScopedTools
 from pilotage.agent.ports.audit import IAgentAuditLog
 from pilotage.agent.ports.budget import IAgentBudget, NoBudget
 from pilotage.agent.ports.hooks import IAgentHooks
@@ -21,11 +23,15 @@ from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.model_calls import next_message_id
 from pilotage.runtime.gate.gate import NO_STAGES, Stages
 from pilotage.runtime.scoped.blocks import ScopedRuntime
+from pilotage.runtime.scoped.memory import ScopedMemory
 from pilotage.runtime.scoped.model import ScopedModel
 from pilotage.runtime.scoped.tools import ScopedTools
 from pilotage.values import value
 
 DEFAULT_MAX_TURNS = 50
+ToolsChange: TypeAlias = Callable[[IScopedTools], IScopedTools]
+
+_NO_BUDGET, _ALLOW_ALL, _NO_TELEMETRY = NoBudget(), AllowAll(), NoTelemetry()
 
 
 @value
@@ -54,12 +60,16 @@ class RunDependencies(Dependencies):
         output: StructuredOutputSpec | None = None,
         max_turns: int = DEFAULT_MAX_TURNS,
         scope: Scope | None = None,
+        change_tools: ToolsChange | None = None,
     ) -> None:
         self._scope = scope
+        self._change_tools = change_tools
         self.model = self._model = model
-        self.tools = self._tools = tools
+        self._tools = tools
+        self.tools: IScopedTools = tools if change_tools is None else change_tools(tools)
         self.runtime = self._runtime = runtime
-        self.attribution = by
+        self._by = by
+        self.attribution = by if scope is None else replace(by, branch=_place(by, scope))
         self.context = context
         self.output = output
         self.max_turns = max_turns
@@ -71,18 +81,39 @@ class RunDependencies(Dependencies):
 
     def _take(self, provided: Provided) -> None:
         stages = provided.stages
-        self.memory: IAgentMemory | None = provided.memory
-        self.budget: IAgentBudget = stages.budget or NoBudget()
-        self.permissions: IAgentPermissions = stages.permissions or AllowAll()
+        self.memory: IAgentMemory | None = self._remembering(provided.memory)
+        self.budget: IAgentBudget = stages.budget or _NO_BUDGET
+        self.permissions: IAgentPermissions = stages.permissions or _ALLOW_ALL
         self.hooks: Sequence[IAgentHooks] = stages.hooks
-        self.telemetry: IAgentTelemetry = provided.telemetry or NoTelemetry()
+        self.telemetry: IAgentTelemetry = provided.telemetry or _NO_TELEMETRY
         self.audit_log: IAgentAuditLog | None = provided.audit_log
-        self.fast_audit = provided.audit_log is None
-        self.fast_telemetry = provided.telemetry is None
-        self.fast_permissions = stages.permissions is None
-        self.fast_hooks = not stages.hooks
-        self.fast_runtime = not self._effects.ledger.is_kept
-        self.fast_budget = stages.budget is None
+
+    @property
+    def fast_audit(self) -> bool:
+        return self._provided.audit_log is None
+
+    @property
+    def fast_telemetry(self) -> bool:
+        return self._provided.telemetry is None
+
+    @property
+    def fast_permissions(self) -> bool:
+        return self._provided.stages.permissions is None
+
+    @property
+    def fast_hooks(self) -> bool:
+        return not self._provided.stages.hooks
+
+    @property
+    def fast_runtime(self) -> bool:
+        return not self._effects.ledger.is_kept
+
+    @property
+    def fast_budget(self) -> bool:
+        return self._provided.stages.budget is None
+
+    def _remembering(self, memory: IAgentMemory | None) -> ScopedMemory | None:
+        return None if memory is None else ScopedMemory(memory, self._effects, self.context, self._scope)
 
     def fresh_session(self, instructions: str | None = None) -> AgentSession:
         run_id = self.attribution.run_id
@@ -95,13 +126,38 @@ class RunDependencies(Dependencies):
     def scope_for_worker(self, name: str) -> Dependencies:
         with entered(self._scope):
             scope = worker_scope(name)
-        parts = (self._model.inside(scope), self._tools.inside(scope), self._runtime.inside(scope))
-        return self._with(*parts, scope)
+        return self._with(
+            model=self._model.inside(scope),
+            tools=self._tools.inside(scope),
+            runtime=self._runtime.inside(scope),
+            scope=scope,
+        )
 
     def with_extra_tools(self, tools: Sequence[Callable[..., object]]) -> Dependencies:
-        return self._with(self._model, self._tools.with_more(tools), self._runtime, self._scope)
+        return self._with(tools=self._tools.with_more(tools))
+
+    def with_tools(self, change: ToolsChange) -> Dependencies:
+        before = self._change_tools
+
+        def changed(tools: IScopedTools) -> IScopedTools:
+            return change(tools if before is None else before(tools))
+
+        return self._with(change_tools=changed)
+
+    def with_output(self, output: StructuredOutputSpec | None) -> Dependencies:
+        return self._with(output=output)
+
+    async def tell(self, event: AgentEvent) -> None:
+        effects = self._effects
+        if effects.unrecalled:
+            await self._tools.recall_secrets()
+        effects.telling.say(event)
+        if effects.telling.is_full:
+            await effects.telling.room()
 
     def next_message_id(self) -> str:
+        if self._scope is None:
+            return next_message_id(self._effects)
         with entered(self._scope):
             return next_message_id(self._effects)
 
@@ -111,19 +167,25 @@ class RunDependencies(Dependencies):
     def progress(self, step: str, **facts: JsonValue) -> AgentEvent:
         return StepFinishedEvent(self.attribution, step, facts)
 
-    def _with(
-        self, model: ScopedModel, tools: ScopedTools, runtime: ScopedRuntime, scope: Scope | None
-    ) -> RunDependencies:
-        return RunDependencies(
-            self._effects,
-            model,
-            tools,
-            runtime,
-            self.attribution,
-            self.context,
-            self._provided,
-            self._instructions,
-            self.output,
-            self.max_turns,
-            scope,
-        )
+    def _with(self, **changed: Any) -> RunDependencies:
+        kept: dict[str, Any] = {
+            "effects": self._effects,
+            "model": self._model,
+            "tools": self._tools,
+            "runtime": self._runtime,
+            "by": self._by,
+            "context": self.context,
+            "provided": self._provided,
+            "instructions": self._instructions,
+            "output": self.output,
+            "max_turns": self.max_turns,
+            "scope": self._scope,
+            "change_tools": self._change_tools,
+        }
+        return RunDependencies(**{**kept, **changed})
+
+
+def _place(by: AgentEventAttribution, scope: Scope) -> str:
+    """Where a part of the run stands, below the place of the run itself."""
+    path = scope.path.removeprefix("run/")
+    return path if by.branch is None else f"{by.branch}/{path}"

@@ -120,11 +120,6 @@ def waits_below(
     ]
 
 
-def is_about_the_past(request: JsonObject) -> bool:
-    """Whether a question is about something that may have happened: then somebody has to find out."""
-    return "action_kind" in request
-
-
 def _place_of(request: JsonObject) -> str:
     return str(request.get("action_id") or request.get("call_id") or "")
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import field
 from typing import TypeAlias, cast
 
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.ports.architecture import IScopedTools, ToolCallOutcome
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tool_calling import ToolCallingSpec
-from pilotage.agent.tools.bind import bind_agent_tool_invocation
+from pilotage.agent.tools.bind import bound_arguments
 from pilotage.errors import AgentToolBindingError, AgentToolDispatchError, ToolError
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import to_json_value
 from pilotage.runtime.actions.call import Call
 from pilotage.runtime.actions.interruptions import Paused, RunInterruption
 from pilotage.runtime.actions.scope import Scope, entered
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.tool_calls import ToolCalls
+from pilotage.runtime.door.tool_reading import Invocation, OfferedTool, offered_tool, shown_to_the_model
 from pilotage.runtime.scoped.children import Children, Errand
 from pilotage.runtime.scoped.gathering import first_to_count
 from pilotage.runtime.scoped.teammates import Teammate
@@ -25,6 +28,8 @@ from pilotage.values import value
 
 BoundTool: TypeAlias = Callable[..., object]
 NO_TEAMMATES: Mapping[str, Teammate] = {}
+
+_invocation, _outcome = unchecked(Invocation), unchecked(ToolCallOutcome)
 
 
 @value
@@ -34,6 +39,9 @@ class Offer:
     tools: tuple[BoundTool, ...]
     teammates: Mapping[str, Teammate]
     calling: ToolCallingSpec | None
+    _asked_for: dict[str, OfferedTool] = field(
+        default_factory=dict[str, OfferedTool], init=False, repr=False, compare=False
+    )
 
     @classmethod
     def of(cls, tools: Sequence[BoundTool], teammates: Mapping[str, Teammate] = NO_TEAMMATES) -> Offer:
@@ -44,6 +52,23 @@ class Offer:
         """
         shown = _shown(tools, teammates) if tools or teammates else None
         return cls(tuple(tools), teammates, shown)
+
+    def tool(self, name: str) -> OfferedTool | None:
+        """The tool of a name; what is known of it is worked out when it is asked for first.
+
+        Raises:
+            AgentToolDispatchError: the function belongs to no class.
+        """
+        known = self._asked_for.get(name)
+        if known is None and self.calling is not None and name in self.calling.functions:
+            known = self._asked_for[name] = offered_tool(self.calling.functions[name])
+        return known
+
+    @property
+    def names(self) -> str:
+        """What there is to ask for, in words."""
+        functions = tuple(self.calling.functions) if self.calling is not None else ()
+        return ", ".join(map(repr, (*functions, *self.teammates))) or "none"
 
     def within(self, capabilities: Collection[str] | None) -> Offer:
         """The same tools, and of the teammates those that a run was given; None is all of them."""
@@ -62,7 +87,6 @@ class ScopedTools(IScopedTools):
         self._effects = effects
         self._scope = scope
         self._teammates = offer.teammates
-        self._functions: Mapping[str, BoundTool] = offer.calling.functions if offer.calling else {}
 
     @property
     def calling(self) -> ToolCallingSpec | None:
@@ -77,13 +101,18 @@ class ScopedTools(IScopedTools):
         """The same tools, their calls in another scope."""
         return ScopedTools(self._offer, self._calls, self._effects, scope)
 
+    async def recall_secrets(self) -> None:
+        """Make the run's redactor know the secrets of calls that are replayed."""
+        await self._calls.recall_secrets()
+
     async def call(self, call: ModelToolCall) -> ToolCallOutcome:
         prepared = self._prepared(call)
         return prepared if isinstance(prepared, ToolCallOutcome) else await self._done(call, prepared)
 
     async def call_all(self, calls: Sequence[ModelToolCall]) -> Sequence[ToolCallOutcome]:
         if len(calls) == 1:
-            return [await self.call(calls[0])]
+            only = self._prepared(calls[0])
+            return [only if isinstance(only, ToolCallOutcome) else await self._done(calls[0], only)]
         # Ids are taken here, in the order of the reply, whatever runs side by side later on.
         prepared = [self._prepared(call, is_reserved=True) for call in calls]
         begun = [each for each in prepared if isinstance(each, Call)]
@@ -105,23 +134,28 @@ class ScopedTools(IScopedTools):
         return found
 
     def _prepared(self, call: ModelToolCall, *, is_reserved: bool = False) -> Call | ToolCallOutcome:
-        teammate, function = self._teammates.get(call.name), self._functions.get(call.name)
         try:
+            if self._scope is None:
+                return self._placed(call, is_reserved)
             with entered(self._scope):
-                if teammate is not None:
-                    errand = Errand(teammate.agent, teammate.task_in(call))
-                    return self._children.call(f"child:{teammate.name}", teammate.name, errand)
-                if function is not None:
-                    bound = bind_agent_tool_invocation(function, call.arguments)
-                    return self._calls.prepared(
-                        function, bound.arguments, call.call_id, is_reserved=is_reserved
-                    )
+                return self._placed(call, is_reserved)
         except AgentToolBindingError as error:
             return ToolCallOutcome(call, error=" ".join(error.problems) or str(error))
         except AgentToolDispatchError as error:
             return ToolCallOutcome(call, error=str(error))
-        offered = ", ".join(map(repr, (*self._functions, *self._teammates))) or "none"
-        return ToolCallOutcome(call, error=f"there is no tool {call.name!r}. On offer are: {offered}.")
+
+    def _placed(self, call: ModelToolCall, is_reserved: bool) -> Call | ToolCallOutcome:
+        teammate = self._teammates.get(call.name) if self._teammates else None
+        if teammate is not None:
+            errand = Errand(teammate.agent, teammate.task_in(call))
+            return self._children.call(f"child:{teammate.name}", teammate.name, errand)
+        offered = self._offer.tool(call.name)
+        if offered is None:
+            words = f"there is no tool {call.name!r}. On offer are: {self._offer.names}."
+            return ToolCallOutcome(call, error=words)
+        arguments = bound_arguments(offered.tool.interface, call.arguments)
+        invocation = _invocation(offered.tool, offered.owner, arguments, True)
+        return self._calls.prepared(invocation, call.call_id, is_reserved=is_reserved)
 
     def _reserve(self, begun: Sequence[Call]) -> None:
         """Count what is new before the first of it begins."""
@@ -164,7 +198,8 @@ class ScopedTools(IScopedTools):
         try:
             if prepared.action.kind is AgentActionKind.DELEGATION:
                 return ToolCallOutcome(call, await self._children.done(prepared))
-            return ToolCallOutcome(call, to_json_value(await self._calls.invoked(prepared)))
+            result = await self._effects.perform(prepared)
+            return _outcome(call, to_json_value(shown_to_the_model(prepared.descriptor, result)))
         except (ToolError, AgentToolBindingError, AgentToolDispatchError) as error:
             return ToolCallOutcome(call, error=str(error))
 

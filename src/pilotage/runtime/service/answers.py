@@ -101,7 +101,7 @@ class Answers:
 
     def _unfit(self, request: AgentRecoveryRequest, done: RecoveryDone) -> str | None:
         """Why the result a person gives is none that the tool could have had."""
-        if request.action_kind is not AgentActionKind.TOOL_CALL:
+        if request.action_kind is not AgentActionKind.TOOL_CALL or request.deferred_call is not None:
             return None
         unfit: str | None = None
         for tool in self._tools_named(request.action_name):

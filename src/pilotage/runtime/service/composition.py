@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelUsage
+from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import AgentSession
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.principal import RunContext
-from pilotage.agent.run_input import AgentContext
 from pilotage.agent.sealing_check import hidden_output
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.runtime.actions.action import Action
@@ -24,6 +24,7 @@ from pilotage.runtime.attempts.attempt import RunAttempt
 from pilotage.runtime.attempts.cancellation import Cleanup
 from pilotage.runtime.attempts.ending import Closing, Ending
 from pilotage.runtime.attempts.program import Architected, HandWritten, Program
+from pilotage.runtime.door.budget_warnings import BudgetWarnings
 from pilotage.runtime.door.context_stage import ContextStage
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.handling import SignalHandling
@@ -44,12 +45,16 @@ from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.start_record import RunStart
+from pilotage.runtime.journal.trace_record import last_trace
 from pilotage.runtime.scoped.blocks import ScopedRuntime
 from pilotage.runtime.scoped.children import Children, INursery, teller_for
 from pilotage.runtime.scoped.dependencies import DEFAULT_MAX_TURNS, RunDependencies
+from pilotage.runtime.scoped.exits import with_exits
+from pilotage.runtime.scoped.memory import ScopedMemory
 from pilotage.runtime.scoped.model import ScopedModel
 from pilotage.runtime.scoped.tools import ScopedTools
 from pilotage.runtime.service.blueprint import Blueprint, blueprint_of
+from pilotage.runtime.service.deferring import with_deferred
 from pilotage.runtime.service.fitness import models_held_by, within_length
 from pilotage.runtime.service.model_choice import selected_model
 from pilotage.runtime.service.services import Services
@@ -102,7 +107,9 @@ class Composer:
         """An attempt that is ready to run."""
         definition, start, ledger = material.definition, material.start, material.ledger
         run_id = ledger.run.run_id
-        by = AgentEventAttribution(definition.agent_id, run_id, start.conversation or run_id, start.parent)
+        by = AgentEventAttribution(
+            definition.agent_id, run_id, start.conversation or run_id, start.parent, start.branch
+        )
         context = start.context(run_id)
         given = decode_instruction(start.input) if definition.is_declarative else None
         effects = self._effects(material, by, context)
@@ -111,21 +118,21 @@ class Composer:
             by,
             context,
             self._services.output_guard,
-            self._cleanup(material, context, tools),
+            partial(self._cleanup, material, context, tools),
             start.conversation if start.history is not None else None,
             # What the user said, for the conversation; an agent with an input of its own has no such thing.
             given.prompt if given else None,
             hidden_output(definition),
             definition.spec.human_time_counts,
         )
-        children = self._equipped(material, effects)
+        self._equip(material, effects, by)
         if definition.signal_handlers:
             effects.handling = self._handling(material, effects, tools, by)
         if given is None:
             arguments = decode_input(definition, start.input)
             program: Program = HandWritten(material.instance, arguments, effects, by)
         else:
-            program = self._architected(material, effects, tools, given, by, context, children)
+            program = self._architected(material, effects, tools, given, by, context)
         return RunAttempt(
             program, effects, effects.telling, Ending(effects, effects.telling, closing), tools, context, by
         )
@@ -146,7 +153,7 @@ class Composer:
     def _effects(self, material: Material, by: AgentEventAttribution, context: RunContext) -> Effects:
         definition, start, ledger = material.definition, material.start, material.ledger
         services, spec = self._services, definition.spec
-        recording = Recording(material.rows)
+        recording = Recording.of(material.rows)
         redactor = Redactor(spec.redaction)
         parent = material.parent
         return Effects(
@@ -175,6 +182,7 @@ class Composer:
             material.deadline,
             material.hold,
             start.salt,
+            parts=Parts(self, material),
         )
 
     def _telling(self, material: Material, by: AgentEventAttribution, exposure: Exposure) -> Telling:
@@ -183,24 +191,28 @@ class Composer:
             return PipedTelling(exposure, forward)
         return KeptTelling(by, material.ledger, exposure, list(told_items(material.rows)), forward)
 
-    def _equipped(self, material: Material, effects: Effects) -> Children:
-        """Give the effects what is made from them, the run's children among it."""
+    def _equip(self, material: Material, effects: Effects, by: AgentEventAttribution) -> None:
+        """Give the effects what follows from the run's agent, its start and what came before it."""
         definition, start = material.definition, material.start
-        effects.children = children = Children(effects, start, self._nursery)
         effects.may_delegate = definition.spec.delegation_allowed
         if start.trust:
             effects.trust = effects.trust.join(TrustLabel.from_payload(start.trust))
         for turn in material.history:
             # What an earlier run of the conversation read, this one is told of in its words.
             effects.trust = effects.trust.join(turn.trust)
-        effects.context = self._context(material, effects, decode_context(start.given))
-        effects.observer = Observer(self._services.provided.telemetry)
+        if self._services.provided.telemetry is not None:
+            effects.observer = Observer(self._services.provided.telemetry)
+            effects.earlier_trace = last_trace(material.rows)
+        if material.ledger.is_kept:
+            effects.gate.settles_with = material.ledger.settle_budget
+        if effects.gate.has_budget or effects.spending.own.is_bounded:
+            warnings = BudgetWarnings(effects, by, told_items(material.rows))
+            effects.warnings, effects.gate.warns = warnings, warnings.tell
         effects.switches = self._switches(definition, effects)
         self._listen_for_loss(material.ledger, effects)
         if definition.spec.prompt_snapshots and material.ledger.is_kept:
             seals = self._services.seals(material.ledger.run)
             effects.prompts = PromptSnapshots(material.ledger, effects.redactor, seals)
-        return children
 
     def _architected(
         self,
@@ -210,15 +222,16 @@ class Composer:
         given: Instruction,
         by: AgentEventAttribution,
         context: RunContext,
-        children: Children,
     ) -> Architected:
         definition, start, services = material.definition, material.start, self._services
         drawn = blueprint_of(definition, material.instance or services.instance_of(definition), services)
         dependencies = RunDependencies(
             effects,
             ScopedModel(self._model(material, drawn)),
-            ScopedTools(drawn.offer.within(start.capabilities), tools, effects),
-            ScopedRuntime(effects, children),
+            ScopedTools(
+                with_deferred(drawn.offer.within(start.capabilities), start.deferred), tools, effects
+            ),
+            ScopedRuntime(effects),
             by,
             context,
             services.provided,
@@ -232,7 +245,9 @@ class Composer:
             [*map(_as_message, material.history), *given.messages],
             cumulative_usage=_NOTHING_USED,
         )
-        return Architected(drawn.architecture, session, dependencies, given.prompt)
+        equipped = with_exits(dependencies, drawn.architecture, start.exits)
+        recall = _recall(definition, services, effects, context, given.prompt)
+        return Architected(drawn.architecture, session, equipped, given.prompt, effects, recall)
 
     def _listen_for_loss(self, ledger: Ledger, effects: Effects) -> None:
         """Let others know what came of actions when somebody else has the run by then."""
@@ -241,9 +256,14 @@ class Composer:
             late = effects.outcomes.late = LateOutcomes(port, ledger.run, ledger.epoch)
             ledger.on_lost = late.tell_rows
 
-    def _context(self, material: Material, effects: Effects, given: AgentContext | None) -> ContextStage:
+    def children(self, material: Material, effects: Effects) -> Children:
+        """The runs that will belong to a run."""
+        return Children(effects, material.start, self._nursery)
+
+    def context(self, material: Material, effects: Effects) -> ContextStage:
+        """What the model gets to see of what a run wants to show it."""
         spec, handler = material.definition.spec, self._services.context_handler
-        budget = spec.context_budget
+        budget, given = spec.context_budget, decode_context(material.start.given)
         if budget is not None:
             budget = within_length(budget, self._models(material))
         return ContextStage(effects, budget, spec.compaction, handler, given)
@@ -276,6 +296,42 @@ class Composer:
         if selected is not None:
             return selected_model(self._services.app, selected)
         return drawn.model or self._services.model
+
+
+class Parts:
+    """The parts of one run that many runs do without."""
+
+    __slots__ = ("_composer", "_material")
+
+    def __init__(self, composer: Composer, material: Material) -> None:
+        self._composer = composer
+        self._material = material
+
+    def children(self, effects: Effects) -> Children:
+        return self._composer.children(self._material, effects)
+
+    def context(self, effects: Effects) -> ContextStage:
+        return self._composer.context(self._material, effects)
+
+    def needs_context(self, request: ModelRequest) -> bool:
+        """A run that nobody keeps needs no manifest; what it is given or may not exceed is looked at all the same."""
+        material = self._material
+        has_any = material.definition.spec.context_budget is not None or bool(material.start.given)
+        return has_any or material.ledger.is_kept or bool(request.context)
+
+
+def _recall(
+    definition: AgentDefinition, services: Services, effects: Effects, context: RunContext, question: str
+) -> Callable[[], Awaitable[None]] | None:
+    """What lets every model call of a run know what is remembered, where its agent wants that."""
+    use, memory = definition.spec.memory, services.provided.memory
+    if use is None or memory is None:
+        return None
+
+    async def recall() -> None:
+        effects.context.also_show(await ScopedMemory(memory, effects, context).packs_for(use, question))
+
+    return recall
 
 
 @lru_cache(maxsize=1024)

@@ -224,25 +224,32 @@ class Launcher(IRunStarter):
         events = partial(self._subscription, partial(_known, run), START, None)
         return RunHandle(state.id, partial(self.records.result, state), events)
 
-    def events(self, run_id: str, after: EventCursor, principal: Principal | None) -> Subscription:
+    def events(
+        self, run_id: str, after: EventCursor, principal: Principal | None, *, follows: bool = True
+    ) -> Subscription:
         """A reader of a run's events; without a principal in whatever tenant the run is."""
         live = self._live.get(run_id)
         is_mine = live is not None and (
             principal is None or live.attempt.effects.ledger.run.tenant_id == principal.tenant
         )
         find = partial(self._named, run_id, principal)
-        return self._subscription(find, after, live if is_mine else None)
+        return self._subscription(find, after, live if is_mine else None, follows=follows)
 
     async def _named(self, run_id: str, principal: Principal | None) -> RunKey:
         return RunKey(principal.tenant if principal else await self.records.tenant_of(run_id), run_id)
 
     def _subscription(
-        self, find: Callable[[], Awaitable[RunKey]], after: EventCursor, live: LiveRun | None
+        self,
+        find: Callable[[], Awaitable[RunKey]],
+        after: EventCursor,
+        live: LiveRun | None,
+        *,
+        follows: bool = True,
     ) -> Subscription:
         log = LogReader(self._services.journal, find, self._attribution)
         telling = live.attempt.telling if live else None
         kept = telling if isinstance(telling, KeptTelling) else None
-        return Subscription(log, kept, self._services.clock, after)
+        return Subscription(log, kept, self._services.clock, after, follows=follows)
 
     async def _attribution(self, run: RunKey) -> AgentEventAttribution:
         state = await self.records.find(run.run_id, run.tenant_id)
@@ -253,7 +260,7 @@ class Launcher(IRunStarter):
             (first,) = self._services.seals(run).opened_rows([row])
             start = decode_start(first)
             conversation = start.conversation or run.run_id
-            return AgentEventAttribution(start.agent, run.run_id, conversation, start.parent)
+            return AgentEventAttribution(start.agent, run.run_id, conversation, start.parent, start.branch)
         raise RunNotFoundError(f"run {run.run_id!r} has no journal.")
 
     async def cancel(self, signal: AgentSignal) -> bool:

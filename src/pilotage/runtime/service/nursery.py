@@ -136,7 +136,9 @@ class Nursery(INursery):
         effects, start = parent.effects, decode_start(rows[0])
         told = told_items(await self._records.stored_rows(effects.ledger.run))
         relay = parent.relays[child] = Relay(effects.telling, told, child)
-        by = AgentEventAttribution(start.agent, child, start.conversation or child, start.parent)
+        by = AgentEventAttribution(
+            start.agent, child, start.conversation or child, start.parent, start.branch
+        )
         for item in told_items(rows):
             relay.catch_up(item.event(by))
 
@@ -161,6 +163,9 @@ class Nursery(INursery):
             definition=definition_digest(definition),
             trust=parent.effects.trust.to_payload(),
             metadata=start.metadata,
+            session=start.context(parent.effects.ledger.run.run_id).session_id,
+            branch=errand.branch,
+            exits=errand.exits,
         )
 
 

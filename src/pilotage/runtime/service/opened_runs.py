@@ -34,6 +34,7 @@ from pilotage.runtime.service.model_check import problems_with
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.service.starting import Starts, run_id_of
 from pilotage.runtime.stream.feed import Pipe
+from pilotage.runtime.stream.subscription import Subscription
 from pilotage.runtime.stream.telling import PipedTelling
 
 
@@ -70,7 +71,7 @@ class KeptRun:
         self._handle = handle
         self._recorded = recorded
 
-    def events(self) -> AsyncIterator[AgentEvent]:
+    def events(self) -> Subscription:
         return self._handle.events()
 
     async def result(self) -> RunResult:
@@ -91,7 +92,7 @@ class UnkeptRun:
         self._task = live.task
         self._pipe = pipe
 
-    def events(self) -> AsyncIterator[AgentEvent]:
+    def events(self) -> Pipe:
         return self._pipe
 
     async def result(self) -> RunResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import cast
 from weakref import WeakValueDictionary
 
@@ -15,7 +16,10 @@ from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_input import AgentContext, RunAgentInput
+from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.agent.state import AgentState
+from pilotage.agent.tool_calling import ModelToolSpec
+from pilotage.agent.tools.deferred import FROM_CALLER
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.gate.deadline import deadline_at
@@ -23,6 +27,7 @@ from pilotage.runtime.gate.given_context import encode_context, label_of_context
 from pilotage.runtime.journal.input_record import encode_input
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest
 from pilotage.runtime.service.composition import NO_OVERRIDES, Overrides
+from pilotage.runtime.service.deferring import deferred_tools_of
 from pilotage.runtime.service.launch import Launcher, RunHandle
 from pilotage.runtime.service.model_choice import check_driven, selection_of
 from pilotage.runtime.service.services import Services
@@ -98,26 +103,34 @@ class Starts:
         selected = selection_of(self._services, definition, given)
         if selected is None and overrides.model is None:
             check_driven(self._services, definition)
+        context, keeps_turns = _NO_CONTEXT, True
         if isinstance(given, RunAgentInput):
             conversation = conversation or given.conversation_id
             metadata = {**given.metadata, **metadata}
+            context, keeps_turns = given.context, not given.message_history
         _reject_own_facts(metadata)
-        keeps_turns = not (isinstance(given, RunAgentInput) and given.message_history)
-        context = given.context if isinstance(given, RunAgentInput) else _NO_CONTEXT
+        has_turns = keeps_turns and conversation is not None
+        deferred = deferred_tools_of(self._services, definition, given)
+        label = _label_of(context, deferred)
         return RunStart(
             definition.agent_id,
             encode_input(definition, given),
             principal,
             conversation,
-            deadline=deadline_at(self._services.clock.now(), definition.spec),
+            deadline=self._deadline(definition.spec),
             limits=definition.spec.limits,
-            history=await self._turns_before(definition, principal, conversation) if keeps_turns else None,
+            history=await self._turns_before(definition, principal, conversation) if has_turns else None,
             definition=definition_digest(definition),
             metadata=metadata,
-            given=encode_context(context) if context is not _NO_CONTEXT else {},
-            trust=label_of_context(context).to_payload() if context.packs else {},
+            given=encode_context(context),
+            trust=label.to_payload() if label is not None else {},
             model=selected,
+            deferred=deferred,
         )
+
+    def _deadline(self, spec: AgentExecutionSpec) -> datetime | None:
+        has_one = spec.effective_timeout_seconds is not None
+        return deadline_at(self._services.clock.now(), spec) if has_one else None
 
     async def fork(self, run_id: str, rows: Sequence[JournalRow], principal: Principal) -> AgentState:
         """Begin a run with the rows of another one: on its own, with time of its own."""
@@ -135,7 +148,7 @@ class Starts:
             history=None,
             parent=None,
             generation=0,
-            deadline=deadline_at(self._services.clock.now(), definition.spec),
+            deadline=self._deadline(definition.spec),
         )
         run = RunKey(principal.tenant, self._services.ids.uid())
         return await self._launcher.claims.begin_fork(definition, start, run, rows[1:])
@@ -184,7 +197,15 @@ def _with_history(given: JsonObject, turns: Sequence[ConversationTurn]) -> JsonO
 
 def _asked(start: RunStart) -> tuple[object, ...]:
     """What makes two starts the same."""
-    return start.agent, start.input, start.given, start.model
+    return start.agent, start.input, start.given, start.model, start.deferred
+
+
+def _label_of(context: AgentContext, deferred: Sequence[ModelToolSpec]) -> TrustLabel | None:
+    """How far a run may be trusted that reads what it is given; None where that is nothing."""
+    labels = [label_of_context(context)] if context.packs else []
+    return (
+        TrustLabel.join_all([*labels, *([FROM_CALLER] if deferred else ())]) if labels or deferred else None
+    )
 
 
 def _with_labels(trust: JsonObject, turns: Sequence[ConversationTurn]) -> JsonObject:
@@ -200,7 +221,7 @@ def _message(turn: ConversationTurn) -> ModelMessage:
 
 def _reject_own_facts(metadata: JsonObject) -> None:
     """A caller's metadata must not pose as what the run knows of itself: by its name others find it."""
-    if taken := sorted(_OWN_FACTS.intersection(metadata)):
+    if metadata and (taken := sorted(_OWN_FACTS.intersection(metadata))):
         names = ", ".join(map(repr, taken))
         raise CallerError(
             f"the metadata of a run has {names}, which the run itself says. Choose another name; a name for the run "

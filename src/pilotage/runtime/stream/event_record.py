@@ -122,15 +122,14 @@ def _decoded(shape: _Shape, record: JsonObject, by: AgentEventAttribution) -> Ag
         values["reason"] = AgentStateReason(values["reason"])
         values["allowed_decisions"] = tuple(values.get("allowed_decisions", ()))
     whose = record.get("by")
-    attribution = by if whose is None else decode_attribution(whose)
+    attribution = by if whose is None else _decode_attribution(whose)
     return shape.make(attribution, **values)
 
 
 def _encode_attribution(by: AgentEventAttribution) -> JsonValue:
-    return [by.agent_id, by.run_id, by.conversation_id, by.parent_run_id]
+    whose = [by.agent_id, by.run_id, by.conversation_id, by.parent_run_id]
+    return whose if by.branch is None else [*whose, by.branch]
 
 
-def decode_attribution(record: JsonValue) -> AgentEventAttribution:
-    """Who told an event of another run."""
-    agent_id, run_id, conversation_id, parent_run_id = cast("Sequence[str]", record)
-    return AgentEventAttribution(agent_id, run_id, conversation_id, parent_run_id)
+def _decode_attribution(record: JsonValue) -> AgentEventAttribution:
+    return AgentEventAttribution(*cast("Sequence[str]", record))

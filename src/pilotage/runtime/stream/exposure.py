@@ -41,6 +41,7 @@ from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.said_before import SUPERSEDED
 from pilotage.safety.masking import REDACTED_VALUE
 
+_AT_ONCE = (StreamingExposureMode.LOW_LATENCY, StreamingExposureMode.BALANCED)
 _ARGUMENTS = "arguments"
 _LONGEST_WORD = 64
 _MOST_TEXTS = 16
@@ -70,7 +71,7 @@ class Exposure:
         self._latest: TextId | None = None
         self._held: list[AgentEvent] = []
         self._holds_all = mode is StreamingExposureMode.NO_STREAM_UNTIL_FINAL_GUARDED
-        self._holds_nothing = mode in (StreamingExposureMode.LOW_LATENCY, StreamingExposureMode.BALANCED)
+        self._holds_nothing = mode in _AT_ONCE
 
     @property
     def is_transparent(self) -> bool:
@@ -107,7 +108,7 @@ class Exposure:
         Raises:
             AgentOutputGuardError: the audit of a text found something that was missed; all that is held is dropped.
         """
-        if self._holds_all and not guarded:
+        if (self._holds_all and not guarded) or not (self._held or self._texts):
             return ()
         held, self._held = self._held, []
         passed = [released for event in held for released in self._passed(event)]

@@ -123,16 +123,22 @@ class Pipe(AsyncIterator[AgentEvent]):
             self._writer = asyncio.get_running_loop().create_future()
             await self._writer
 
-    async def __anext__(self) -> AgentEvent:
-        while not self._queue:
-            if self._is_over:
-                raise StopAsyncIteration
-            self._reader = asyncio.get_running_loop().create_future()
-            await self._reader
+    def take(self) -> AgentEvent | None:
+        """The next event, or None where it must be waited for."""
+        if not self._queue:
+            return None
         event = self._queue.popleft()
         if self.is_full and len(self._queue) < QUEUE_LIMIT // 2:
             self.is_full = False
             _release(self._writer)
+        return event
+
+    async def __anext__(self) -> AgentEvent:
+        while (event := self.take()) is None:
+            if self._is_over:
+                raise StopAsyncIteration
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
         return event
 
 

@@ -76,7 +76,8 @@ class Subscription(AsyncIterator[AgentEvent]):
     """An async iterator over events; `cursor` says where it stands, and another one goes on from there.
 
     It ends when the run pauses or is over, and when this process stops driving it: an end without `RunFinished` or
-    `RunPaused` is one to come back from, with the cursor. Dropping it costs nothing and touches nothing.
+    `RunPaused` is one to come back from, with the cursor. Dropping it costs nothing and touches nothing. One that does
+    not follow ends where the run stands now.
     """
 
     def __init__(
@@ -85,14 +86,19 @@ class Subscription(AsyncIterator[AgentEvent]):
         telling: KeptTelling | None,
         clock: IClock,
         after: EventCursor = START,
+        *,
+        follows: bool = True,
     ) -> None:
         self._log = log
         self._telling = telling
         self._clock = clock
-        self._epoch, self._number, self._offset = after.epoch, after.number, after.offset
+        self._epoch: int = after.epoch
+        self._number: int = after.number
+        self._offset: int = after.offset
         self._listener = Listener()
         self._missed: Iterator[Told] | None = None
         self._is_over = False
+        self._follows = follows
         self._listener.has_fallen_behind = telling is not None
         if telling is not None:
             telling.feed.listen(self._listener)
@@ -109,11 +115,17 @@ class Subscription(AsyncIterator[AgentEvent]):
     def __aiter__(self) -> Self:
         return self
 
+    def take(self) -> AgentEvent | None:
+        """The next event, or None where it must be waited for."""
+        told = self._listener.take() if self._missed is None else self._next_missed()
+        if told is None:
+            return None
+        self._epoch, self._number, self._offset, event = told
+        return event
+
     async def __anext__(self) -> AgentEvent:
         while True:
-            told = self._listener.take() if self._missed is None else self._next_missed()
-            if told is not None:
-                self._epoch, self._number, self._offset, event = told
+            if (event := self.take()) is not None:
                 return event
             if self._missed is not None:
                 self._missed = None
@@ -124,10 +136,28 @@ class Subscription(AsyncIterator[AgentEvent]):
                 await self._tail()
             elif self._listener.has_fallen_behind:
                 await self._catch_up(self._telling)
-            elif self._telling.feed.is_over:
+            elif self._telling.feed.is_over or not self._follows:
                 self._is_over = True
             else:
                 await self._listener.wait()
+
+    async def next_batch(self, most: int) -> Sequence[Told]:
+        """The next event, and those behind it that are there already, each with where it lies; none at the end."""
+        event = await anext(self, None)
+        if event is None:
+            return ()
+        batch: list[Told] = [(self._epoch, self._number, self._offset, event)]
+        while len(batch) < most and (told := self._ready()) is not None:
+            batch.append(told)
+        self._epoch, self._number, self._offset, _ = batch[-1]
+        return batch
+
+    def _ready(self) -> Told | None:
+        """The next event where it is there already."""
+        try:
+            return self._listener.take() if self._missed is None else self._next_missed()
+        except Exception:  # noqa: BLE001 - whoever asks again gets the same error, and has what came before it
+            return None
 
     async def aclose(self) -> None:
         """Stop listening."""
@@ -159,7 +189,7 @@ class Subscription(AsyncIterator[AgentEvent]):
         """Follow a run that another process drives: look into the log again and again until it pauses or ends."""
         if await self._take(await self._log.read()):
             return
-        if self._log.is_over:
+        if self._log.is_over or not self._follows:
             self._is_over = True
         else:
             await self._clock.sleep(POLL_SECONDS)

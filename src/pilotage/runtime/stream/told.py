@@ -14,7 +14,7 @@ from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.stream.cursor import START, EventCursor
 from pilotage.runtime.stream.deltas import with_text
-from pilotage.runtime.stream.event_record import decode_attribution, decode_event
+from pilotage.runtime.stream.event_record import decode_event
 from pilotage.runtime.stream.feed import Told
 from pilotage.values import value
 
@@ -49,15 +49,16 @@ class ToldItem:
         """The kind of the event, in the word of `AgentEventKind`."""
         return cast(str, self.encoded.get("kind"))
 
-    def run_id(self, by: AgentEventAttribution) -> str:
-        """The run that tells it: the one whose log it is, or a child of it."""
-        whose = self.encoded.get("by")
-        return by.run_id if whose is None else decode_attribution(whose).run_id
-
     @property
     def is_end(self) -> bool:
         """Whether the run's stream ends with it; what its children tell does not end it."""
         return self.kind in _ENDS and "by" not in self.encoded
+
+    @property
+    def teller(self) -> str | None:
+        """The run below that told it first; None where it is of the run itself. Cheaper than the whole event."""
+        whose = self.encoded.get("by")
+        return None if whose is None else cast("Sequence[str]", whose)[1]
 
     def event(self, by: AgentEventAttribution, offset: int = 0) -> AgentEvent:
         """The event, its text from an offset on."""

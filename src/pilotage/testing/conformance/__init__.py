@@ -21,11 +21,13 @@ pytest.register_assert_rewrite(
             "journal",
             "late_outcomes",
             "leases",
+            "memory",
             "model",
             "outbox",
             "retention",
             "sealing",
             "signals",
+            "spending",
             "states",
             "switches",
             "transaction",
@@ -44,11 +46,13 @@ from pilotage.testing.conformance.evidence import EvidenceRepositoryConformance 
 from pilotage.testing.conformance.journal import JournalConformance  # noqa: E402
 from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance  # noqa: E402
 from pilotage.testing.conformance.leases import LeasesConformance  # noqa: E402
+from pilotage.testing.conformance.memory import MemoryConformance  # noqa: E402
 from pilotage.testing.conformance.model import ModelConformance  # noqa: E402
 from pilotage.testing.conformance.outbox import OutboxConformance  # noqa: E402
 from pilotage.testing.conformance.retention import RetentionConformance  # noqa: E402
 from pilotage.testing.conformance.sealing import SealerConformance  # noqa: E402
 from pilotage.testing.conformance.signals import SignalRepositoryConformance  # noqa: E402
+from pilotage.testing.conformance.spending import SpendingConformance  # noqa: E402
 from pilotage.testing.conformance.states import StateRepositoryConformance  # noqa: E402
 from pilotage.testing.conformance.switches import SwitchesConformance  # noqa: E402
 from pilotage.testing.conformance.transaction import TransactionConformance  # noqa: E402
@@ -62,11 +66,13 @@ __all__ = [
     "JournalConformance",
     "LateOutcomesConformance",
     "LeasesConformance",
+    "MemoryConformance",
     "ModelConformance",
     "OutboxConformance",
     "RetentionConformance",
     "SealerConformance",
     "SignalRepositoryConformance",
+    "SpendingConformance",
     "StateRepositoryConformance",
     "SwitchesConformance",
     "TaskStoreConformance",

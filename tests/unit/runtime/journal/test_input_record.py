@@ -9,6 +9,7 @@ import pytest
 
 from pilotage import Agent, AgentDefinitionError
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.run_input import RunAgentInput
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.journal.input_record import decode_input, encode_input
 
@@ -74,6 +75,43 @@ def test_an_input_is_kept_by_name_and_comes_back_in_its_types(
     definition = AgentDefinition.get(agent)
     assert encode_input(definition, given) == recorded
     assert decode_input(definition, recorded) == arguments
+
+
+JSON_ORDER = '{"number": 7, "amount": "2.50"}'
+
+
+@pytest.mark.parametrize(
+    ("agent", "instruction", "recorded"),
+    [
+        (OneText, "A-17", {"order": "A-17"}),
+        (OneText, JSON_ORDER, {"order": JSON_ORDER}),
+        (OneOrder, JSON_ORDER, {"order": {"number": 7, "amount": "2.50"}}),
+        (
+            Several,
+            f'{{"order": {JSON_ORDER}, "amounts": [1]}}',
+            {"order": {"number": 7, "amount": "2.50"}, "amounts": [1]},
+        ),
+    ],
+)
+def test_an_instruction_is_a_text_where_one_is_wanted_and_else_json(
+    agent: type, instruction: str, recorded: JsonObject
+) -> None:
+    assert encode_input(AgentDefinition.get(agent), RunAgentInput("r", instruction)) == recorded
+
+
+@pytest.mark.parametrize(
+    ("agent", "instruction", "message"),
+    [
+        (OneOrder, "A-17", "OneOrder: input 'order' does not fit: .*"),
+        (Several, "A-17", "Several: execute\\(\\) takes order, amounts, note.*"),
+        (NoInput, "A-17", "NoInput: execute\\(\\) takes nothing.*"),
+    ],
+)
+def test_an_instruction_that_says_nothing_of_the_kind_is_refused(
+    agent: type, instruction: str, message: str
+) -> None:
+    with pytest.raises(AgentDefinitionError, match=message):
+        encode_input(AgentDefinition.get(agent), RunAgentInput("r", instruction))
 
 
 WRONG: list[tuple[str, type, object, str]] = [

@@ -94,3 +94,18 @@ def test_others_are_not_imported_by_the_way() -> None:
 def test_what_is_no_architecture_is_refused(wanted: object, words: str) -> None:
     with pytest.raises(AgentDefinitionError, match=words):
         find_architecture(cast(Architecture, wanted))
+
+
+def test_an_architecture_that_needs_workers_cannot_be_had_by_name_alone() -> None:
+    with pytest.raises(
+        AgentDefinitionError, match="'router' needs routes, so its name is not enough"
+    ) as caught:
+        find_architecture("router")
+    assert "Hand over a value: architecture=Router(routes=...)." in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["react", "plan_and_execute", "rewoo", "reflexion", "self_refine", "tree_of_thoughts"]
+)
+def test_those_that_need_nothing_are_found_by_name(name: str) -> None:
+    assert find_architecture(name).name == name

@@ -9,6 +9,7 @@ from pilotage.agent.state import AgentSituation
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.actions.interruptions import Paused, RunEnded
+from pilotage.runtime.door.questions import is_about_the_past
 from pilotage.runtime.scoped.gathering import (
     BranchEnd,
     Decision,
@@ -20,7 +21,6 @@ from pilotage.runtime.scoped.gathering import (
     decide,
     first_to_count,
     interruption_in,
-    is_about_the_past,
     waits_below,
 )
 

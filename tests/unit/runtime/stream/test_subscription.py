@@ -7,7 +7,13 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from pilotage.agent.events import AgentEventAttribution, MessageDeltaEvent, RunFinishedEvent, RunPausedEvent
+from pilotage.agent.events import (
+    AgentEvent,
+    AgentEventAttribution,
+    MessageDeltaEvent,
+    RunFinishedEvent,
+    RunPausedEvent,
+)
 from pilotage.agent.ports.journal import (
     CommitOutcome,
     IAgentJournal,
@@ -161,6 +167,36 @@ async def test_an_event_that_cannot_be_read_is_not_skipped() -> None:
     for _ in range(2):
         with pytest.raises(AgentDefinitionError, match="'unheard of'"):
             await anext(following)
+
+
+async def test_what_is_there_is_read_at_once_each_with_where_it_lies() -> None:
+    rows = Rows()
+    rows.tell(words("a"), words("b"), words("c"))
+    following = reader(rows)
+    assert [(number, piece(event)) for _, number, _, event in await following.next_batch(2)] == [
+        (1, "a"),
+        (2, "b"),
+    ]
+    assert following.cursor == "1.2.0"
+    rows.tell(encode_event(PAUSED, BY))
+    assert [piece(event) for *_, event in await following.next_batch(9)] == ["c"]
+    assert [event for *_, event in await following.next_batch(9)] == [PAUSED]
+    assert await following.next_batch(9) == ()
+
+
+async def test_what_comes_before_an_event_that_cannot_be_read_is_read_at_once() -> None:
+    rows = Rows()
+    rows.tell(words("a"), words("b"), {"kind": "unheard of"}, words("c"))
+    following = reader(rows)
+    assert [piece(event) for *_, event in await following.next_batch(9)] == ["a", "b"]
+    for _ in range(2):
+        with pytest.raises(AgentDefinitionError, match="'unheard of'"):
+            await following.next_batch(9)
+
+
+def piece(event: AgentEvent) -> str:
+    assert isinstance(event, MessageDeltaEvent)
+    return event.delta
 
 
 async def test_a_reader_keeps_no_more_than_it_has_not_read() -> None:

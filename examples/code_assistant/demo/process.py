@@ -1,0 +1,83 @@
+"""One process of the demo: it starts the run, or takes up the one that is there, and answers for the person.
+
+python -m examples.code_assistant.demo.process FOLDER GOAL
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from examples.code_assistant.application import code_assistant, offline_model
+from examples.code_assistant.assistant import CodeAssistant
+from examples.code_assistant.console import Console, RunView, spelled
+from examples.code_assistant.task import CodeTask
+from pilotage import AgentSignalKind, RunResult
+from pilotage.agent import AgentApprovalRequest, AgentRecoveryRequest, RecoveryDecision
+from pilotage.errors import RunConflictError
+from pilotage.runtime import AgentRuns, LeaseSettings, RunHandle
+
+# A process that dies holds its run until its lease is over; here nobody wants to wait half a minute for that.
+LEASE = LeaseSettings(seconds=3)
+LOOK_AGAIN_SECONDS = 0.2
+EXTRA = "git.status, please"
+
+
+async def drive(folder: Path, goal: str, console: Console) -> RunResult:
+    """Bring the run of this folder to its end, or as far as this process lives."""
+    pace = float(os.environ.get("DEMO_TOKENS_PER_SECOND", "0")) or None
+    async with code_assistant(folder, *offline_model(pace), LEASE) as app:
+        runs = app.get(AgentRuns)
+        run = await _begun(runs, goal)
+        view = RunView(console)
+        while True:
+            async for event in run.events():
+                view.show(event)
+            questions = await runs.approvals(run.id)
+            if not questions:
+                return await run.result()
+            for question in questions:
+                await _answer(runs, run.id, question, console)
+            run = await runs.resume(run.id)
+
+
+async def _begun(runs: AgentRuns, goal: str) -> RunHandle:
+    """A new run, or the one that another process left; as soon as that process is known to be gone."""
+    left = (await runs.list(agent=CodeAssistant)).runs
+    if not left:
+        return await runs.start(CodeAssistant, CodeTask(goal=goal))
+    while True:
+        try:
+            return await runs.resume(left[0].id)
+        except RunConflictError:
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+
+async def _answer(
+    runs: AgentRuns, run_id: str, question: AgentApprovalRequest | AgentRecoveryRequest, console: Console
+) -> None:
+    """What the person of this story says: yes, and once something more."""
+    if isinstance(question, AgentRecoveryRequest):
+        console.line(f"  ? {question.prompt}", "yellow")
+        console.line("  > retry", "green")
+        await runs.decide(run_id, question.id, RecoveryDecision.RETRY)
+        return
+    console.line(f"  ? {question.prompt} {spelled(question.arguments)}", "yellow")
+    console.line("  > approve", "green")
+    await runs.approve(question.id, comment="the person of the demo")
+    if "git.commit" in question.prompt:
+        console.line(f"  > {EXTRA}", "green")
+        await runs.signal(run_id, AgentSignalKind.USER_MESSAGE, {"text": EXTRA}, id="extra")
+
+
+def main() -> None:
+    folder, goal = Path(sys.argv[1]), sys.argv[2]
+    result = asyncio.run(drive(folder, goal, Console()))
+    if result.error is not None:
+        raise SystemExit(f"the run is {result.status}: {result.error.get('message')}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""Lines that somebody types, or that a pipe brings."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from typing import TextIO
+
+
+class Keyboard:
+    """Gives lines one by one. Where nobody sits there, they are all there already, and are for later."""
+
+    def __init__(self, lines: TextIO = sys.stdin) -> None:
+        self.is_interactive = lines.isatty()
+        self._lines = lines
+        self._typed: asyncio.Queue[str | None] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+        # A thread that waits for a key cannot be stopped; it must not keep the process from ending.
+        threading.Thread(target=self._read, daemon=True).start()
+
+    async def line(self) -> str | None:
+        """The next line; None when there are no more."""
+        line = await self._typed.get()
+        if line is None:
+            self._typed.put_nowait(None)
+        return line
+
+    def _read(self) -> None:
+        for line in self._lines:
+            self._loop.call_soon_threadsafe(self._typed.put_nowait, line.strip())
+        self._loop.call_soon_threadsafe(self._typed.put_nowait, None)

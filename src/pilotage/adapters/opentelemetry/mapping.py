@@ -1,0 +1,107 @@
+"""From the spans and metrics of runs to those of OpenTelemetry's conventions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from pilotage.adapters.opentelemetry import conventions as names
+from pilotage.agent.ports.telemetry import TelemetryValue
+from pilotage.values import value
+
+Attributes: TypeAlias = Mapping[str, TelemetryValue]
+OtelValue: TypeAlias = str | bool | int | float | Sequence[str]
+
+
+@value
+class OtelSpan:
+    """A span as it is emitted; `operation` is None for what the conventions do not know."""
+
+    name: str
+    operation: str | None
+    attributes: Mapping[str, OtelValue]
+    is_remote: bool = False
+    """Whether another system does the work, and we are its client."""
+
+    def measured(self, error: str | None) -> dict[str, OtelValue]:
+        """By what its duration is told apart from others: few values, so no ids."""
+        kept = {name: self.attributes[name] for name in _MEASURED if name in self.attributes}
+        return {**kept, **({names.ERROR_TYPE: error} if error else {})}
+
+
+_MEASURED = (names.OPERATION, names.REQUEST_MODEL, names.TOOL_NAME, names.AGENT_NAME)
+
+_OPERATIONS: Mapping[str, tuple[str, str]] = {
+    "agent.run": (names.INVOKE_AGENT, "agent"),
+    "agent.delegation": (names.INVOKE_AGENT, "name"),
+    "agent.model_call": (names.CHAT, "model"),
+    "agent.tool_call": (names.EXECUTE_TOOL, "name"),
+}
+
+_COMMON: Mapping[str, str] = {
+    "run_id": names.RUN_ID,
+    "conversation": names.CONVERSATION,
+    "tenant": names.TENANT,
+    "epoch": names.RUN_EPOCH,
+    "status": names.RUN_STATUS,
+    "error": names.ERROR_TYPE,
+    "action_id": names.ACTION_ID,
+    "model": names.REQUEST_MODEL,
+    "input_tokens": names.INPUT_TOKENS,
+    "output_tokens": names.OUTPUT_TOKENS,
+}
+
+METRICS: Mapping[str, tuple[str, str]] = {
+    "agent.model.tokens": ("pilotage.model.tokens", "{token}"),
+    "agent.run.ended": ("pilotage.run.ended", "{run}"),
+    "agent.budget.warnings": ("pilotage.budget.warnings", "{warning}"),
+}
+"""The measurements that are counts, each with its name and its unit; any other is a distribution."""
+
+
+def span_of(name: str, attributes: Attributes | None) -> OtelSpan:
+    """A span of ours as one of OpenTelemetry's."""
+    given = attributes or {}
+    operation, subject = _OPERATIONS.get(name, (None, "name"))
+    target = given.get(subject)
+    title = " ".join(str(part) for part in (operation or name, target) if part is not None)
+    mapped = {**attributes_of(given), **_named(name, target), **_call(name, given)}
+    if operation is not None:
+        mapped[names.OPERATION] = operation
+    return OtelSpan(title, operation, mapped, is_remote=operation == names.CHAT)
+
+
+def attributes_of(given: Attributes) -> dict[str, OtelValue]:
+    """Attributes of ours under the names of the conventions; those that have none are left out."""
+    mapped: dict[str, OtelValue] = {_COMMON[name]: value for name, value in given.items() if name in _COMMON}
+    if (reason := given.get("finish_reason")) is not None:
+        mapped[names.FINISH_REASONS] = (str(reason),)
+    return mapped
+
+
+def metric_attributes(given: Attributes | None) -> dict[str, OtelValue]:
+    """What a measurement is told apart by."""
+    agent = (given or {}).get("agent")
+    return {**attributes_of(given or {}), **({names.AGENT_NAME: agent} if agent is not None else {})}
+
+
+def _named(name: str, target: TelemetryValue | None) -> dict[str, OtelValue]:
+    if target is None:
+        return {}
+    match name:
+        case "agent.run":
+            return {names.AGENT_NAME: target, names.AGENT_ID: target}
+        case "agent.delegation":
+            return {names.AGENT_NAME: target}
+        case "agent.tool_call":
+            return {names.TOOL_NAME: target}
+        case "agent.model_call":
+            return {}
+        case _:
+            return {names.ACTION_NAME: target}
+
+
+def _call(name: str, given: Attributes) -> dict[str, OtelValue]:
+    """A tool call is known by the id of its action: what the model calls it is not unique."""
+    call = given.get("action_id")
+    return {names.TOOL_CALL_ID: call} if name == "agent.tool_call" and call is not None else {}

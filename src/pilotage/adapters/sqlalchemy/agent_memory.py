@@ -1,0 +1,192 @@
+"""`SqlAlchemyAgentMemory`: what agents remember, found by words, on every database in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar, cast
+
+from sqlalchemy import Connection, Select, Table, bindparam, delete, func, insert, select, update
+from sqlalchemy.sql.expression import ColumnElement
+
+from pilotage.adapters.sqlalchemy.bulk import bulk_insert
+from pilotage.adapters.sqlalchemy.columns import now
+from pilotage.adapters.sqlalchemy.database import Database, Work
+from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
+from pilotage.adapters.sqlalchemy.mapping import Stored, UnstorableError, Values, text_of, value_of
+from pilotage.adapters.sqlalchemy.tables import memories, memory_words
+from pilotage.agent.memory_words import best_first, words_of
+from pilotage.agent.ports.memory import (
+    MOST_ITEMS,
+    IAgentMemory,
+    MemoryItem,
+    MemoryKind,
+    MemoryScope,
+    memory_full,
+    reject_unfit_limit,
+)
+from pilotage.checks import reject_not_positive
+from pilotage.errors import AgentDefinitionError, AgentMemoryError
+from pilotage.jsonvalue import JsonObject
+from pilotage.safety.trust import TrustLabel
+
+T = TypeVar("T")
+
+_INSERT_WORDS = bulk_insert(memory_words, [column.name for column in memory_words.c], lambda _: {})
+_FORGET_WORDS = delete(memory_words).where(memory_words.c.memory == bindparam("of"))
+
+
+class SqlAlchemyAgentMemory(IAgentMemory):
+    """Memories in a database. A user has at most `max_items` of them."""
+
+    def __init__(self, database: Database, *, max_items: int = MOST_ITEMS) -> None:
+        reject_not_positive(self, max_items=max_items)
+        self._database = database
+        self._max_items = max_items
+
+    async def remember(self, scope: MemoryScope, item: MemoryItem) -> MemoryItem:
+        written = _columns(item)
+
+        def work(connection: Connection) -> MemoryItem:
+            self._database.engines.take_turns(connection, "memory", scope.tenant_id, scope.user_id)
+            position = connection.execute(_at(scope, item.id)).scalar()
+            if position is None:
+                position = self._add(connection, scope, item, written)
+            else:
+                connection.execute(_FORGET_WORDS, {"of": position})
+                connection.execute(update(memories).where(memories.c.position == position).values(written))
+            _INSERT_WORDS.run(connection, _words(scope, item, position))
+            found = select(memories).where(memories.c.position == position)
+            return _item(connection.execute(found).mappings().one())
+
+        return await _answered(self._database.write, work, may_be_repeated=True)
+
+    async def recall(
+        self, scope: MemoryScope, query: str, *, limit: int = 10, kind: MemoryKind | None = None
+    ) -> Sequence[MemoryItem]:
+        reject_unfit_limit("SqlAlchemyAgentMemory.recall", limit=limit)
+        wanted = sorted(words_of(query))
+
+        def look(connection: Connection) -> list[MemoryItem]:
+            if not wanted:
+                latest = _all(scope, kind).order_by(memories.c.position.desc()).limit(limit)
+                return [_item(values) for values in connection.execute(latest).mappings()]
+            best = best_first(_shared(connection, scope, wanted, kind))[:limit]
+            found = connection.execute(_all(scope, kind).where(memories.c.position.in_(best))).mappings()
+            # Between the two statements somebody may have forgotten one.
+            known = {values["position"]: _item(values) for values in found}
+            return [known[position] for position in best if position in known]
+
+        return await _answered(self._database.read, look)
+
+    async def forget(self, scope: MemoryScope, item_id: str | None = None) -> int:
+        meant = [*_inside(memories, scope), *(() if item_id is None else (memories.c.item_id == item_id,))]
+
+        def work(connection: Connection) -> int:
+            self._database.engines.take_turns(connection, "memory", scope.tenant_id, scope.user_id)
+            if item_id is None:
+                connection.execute(delete(memory_words).where(*_inside(memory_words, scope)))
+            else:
+                for position in connection.execute(select(memories.c.position).where(*meant)).scalars().all():
+                    connection.execute(_FORGET_WORDS, {"of": position})
+            return connection.execute(delete(memories).where(*meant)).rowcount
+
+        return await _answered(self._database.write, work)
+
+    async def export(self, scope: MemoryScope) -> Sequence[MemoryItem]:
+        everything = _all(scope).order_by(memories.c.position)
+        return await _answered(
+            self._database.read,
+            lambda connection: [_item(values) for values in connection.execute(everything).mappings()],
+        )
+
+    def _add(self, connection: Connection, scope: MemoryScope, item: MemoryItem, written: Values) -> int:
+        user = MemoryScope(scope.tenant_id, scope.user_id)
+        count = select(func.count()).select_from(memories).where(*_inside(memories, user))
+        if connection.execute(count).scalar_one() >= self._max_items:
+            raise memory_full(scope, self._max_items)
+        place = {
+            "tenant_id": scope.tenant_id,
+            "user_id": scope.user_id,
+            "agent_type": scope.agent_type or "",
+            "item_id": item.id,
+            "created_at": item.created_at or now(),
+        }
+        connection.execute(insert(memories).values({**place, **written}))
+        return int(connection.execute(_at(scope, item.id)).scalar_one())
+
+
+async def _answered(ask: Any, work: Work[T], **options: bool) -> T:
+    """What the database says, its failures in the words of the port."""
+    try:
+        return cast(T, await ask(work, **options))
+    except (StoreUnreachableError, ConflictingWriteError) as error:
+        raise AgentMemoryError(f"the memory did not answer: {error}") from error
+
+
+def _shared(
+    connection: Connection, scope: MemoryScope, wanted: Sequence[str], kind: MemoryKind | None
+) -> dict[int, list[str]]:
+    """The words of a question that each memory of a scope has, by position, the earliest first."""
+    found = (
+        select(memory_words.c.memory, memory_words.c.word)
+        .where(*_inside(memory_words, scope, kind), memory_words.c.word.in_(wanted))
+        .order_by(memory_words.c.memory)
+    )
+    shared: dict[int, list[str]] = {}
+    for position, word in connection.execute(found):
+        shared.setdefault(position, []).append(word)
+    return shared
+
+
+def _all(scope: MemoryScope, kind: MemoryKind | None = None) -> Select[Any]:
+    return select(memories).where(*_inside(memories, scope, kind))
+
+
+def _at(scope: MemoryScope, item_id: str) -> Select[Any]:
+    """The one item of an id that was remembered in exactly this scope."""
+    exact = memories.c.agent_type == (scope.agent_type or "")
+    return select(memories.c.position).where(*_inside(memories, scope), exact, memories.c.item_id == item_id)
+
+
+def _inside(
+    table: Table, scope: MemoryScope, kind: MemoryKind | None = None
+) -> Sequence[ColumnElement[bool]]:
+    """What holds of everything in a scope, in either table; tenant and user are part of every question."""
+    conditions = [table.c.tenant_id == scope.tenant_id, table.c.user_id == scope.user_id]
+    if scope.agent_type is not None:
+        conditions.append(table.c.agent_type == scope.agent_type)
+    if kind is not None:
+        conditions.append(table.c.kind == kind.value)
+    return conditions
+
+
+def _columns(item: MemoryItem) -> Values:
+    """What an item says, as columns; when and where it was first kept stays."""
+    try:
+        metadata = text_of(f"the metadata of {item.id!r}", item.metadata)
+    except UnstorableError as error:
+        raise AgentDefinitionError(f"SqlAlchemyAgentMemory.remember: {error}.") from error
+    label = text_of("the label", item.label.to_payload())
+    return {"kind": item.kind.value, "text": item.text, "label": label, "metadata": metadata}
+
+
+def _words(scope: MemoryScope, item: MemoryItem, position: int) -> list[Values]:
+    place = {
+        "tenant_id": scope.tenant_id,
+        "user_id": scope.user_id,
+        "memory": position,
+        "agent_type": scope.agent_type or "",
+        "kind": item.kind.value,
+    }
+    return [{**place, "word": word} for word in sorted(words_of(item.text))]
+
+
+def _item(values: Stored) -> MemoryItem:
+    return MemoryItem(
+        id=values["item_id"],
+        kind=MemoryKind(values["kind"]),
+        text=values["text"],
+        label=TrustLabel.from_payload(cast(JsonObject, value_of(values["label"]))),
+        metadata=cast(JsonObject, value_of(values["metadata"])),
+        created_at=values["created_at"],
+    )

@@ -1,0 +1,154 @@
+"""`SqlAlchemyTenantSpending`: what tenants spend and hold, for all processes on one database.
+
+What was spent is added up by the hour; a day and a month are the sums of their hours. Money is added exactly, as
+decimals, behind the lock of the hour's row: commits of one tenant wait for each other there, and only there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from functools import reduce
+
+from sqlalchemy import Connection, Float, bindparam, delete, select, tuple_, update
+
+from pilotage.adapters.sqlalchemy.bulk import bulk_insert
+from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
+from pilotage.adapters.sqlalchemy.database import Database
+from pilotage.adapters.sqlalchemy.mapping import Stored, Values
+from pilotage.adapters.sqlalchemy.tables import budget_holds, spending
+from pilotage.agent.budget_windows import BudgetPeriod, BudgetWindow, verdict_for
+from pilotage.agent.ports.budget import (
+    BudgetAmount,
+    BudgetGranted,
+    BudgetReservation,
+    BudgetSettlement,
+    BudgetVerdict,
+)
+from pilotage.agent.ports.tenant_spending import ITenantSpending
+from pilotage.checks import reject_not_positive
+
+_NOTHING = BudgetAmount()
+_AMOUNT = ("steps", "tool_calls", "tokens", "cost")
+
+_NEW_HOURS = bulk_insert(spending, ("tenant_id", "hour", *_AMOUNT), lambda _: {}, skips_known=True)
+_AN_HOUR = (spending.c.tenant_id == bindparam("tenant"), spending.c.hour == bindparam("since"))
+_HOUR = select(spending).where(*_AN_HOUR).with_for_update()
+_ADD = update(spending).where(*_AN_HOUR)
+_SINCE = select(spending).where(
+    spending.c.tenant_id == bindparam("tenant"), spending.c.hour >= bindparam("since")
+)
+_HELD = select(budget_holds).where(
+    budget_holds.c.tenant_id == bindparam("tenant"), budget_holds.c.lapses_at > now()
+)
+_LET_GO = delete(budget_holds).where(
+    tuple_(budget_holds.c.tenant_id, budget_holds.c.hold_id).in_(bindparam("keys", expanding=True))
+)
+_KNOWN = select(budget_holds.c.hold_id).where(
+    budget_holds.c.tenant_id == bindparam("tenant"), budget_holds.c.hold_id == bindparam("hold")
+)
+_HOLD = bulk_insert(
+    budget_holds,
+    ("tenant_id", "hold_id", *_AMOUNT),
+    lambda given: {"lapses_at": seconds_from_now(given["seconds"])},
+    extra={"seconds": Float(53)},
+    skips_known=True,
+)
+_LAPSED = delete(budget_holds).where(
+    budget_holds.c.tenant_id == bindparam("tenant"), budget_holds.c.lapses_at < bindparam("before")
+)
+
+
+class SqlAlchemyTenantSpending(ITenantSpending):
+    """Spending in a database. A hold is a transaction of its own; what was spent moves with the commits of runs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def hold(
+        self,
+        tenant_id: str,
+        reservation: BudgetReservation,
+        windows: Sequence[BudgetWindow],
+        *,
+        seconds: float,
+    ) -> BudgetVerdict:
+        reject_not_positive("SqlAlchemyTenantSpending.hold", seconds=seconds)
+        row = {"tenant_id": tenant_id, "hold_id": reservation.id, "seconds": seconds}
+
+        def work(connection: Connection) -> BudgetVerdict:
+            self._database.engines.take_turns(connection, "budget", tenant_id)
+            at = _time(connection)
+            connection.execute(_LAPSED, {"tenant": tenant_id, "before": BudgetPeriod.DAY.start(at)})
+            # First what is held, then what was spent: who is settled in between counts twice, never not at all.
+            held = _sum(connection.execute(_HELD, {"tenant": tenant_id}).mappings())
+            spent = {
+                window.period: _spent(connection, tenant_id, window.period.start(at)) for window in windows
+            }
+            verdict = verdict_for(tenant_id, windows, spent, held, reservation)
+            if isinstance(verdict, BudgetGranted):
+                _HOLD.run(connection, [{**row, **_columns(reservation.amount)}])
+            return verdict
+
+        return await self._database.write(work)
+
+    async def settle(self, tenant_id: str, settlement: BudgetSettlement) -> None:
+        place = {"tenant": tenant_id, "hold": settlement.reservation.id}
+
+        def work(connection: Connection) -> None:
+            self._database.engines.take_turns(connection, "budget", tenant_id)
+            if connection.execute(_KNOWN, place).first() is not None:
+                settle_together(connection, [(tenant_id, settlement)])
+
+        await self._database.write(work, may_be_repeated=True)
+
+    async def spent(self, tenant_id: str, period: BudgetPeriod) -> BudgetAmount:
+        return await self._database.read(
+            lambda connection: _spent(connection, tenant_id, period.start(_time(connection)))
+        )
+
+
+def settle_together(connection: Connection, settled: Sequence[tuple[str, BudgetSettlement]]) -> None:
+    """Let go of holds and add what was used, in the transaction of whoever asks; tenants in the order of their ids."""
+    if not settled:
+        return
+    keys = [(tenant, settlement.reservation.id) for tenant, settlement in settled]
+    connection.execute(_LET_GO, {"keys": keys})
+    hour = BudgetPeriod.HOUR.start(_time(connection))
+    tenants = sorted({tenant for tenant, _ in settled})
+    empty = _columns(_NOTHING)
+    _NEW_HOURS.run(connection, [{"tenant_id": tenant, "hour": hour, **empty} for tenant in tenants])
+    for tenant in tenants:
+        used = [settlement.used for whose, settlement in settled if whose == tenant]
+        place = {"tenant": tenant, "since": hour}
+        so_far = _amount(connection.execute(_HOUR, place).mappings().one())
+        total = reduce(BudgetAmount.__add__, used, so_far)
+        connection.execute(_ADD.values(_columns(total)), place)
+
+
+def _time(connection: Connection) -> datetime:
+    """The time of the store, which all processes share."""
+    at: datetime = connection.execute(select(now())).scalar_one()
+    return at
+
+
+def _spent(connection: Connection, tenant_id: str, since: datetime) -> BudgetAmount:
+    return _sum(connection.execute(_SINCE, {"tenant": tenant_id, "since": since}).mappings())
+
+
+def _sum(found: Iterable[Stored]) -> BudgetAmount:
+    return reduce(BudgetAmount.__add__, map(_amount, found), _NOTHING)
+
+
+def _columns(amount: BudgetAmount) -> Values:
+    return {
+        "steps": amount.steps,
+        "tool_calls": amount.tool_calls,
+        "tokens": amount.tokens,
+        "cost": str(amount.cost),
+    }
+
+
+def _amount(values: Stored) -> BudgetAmount:
+    return BudgetAmount(values["steps"], values["tool_calls"], values["tokens"], Decimal(values["cost"]))

@@ -1,0 +1,91 @@
+"""Control calls: decisions that a model takes by calling a tool which is none.
+
+They are data in a recorded reply. Who drives the agent reads them and answers; no function stands behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias, cast
+
+from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.ports.architecture import IScopedTools, ToolCallOutcome
+from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.tool_calling import ModelToolSpec, ToolCallingSpec
+from pilotage.jsonvalue import JsonObject, JsonValue
+
+Answering: TypeAlias = Callable[[Sequence[ModelToolCall]], Awaitable[Sequence[ToolCallOutcome]]]
+"""Gives the outcomes of the control calls of one reply, in their order."""
+
+
+class ControlTools(IScopedTools):
+    """Tools, with control calls beside them."""
+
+    def __init__(self, tools: IScopedTools, controls: Sequence[ModelToolSpec], answer: Answering) -> None:
+        self._tools = tools
+        self._names = {control.name for control in controls}
+        self._answer = answer
+        plain = tools.calling or ToolCallingSpec(())
+        self._calling = replace(plain, tools=[*plain.tools, *controls]) if controls else tools.calling
+
+    @property
+    def calling(self) -> ToolCallingSpec | None:
+        return self._calling
+
+    async def call(self, call: ModelToolCall) -> ToolCallOutcome:
+        if call.name not in self._names:
+            return await self._tools.call(call)
+        return (await self._answer([call]))[0]
+
+    async def call_all(self, calls: Sequence[ModelToolCall]) -> Sequence[ToolCallOutcome]:
+        """The plain calls first: what ends the loop must not leave them undone."""
+        plain = [call for call in calls if call.name not in self._names]
+        controls = [call for call in calls if call.name in self._names]
+        done = iter(await self._tools.call_all(plain) if plain else ())
+        answered = iter(await self._answer(controls) if controls else ())
+        return [next(answered) if call.name in self._names else next(done) for call in calls]
+
+
+class NoTools(IScopedTools):
+    """Nothing on offer, whatever there was."""
+
+    def __init__(self, _: IScopedTools) -> None:
+        pass
+
+    @property
+    def calling(self) -> ToolCallingSpec | None:
+        return None
+
+    async def call(self, call: ModelToolCall) -> ToolCallOutcome:
+        return ToolCallOutcome(
+            call, error=f"there is no tool {call.name!r}: none is on offer. Answer in words."
+        )
+
+    async def call_all(self, calls: Sequence[ModelToolCall]) -> Sequence[ToolCallOutcome]:
+        return [await self.call(call) for call in calls]
+
+
+def control_call(name: str, arguments: object, purpose: str, **choices: Sequence[str]) -> ModelToolSpec:
+    """A control call as the model sees it: its arguments are those of a type, some of them one of these choices."""
+    spec = limited(StructuredOutputSpec.from_type(arguments), choices)
+    return ModelToolSpec(name, spec.constraint, purpose)
+
+
+def limited(spec: StructuredOutputSpec, choices: Mapping[str, Sequence[str]]) -> StructuredOutputSpec:
+    """The spec with text members that must be one of some choices, lists of texts likewise.
+
+    Only the schema says so, for servers that enforce it; whoever decodes the answer checks it.
+    """
+    schema = dict(spec.constraint.schema)
+    members = dict(cast("dict[str, JsonObject]", schema.get("properties", {})))
+    for name, allowed in choices.items():
+        members[name] = _one_of(members[name], list(allowed))
+    schema["properties"] = cast(JsonValue, members)
+    return replace(spec, constraint=replace(spec.constraint, schema=schema))
+
+
+def _one_of(member: JsonObject, allowed: list[str]) -> JsonObject:
+    if member.get("type") == "array":
+        return {**member, "items": {"type": "string", "enum": allowed}}
+    return {**member, "enum": allowed}

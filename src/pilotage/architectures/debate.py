@@ -1,0 +1,169 @@
+"""Debate: several answer side by side, read each other and answer again; agreement, a judge or a vote closes it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import cast
+
+from pilotage.agent.events import AgentEvent
+from pilotage.agent.messages import ModelMessage
+from pilotage.agent.ports.architecture import (
+    AgentRef,
+    AgentSession,
+    BranchFailure,
+    Dependencies,
+    FailurePolicy,
+)
+from pilotage.agent.spec import AgentExecutionSpec
+from pilotage.architectures.judging import judge
+from pilotage.architectures.parts import close_with, take_up
+from pilotage.architectures.wording import as_text, briefing, listed
+from pilotage.architectures.workers import WorkerRef, ask_worker, check_worker, check_workers, declared
+from pilotage.checks import reject_not_positive
+from pilotage.errors import ToolError
+from pilotage.jsonvalue import JsonValue, to_json_value
+from pilotage.values import value
+
+
+@value
+class Position:
+    """A final answer, short enough to be compared, and what speaks for it."""
+
+    answer: str
+    reasoning: str = ""
+
+
+@value
+class Ruling:
+    """Whose answer is the best, and whether all of them mean the same."""
+
+    winner: str
+    agreed: bool
+    reason: str = ""
+
+
+@value
+class Debate:
+    """Let several answer, and let them read each other.
+
+    debaters: who answers: agents with `output_type=Position`, or specs; of another output, all of it is the answer.
+    judge: an agent with `output_type=Ruling`, or a spec; without one, equal answers agree and most votes win.
+    rounds: how often everybody answers at most.
+    """
+
+    debaters: Mapping[str, WorkerRef]
+    judge: WorkerRef | None = None
+    rounds: int = 2
+
+    name = "debate"
+    version = 1
+
+    def __post_init__(self) -> None:
+        check_workers(self, "debaters", self.debaters)
+        if self.judge is not None:
+            check_worker(self, "judge", self.judge)
+        reject_not_positive(self, rounds=self.rounds)
+
+    async def run(
+        self, session: AgentSession, deps: Dependencies, prompt: str
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Debate until there is agreement or the rounds are over.
+
+        Raises:
+            AgentStructuredOutputError: the judge gives no ruling, asked twice.
+            ToolError: all debaters failed, or the judge.
+        """
+        take_up(session, prompt)
+        question, rounds = briefing(session, prompt), list[JsonValue]()
+        positions: dict[str, Position] = {}
+        for round_ in range(1, self.rounds + 1):
+            positions = await self._answered(question, positions, session, deps)
+            rounds.append(to_json_value(positions))
+            session.metadata["rounds"] = list(rounds)
+            winner, is_agreed = leading(positions)
+            session.output = positions[winner].answer.strip()
+            yield deps.progress("debate.answered", round=round_, debaters=list(positions))
+            if self.judge is not None:
+                winner, is_agreed = await self._ruled(question, positions, session, deps)
+                session.output = positions[winner].answer.strip()
+                yield deps.progress("debate.judged", round=round_, winner=winner, agreed=is_agreed)
+            if is_agreed:
+                break
+        if deps.output is not None:
+            decided = f"A debate has ended. The answer it came to:\n{as_text(session.output)}"
+            session.messages.append(ModelMessage.evidence(decided, source="debate"))
+            await close_with(session, deps, "closing", "Give this answer in the form that is asked for.")
+
+    def declared_workers(self) -> Mapping[str, AgentRef]:
+        """The debaters and the judge."""
+        return declared({**self.debaters, **({} if self.judge is None else {"judge": self.judge})})
+
+    async def _answered(
+        self,
+        question: str,
+        before: Mapping[str, Position],
+        session: AgentSession,
+        deps: Dependencies,
+    ) -> dict[str, Position]:
+        """What everybody says now; who fails is left out."""
+        branches = [partial(self._argue, name, question, before, session, deps) for name in self.debaters]
+        ended = await deps.runtime.gather("debater", branches, policy=FailurePolicy.COLLECT)
+        failures = [end for end in ended if isinstance(end, BranchFailure)]
+        if len(failures) == len(self.debaters):
+            raise ToolError(f"all debaters failed: {failures[0].error}")
+        said = zip(self.debaters, ended, strict=True)
+        return {name: end for name, end in said if not isinstance(end, BranchFailure)}
+
+    async def _argue(
+        self,
+        name: str,
+        question: str,
+        before: Mapping[str, Position],
+        session: AgentSession,
+        deps: Dependencies,
+    ) -> Position:
+        debater = self.debaters[name]
+        if isinstance(debater, AgentExecutionSpec):
+            debater = replace(debater, output_type=Position)
+        others = {
+            other: f"{said.answer} ({said.reasoning})" for other, said in before.items() if other != name
+        }
+        task = f"{question}\n\n{_SAY}"
+        if others:
+            own = f"You said: {before[name].answer}\n" if name in before else ""
+            task = f"{question}\n\n{own}Others say:\n{listed(others)}\n\n{_SAY_AGAIN}"
+        return position_in(await ask_worker(debater, name, task, session, deps))
+
+    async def _ruled(
+        self, question: str, positions: Mapping[str, Position], session: AgentSession, deps: Dependencies
+    ) -> tuple[str, bool]:
+        said = listed({name: f"{each.answer} ({each.reasoning})" for name, each in positions.items()})
+        asked = f"Judge a debate.\n\nThe question:\n{question}\n\nThe answers:\n{said}\n\n{_JUDGE}"
+        choices = {"winner": list(positions)}
+        ruling = await judge(self.judge, "judge", Ruling, asked, session, deps, choices=choices)
+        return ruling.winner, ruling.agreed
+
+
+def position_in(output: JsonValue) -> Position:
+    """The position that an output holds; of any other output, all of it is the answer."""
+    if isinstance(output, Mapping) and isinstance(output.get("answer"), str):
+        return Position(cast(str, output["answer"]), as_text(output.get("reasoning")))
+    return Position(as_text(output))
+
+
+def leading(positions: Mapping[str, Position]) -> tuple[str, bool]:
+    """Whose answer most have given, of equals the first, and whether all have given it."""
+    given = {name: position.answer.strip().casefold() for name, position in positions.items()}
+    votes = Counter(given.values())
+    winner = max(given, key=lambda name: votes[given[name]])
+    return winner, len(votes) == 1
+
+
+_SAY = "Give your final answer, as short as it can be, and what speaks for it."
+_SAY_AGAIN = (
+    "Think about what the others say, keep your answer or change it, and give it as short as it can be."
+)
+_JUDGE = "Who has the best answer? Do all of them mean the same?"

@@ -1,0 +1,132 @@
+"""Decisions of a model as values: forced into a type, checked, with one turn to repair them.
+
+What is out of range or does not fit is refused and said; nothing is clamped, and nothing is read from prose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, TypeAlias, TypeVar, cast
+
+from pilotage.agent.control_tools import limited
+from pilotage.agent.messages import ModelMessage
+from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.architecture import AgentSession, Dependencies
+from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.architectures.turn import added, lead_of
+from pilotage.architectures.wording import as_text
+from pilotage.errors import AgentStructuredOutputError
+from pilotage.schema.constraints import Between
+from pilotage.values import value
+
+T = TypeVar("T")
+Share: TypeAlias = Annotated[float, Between(0, 1)]
+"""A number from 0 to 1, the bounds included; a model that gives another one must repair it."""
+Choices: TypeAlias = Mapping[str, Sequence[str]]
+_ANYTHING: Choices = {}
+_CUT_OFF = "the answer was cut off by the length limit before it was complete. Answer more briefly."
+_NOTHING = "there was no structured answer."
+
+
+def nothing_wrong(_: object) -> Sequence[str]:
+    """The check of a decision for which its type says everything."""
+    return ()
+
+
+async def decide(
+    session: AgentSession,
+    deps: Dependencies,
+    wanted: type[T],
+    question: str,
+    *,
+    check: Callable[[T], Sequence[str]] = nothing_wrong,
+    choices: Choices = _ANYTHING,
+) -> T:
+    """Ask the agent's model for a value, behind everything that the session holds.
+
+    `choices` are the words that a member must be one of; `check` says everything else that is wrong with a value.
+
+    Raises:
+        AgentStructuredOutputError: the second answer is wrong too.
+        ModelCallError: the model failed.
+    """
+    kind: object = wanted
+    spec = limited(StructuredOutputSpec.from_type(kind), choices)
+    messages = [*lead_of(session), *session.messages, ModelMessage.user(question)]
+
+    def problems_of(given: T) -> list[str]:
+        return [*outside(given, choices), *check(given)]
+
+    answered = await _asked(session, deps, spec, messages, problems_of)
+    if isinstance(answered, Unusable):
+        answered = await _asked(session, deps, spec, [*messages, *answered.repair()], problems_of)
+    if isinstance(answered, Unusable):
+        raise answered.error("the model", spec)
+    return answered
+
+
+def outside(given: object, choices: Choices) -> list[str]:
+    """What of a value is none of the words that it may choose from."""
+    problems: list[str] = []
+    for member, allowed in choices.items():
+        chosen: object = getattr(given, member)
+        words = cast("Sequence[object]", chosen) if isinstance(chosen, list | tuple) else [chosen]
+        wrong = [word for word in words if word not in allowed]
+        if wrong:
+            offered = ", ".join(map(repr, allowed))
+            problems.append(f"{member}: {', '.join(map(repr, wrong))} is none of {offered}.")
+    return problems
+
+
+@value
+class Unusable:
+    """An answer that is not the value asked for: what was said, and what is wrong with it."""
+
+    said: str
+    problems: Sequence[str]
+
+    @property
+    def note(self) -> str:
+        """What to say to whoever gave the answer."""
+        listed = "\n".join(f"- {problem}" for problem in self.problems)
+        return f"Your last answer cannot be used:\n{listed}\nAnswer again, in the form that was asked for."
+
+    def repair(self) -> list[ModelMessage]:
+        """The end of a transcript that asks for a better answer."""
+        said = [ModelMessage.assistant(self.said)] if self.said.strip() else []
+        return [*said, ModelMessage.user(self.note)]
+
+    def error(self, who: str, spec: StructuredOutputSpec) -> AgentStructuredOutputError:
+        """The end of it, where a second answer is no better."""
+        words = f"{who} gave no usable {spec.output_type_name}, asked twice: {' '.join(self.problems)}"
+        return AgentStructuredOutputError(words, problems=self.problems)
+
+
+async def _asked(
+    session: AgentSession,
+    deps: Dependencies,
+    spec: StructuredOutputSpec,
+    messages: Sequence[ModelMessage],
+    check: Callable[[T], Sequence[str]],
+) -> T | Unusable:
+    session.turns += 1
+    try:
+        reply = await deps.model.complete(ModelRequest(messages, structured_output=spec))
+        session.cumulative_usage = added(session.cumulative_usage, reply.usage)
+        given = cast(T, _decoded(reply, spec))
+    except AgentStructuredOutputError as error:
+        return Unusable("", error.problems or [str(error)])
+    problems = check(given)
+    return Unusable(reply.content or as_text(reply.structured_output), problems) if problems else given
+
+
+def _decoded(reply: ModelResponse, spec: StructuredOutputSpec) -> object:
+    if reply.output is not None:
+        return reply.output
+    if reply.structured_output is None:
+        problem = _CUT_OFF if reply.finish_reason is ModelFinishReason.LENGTH else _NOTHING
+        raise AgentStructuredOutputError(
+            f"there is no {spec.output_type_name}: {problem}", problems=[problem]
+        )
+    return spec.decode(reply.structured_output)

@@ -1,0 +1,102 @@
+"""Reflexion: an attempt, a typed evaluation with a lesson, another attempt that knows the lesson; the best one wins.
+
+Lessons outlive the run in the application's memory, where there is one, apart for every tenant and user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import field
+
+from pilotage.agent.events import AgentEvent
+from pilotage.agent.messages import ModelMessage
+from pilotage.agent.ports.architecture import AgentRef, AgentSession, Architecture, Dependencies, workers_of
+from pilotage.architectures.candidates import Candidates
+from pilotage.architectures.deciding import Share, decide
+from pilotage.architectures.lessons import Lessons
+from pilotage.architectures.parts import aside, carry_out, take_up
+from pilotage.architectures.react import React
+from pilotage.architectures.wording import as_text, is_something
+from pilotage.checks import reject_not_positive, reject_outside_unit
+from pilotage.values import shared, value
+
+
+@value
+class Evaluation:
+    """How good an attempt is, from 0 to 1, and what to do differently next time."""
+
+    score: Share
+    lesson: str
+
+
+@value
+class Reflexion:
+    """Try, evaluate, learn, try again.
+
+    base: the loop that makes an attempt, with the agent's tools.
+    max_attempts: how many attempts there are at most.
+    threshold: from 0 to 1, the score with which an attempt is good enough.
+    """
+
+    base: Architecture = field(default_factory=shared(React))
+    max_attempts: int = 3
+    threshold: float = 0.8
+
+    name = "reflexion"
+    version = 1
+
+    def __post_init__(self) -> None:
+        reject_not_positive(self, max_attempts=self.max_attempts)
+        reject_outside_unit(self, threshold=self.threshold)
+
+    async def run(
+        self, session: AgentSession, deps: Dependencies, prompt: str
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Attempt until one is good enough or the attempts are over.
+
+        An attempt that stopped short is judged by what it came to. Where it is the best one, the run stops short too.
+
+        Raises:
+            AgentStructuredOutputError: the model gives no evaluation, asked twice.
+            AgentMemoryError: lessons could not be recalled or kept.
+        """
+        take_up(session, prompt)
+        candidates, lessons = Candidates(session), Lessons(deps)
+        known = await lessons.recalled(prompt)
+        for number in range(1, self.max_attempts + 1):
+            attempt = await self._attempt(session, deps, prompt, known)
+            yield deps.progress("reflexion.attempted", attempt=number)
+            evaluation = await decide(session, deps, Evaluation, _evaluating(attempt))
+            candidates.add(attempt.output, evaluation.score, attempt.interruption_reason)
+            yield deps.progress("reflexion.evaluated", attempt=number, score=evaluation.score)
+            if evaluation.score >= self.threshold:
+                return
+            known = [*known, evaluation.lesson]
+            await lessons.keep(evaluation.lesson)
+
+    def declared_workers(self) -> Mapping[str, AgentRef]:
+        """Those of the base."""
+        return workers_of(self.base)
+
+    async def _attempt(
+        self, session: AgentSession, deps: Dependencies, prompt: str, known: Sequence[str]
+    ) -> AgentSession:
+        """Until there is a candidate, what the first attempt says is the best there is."""
+        learned = "\n".join(f"- {lesson}" for lesson in known)
+        told = aside(session)
+        if known:
+            note = f"What earlier attempts have taught you:\n{learned}"
+            told.messages.insert(-1, ModelMessage.evidence(note, source="reflexion"))
+        try:
+            return await carry_out(self.base, told, deps, "attempt", prompt)
+        finally:
+            if not is_something(session.output):
+                session.output = told.output
+
+
+def _evaluating(attempt: AgentSession) -> str:
+    stopped = f"\n(It stopped short: {attempt.interruption_reason}.)" if attempt.interrupted else ""
+    return (
+        f"This is an attempt at an answer:\n{as_text(attempt.output)}{stopped}\n\nHow good is it, from 0 to 1? "
+        "What is the lesson for the next attempt, in a sentence that makes sense on its own?"
+    )

@@ -1,0 +1,152 @@
+"""ReWOO: the whole plan of tool calls first, with references to results that are not there yet; then the answer.
+
+The planner sees the schemas of the tools and never a result, so nothing that a result says can change the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+
+from pilotage.agent.events import (
+    AgentEvent,
+    ToolCallArgsDeltaEvent,
+    ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+)
+from pilotage.agent.messages import ModelMessage, ModelToolCall
+from pilotage.agent.model_events import call_id_at
+from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies, ToolCallOutcome
+from pilotage.agent.tool_calling import hidden_arguments
+from pilotage.architectures.call_plan import CallPlan, PlannedCall, call_plan_problems, resolved
+from pilotage.architectures.deciding import decide
+from pilotage.architectures.graph import levels
+from pilotage.architectures.parts import close_with, take_up
+from pilotage.architectures.wording import as_text, listed
+from pilotage.checks import reject_not_positive
+from pilotage.jsonvalue import JsonValue, canonical_json, to_json_value
+from pilotage.values import value
+
+
+@value
+class Rewoo:
+    """Reason without observation.
+
+    max_steps: how many calls a plan may have.
+    """
+
+    max_steps: int = 10
+
+    name = "rewoo"
+    version = 1
+
+    def __post_init__(self) -> None:
+        reject_not_positive(self, max_steps=self.max_steps)
+
+    async def run(
+        self, session: AgentSession, deps: Dependencies, prompt: str
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Plan all calls, make them level by level, and let the model answer from their results.
+
+        Raises:
+            AgentStructuredOutputError: the model makes no plan that can be carried out, asked twice.
+        """
+        take_up(session, prompt)
+        message_id = deps.next_message_id()
+        plan = await self._planned(session, deps)
+        session.metadata["plan"] = to_json_value(plan)
+        yield deps.progress("rewoo.planned", calls=[call.id for call in plan.calls])
+        outcomes: dict[str, ToolCallOutcome] = {}
+        for level in levels(plan.needs):
+            for outcome_id, outcome in (await self._made(plan, level, outcomes, deps, message_id)).items():
+                outcomes[outcome_id] = outcome
+                yield _result(outcome, deps, message_id)
+            session.output = _shown(outcomes)
+            yield deps.progress("rewoo.level_done", calls=level)
+        session.messages.append(
+            ModelMessage.evidence(f"What the tools gave:\n{_shown(outcomes)}", source="rewoo")
+        )
+        await close_with(session, deps, "solver", "Answer the question from what the tools gave.")
+
+    def declared_workers(self) -> Mapping[str, AgentRef]:
+        """None: the agent works alone."""
+        return {}
+
+    async def _planned(self, session: AgentSession, deps: Dependencies) -> CallPlan:
+        tools = deps.tools.calling.tools if deps.tools.calling else ()
+
+        def problems(plan: CallPlan) -> list[str]:
+            return call_plan_problems(plan, tools, self.max_steps)
+
+        offered = listed(
+            {
+                tool.name: f"{tool.description or ''} {canonical_json(tool.parameters.schema)}"
+                for tool in tools
+            }
+        )
+        question = (
+            "Plan all tool calls that are needed to answer, before any of them is made. Where an argument is the "
+            "result of another call, leave its value out and name that call in result_of; member picks one member of "
+            "it. "
+            f"At most {self.max_steps} calls. The tools:\n{offered or 'none'}"
+        )
+        return await decide(session, deps, CallPlan, question, check=problems)
+
+    async def _made(
+        self,
+        plan: CallPlan,
+        level: Sequence[str],
+        before: Mapping[str, ToolCallOutcome],
+        deps: Dependencies,
+        message_id: str,
+    ) -> dict[str, ToolCallOutcome]:
+        """Make the calls of a level; one whose arguments cannot be had is not made."""
+        planned = [(number, call) for number, call in enumerate(plan.calls, start=1) if call.id in level]
+        outcomes: dict[str, ToolCallOutcome] = {}
+        ready: list[tuple[str, ModelToolCall]] = []
+        for number, each in planned:
+            call_id = call_id_at(message_id, number)
+            arguments = _arguments(each, before)
+            if isinstance(arguments, str):
+                outcomes[each.id] = ToolCallOutcome(ModelToolCall(each.tool, {}, call_id), error=arguments)
+            else:
+                ready.append((each.id, ModelToolCall(each.tool, arguments, call_id)))
+        for _, call in ready:
+            await _tell_call(call, deps, message_id)
+        done = await deps.tools.call_all([call for _, call in ready]) if ready else ()
+        outcomes |= {each_id: outcome for (each_id, _), outcome in zip(ready, done, strict=True)}
+        return outcomes
+
+
+def _arguments(call: PlannedCall, before: Mapping[str, ToolCallOutcome]) -> dict[str, JsonValue] | str:
+    """The arguments of a call by name, or why there are none."""
+    failed = [need for need in call.needs if before[need].is_error]
+    if failed:
+        return f"not called: it needs the result of {failed[0]!r}, which failed."
+    return resolved(call, {name: outcome.result for name, outcome in before.items()})
+
+
+def _shown(outcomes: Mapping[str, ToolCallOutcome]) -> str:
+    return listed(
+        {
+            name: f"failed: {outcome.error}" if outcome.is_error else as_text(outcome.result)
+            for name, outcome in outcomes.items()
+        }
+    )
+
+
+async def _tell_call(call: ModelToolCall, deps: Dependencies, message_id: str) -> None:
+    by, call_id = deps.attribution, call.call_id or call.name
+    shown = call.guarded(hidden_arguments(deps.tools.calling).get(call.name, ()))
+    await deps.tell(ToolCallStartEvent(by, call_id, call.name, message_id))
+    await deps.tell(ToolCallArgsDeltaEvent(by, call_id, canonical_json(shown.arguments)))
+    await deps.tell(ToolCallEndEvent(by, call_id))
+
+
+def _result(outcome: ToolCallOutcome, deps: Dependencies, message_id: str) -> ToolCallResultEvent:
+    call, by = outcome.call, deps.attribution
+    call_id = call.call_id or call.name
+    if outcome.error is None:
+        return ToolCallResultEvent(by, call_id, call.name, message_id, outcome.result)
+    failure: JsonValue = {"error": outcome.error}
+    return ToolCallResultEvent(by, call_id, call.name, message_id, failure, {"is_error": True})

@@ -1,0 +1,98 @@
+"""Router: one typed decision says which specialist the question is for, and that one answers it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+
+from pilotage.agent.events import AgentEvent
+from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
+from pilotage.architectures.deciding import Share, decide
+from pilotage.architectures.moves import StopReason
+from pilotage.architectures.outputs import take_output
+from pilotage.architectures.parts import interrupt, take_up
+from pilotage.architectures.wording import briefing, listed
+from pilotage.architectures.workers import (
+    WorkerRef,
+    ask_worker,
+    check_worker,
+    check_workers,
+    declared,
+    purpose_of,
+)
+from pilotage.checks import reject_outside_unit
+from pilotage.jsonvalue import to_json_value
+from pilotage.values import value
+
+_FALLBACK = "fallback"
+
+
+@value
+class Route:
+    """Where a question goes, and how certain the model is."""
+
+    route: str
+    confidence: Share
+    reason: str = ""
+
+
+@value
+class Router:
+    """Classify, then hand over.
+
+    routes: who answers what, by name; the model chooses by the purpose of each: its `objective`, else the first line of
+        its instructions.
+    fallback: who answers where the model is not certain enough; without one the run ends unresolved.
+    min_confidence: from 0 to 1, what is certain enough.
+    """
+
+    routes: Mapping[str, WorkerRef]
+    fallback: WorkerRef | None = None
+    min_confidence: float = 0.5
+
+    name = "router"
+    version = 1
+
+    def __post_init__(self) -> None:
+        check_workers(self, "routes", self.routes)
+        if self.fallback is not None:
+            check_worker(self, "fallback", self.fallback)
+        reject_outside_unit(self, min_confidence=self.min_confidence)
+
+    async def run(
+        self, session: AgentSession, deps: Dependencies, prompt: str
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Choose a route and let its specialist answer.
+
+        Raises:
+            AgentStructuredOutputError: the model names no route, asked twice.
+            ToolError: the specialist failed.
+        """
+        take_up(session, prompt)
+        chosen = await decide(session, deps, Route, self._question(), choices={"route": list(self.routes)})
+        session.metadata["route"] = to_json_value(chosen)
+        yield deps.progress("router.routed", route=chosen.route, confidence=chosen.confidence)
+        name, worker = self._for(chosen)
+        if worker is None:
+            interrupt(session, StopReason.UNRESOLVED)
+            session.output = f"No route is certain enough. The nearest is {chosen.route!r}: {chosen.reason}"
+            return
+        answer = await ask_worker(worker, name, briefing(session, prompt), session, deps)
+        take_output(session, deps, answer)
+        yield deps.progress("router.answered", route=name)
+
+    def declared_workers(self) -> Mapping[str, AgentRef]:
+        """The specialists."""
+        fallback = {} if self.fallback is None else {_FALLBACK: self.fallback}
+        return declared({**self.routes, **fallback})
+
+    def _for(self, chosen: Route) -> tuple[str, WorkerRef | None]:
+        if chosen.confidence >= self.min_confidence:
+            return chosen.route, self.routes[chosen.route]
+        return _FALLBACK, self.fallback
+
+    def _question(self) -> str:
+        known = listed({name: purpose_of(worker) for name, worker in self.routes.items()})
+        return (
+            f"Who should answer this? Choose one route:\n{known}\n"
+            "Say how certain you are, from 0 to 1, and why. Do not answer the question itself."
+        )

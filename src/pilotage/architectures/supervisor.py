@@ -1,0 +1,177 @@
+"""Supervisor: one loop that hands work to others by control calls, several at once, and reads what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import field
+from functools import partial
+
+from pilotage.agent.control_tools import ControlTools, control_call
+from pilotage.agent.events import AgentEvent
+from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.ports.architecture import (
+    AgentRef,
+    AgentSession,
+    Architecture,
+    BranchFailure,
+    Dependencies,
+    FailurePolicy,
+    ToolCallOutcome,
+    workers_of,
+)
+from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.tool_calling import ModelToolSpec
+from pilotage.architectures.deciding import outside
+from pilotage.architectures.react import React
+from pilotage.architectures.turn import close_stream
+from pilotage.architectures.wording import listed
+from pilotage.architectures.workers import WorkerRef, ask_worker, check_workers, declared, purpose_of
+from pilotage.checks import reject_not_positive
+from pilotage.errors import AgentStructuredOutputError
+from pilotage.jsonvalue import JsonValue
+from pilotage.values import shared, value
+
+DELEGATE = "delegate"
+FORWARD = "forward"
+
+
+@value
+class Delegation:
+    """A task for a worker. The worker knows nothing else, so the instructions say all that is needed."""
+
+    worker: str
+    instructions: str
+
+
+@value
+class Forwarding:
+    """The last words of this worker are the answer."""
+
+    worker: str
+
+
+@value
+class Supervisor:
+    """Orchestrate workers.
+
+    workers: who can be given work, by name.
+    base: the loop of the supervisor itself, with the agent's own tools beside the control calls. With `React` it may
+        also forward the words of a worker as the answer.
+    max_parallel: how many workers are busy at once; None for all that were asked in one reply.
+    """
+
+    workers: Mapping[str, WorkerRef]
+    base: Architecture = field(default_factory=shared(React))
+    max_parallel: int | None = None
+
+    name = "supervisor"
+    version = 1
+
+    def __post_init__(self) -> None:
+        check_workers(self, "workers", self.workers)
+        reject_not_positive(self, max_parallel=self.max_parallel)
+
+    async def run(
+        self, session: AgentSession, deps: Dependencies, prompt: str
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Let the base work, and answer its control calls."""
+        # Another loop may have branches: what the desk knows from inside of one is lost in replay.
+        may_forward = isinstance(self.base, React) and deps.output is None
+        desk = _Desk(self, session, deps, may_forward=may_forward)
+        supervised = deps.with_tools(partial(ControlTools, controls=desk.controls, answer=desk.answer))
+        events = self.base.run(session, supervised, prompt)
+        try:
+            async for event in events:
+                yield event
+        finally:
+            await close_stream(events)
+
+    def declared_workers(self) -> Mapping[str, AgentRef]:
+        """The workers, and those of the base."""
+        return {**workers_of(self.base), **declared(self.workers)}
+
+
+class _Desk:
+    """Reads the control calls of a reply, and lets the workers do what they ask for."""
+
+    def __init__(
+        self, what: Supervisor, session: AgentSession, deps: Dependencies, *, may_forward: bool
+    ) -> None:
+        self._workers = what.workers
+        self._limit = what.max_parallel
+        self._session = session
+        self._deps = deps
+        self._may_forward = may_forward
+        self._said: dict[str, JsonValue] = {}
+        self._log: list[JsonValue] = []
+        self._choices = {"worker": list(what.workers)}
+
+    @property
+    def controls(self) -> list[ModelToolSpec]:
+        known = listed({name: purpose_of(worker) for name, worker in self._workers.items()})
+        delegate = f"Give a worker something to do. Workers called in one reply work side by side.\n{known}"
+        forward = "End with the last answer of a worker, word for word."
+        offered = [control_call(DELEGATE, Delegation, delegate, **self._choices)]
+        return (
+            [*offered, control_call(FORWARD, Forwarding, forward, **self._choices)]
+            if self._may_forward
+            else offered
+        )
+
+    async def answer(self, calls: Sequence[ModelToolCall]) -> list[ToolCallOutcome]:
+        """Delegations first, side by side; what is forwarded may come from one of them."""
+        read = [(call, self._read(call)) for call in calls]
+        tasks = [(call, task) for call, task in read if isinstance(task, Delegation)]
+        for _, task in tasks:
+            await self._tell("supervisor.delegated", worker=task.worker)
+        ended = await self._worked([task for _, task in tasks]) if tasks else ()
+        done = [await self._outcome(*each, end) for each, end in zip(tasks, ended, strict=True)]
+        worked = iter(done)
+        return [
+            next(worked) if isinstance(task, Delegation) else self._other(call, task) for call, task in read
+        ]
+
+    async def _worked(self, tasks: Sequence[Delegation]) -> Sequence[JsonValue | BranchFailure]:
+        branches = [partial(self._work, task) for task in tasks]
+        return await self._deps.runtime.gather(
+            DELEGATE, branches, limit=self._limit, policy=FailurePolicy.COLLECT
+        )
+
+    async def _work(self, task: Delegation) -> JsonValue:
+        worker = self._workers[task.worker]
+        return await ask_worker(worker, task.worker, task.instructions, self._session, self._deps)
+
+    async def _outcome(
+        self, call: ModelToolCall, task: Delegation, end: JsonValue | BranchFailure
+    ) -> ToolCallOutcome:
+        has_failed = isinstance(end, BranchFailure)
+        await self._tell("supervisor.answered", worker=task.worker, failed=has_failed)
+        if self._may_forward:
+            self._log.append({"worker": task.worker, "task": task.instructions, "failed": has_failed})
+            self._session.metadata["delegations"] = list(self._log)
+        if isinstance(end, BranchFailure):
+            return ToolCallOutcome(call, error=f"{task.worker!r} failed: {end.error}")
+        self._said[task.worker] = end
+        return ToolCallOutcome(call, end)
+
+    def _other(self, call: ModelToolCall, task: Forwarding | str) -> ToolCallOutcome:
+        if isinstance(task, Forwarding) and task.worker in self._said:
+            return ToolCallOutcome(call, self._said[task.worker], ends=True)
+        if isinstance(task, Forwarding):
+            return ToolCallOutcome(call, error=f"{task.worker!r} has said nothing yet. Delegate to it first.")
+        return ToolCallOutcome(call, error=str(task))
+
+    def _read(self, call: ModelToolCall) -> Delegation | Forwarding | str:
+        """What a call asks for, or what is wrong with it."""
+        kind: object = Delegation if call.name == DELEGATE else Forwarding
+        try:
+            task = StructuredOutputSpec.from_type(kind).decode(call.arguments)
+        except AgentStructuredOutputError as error:
+            return " ".join(error.problems)
+        problems = outside(task, self._choices)
+        if isinstance(task, Delegation) and not task.instructions.strip():
+            problems.append("instructions: they are blank.")
+        return " ".join(problems) or (task if isinstance(task, Delegation | Forwarding) else "")
+
+    async def _tell(self, step: str, **facts: JsonValue) -> None:
+        await self._deps.tell(self._deps.progress(step, **facts))

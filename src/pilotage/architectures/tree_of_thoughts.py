@@ -1,0 +1,161 @@
+"""Tree of thoughts: several next thoughts for each good line of thought, scored, the best kept; then the answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import field
+from functools import partial
+
+from pilotage.agent.events import AgentEvent
+from pilotage.agent.messages import ModelMessage
+from pilotage.agent.ports.architecture import AgentRef, AgentSession, Architecture, Dependencies, workers_of
+from pilotage.architectures.deciding import Share, decide
+from pilotage.architectures.moves import StopReason
+from pilotage.architectures.parts import aside, carry_out, hand_up, interrupt, take_up
+from pilotage.architectures.react import React
+from pilotage.checks import reject_not_positive, reject_outside_unit
+from pilotage.jsonvalue import to_json_value
+from pilotage.values import shared, value
+
+
+@value
+class Thoughts:
+    """Different next thoughts."""
+
+    thoughts: Sequence[str]
+
+
+@value
+class Rating:
+    """How promising a line of thought is, from 0 to 1; 1 has solved it."""
+
+    score: Share
+    reason: str = ""
+
+
+@value
+class Line:
+    """A line of thought and its score."""
+
+    thoughts: tuple[str, ...] = ()
+    score: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The thoughts one below the other."""
+        return "\n".join(f"{number}. {thought}" for number, thought in enumerate(self.thoughts, start=1))
+
+
+@value
+class TreeOfThoughts:
+    """Search for a line of thought with a beam, then answer from the best one.
+
+    base: the loop that answers in the end, with the agent's tools; thinking uses none.
+    branch_factor: how many next thoughts are proposed for a line.
+    max_depth: how many thoughts a line has at most.
+    beam_width: how many lines are kept at each depth.
+    solved_threshold: from 0 to 1, the score with which a line has solved it, and the search ends.
+    min_score: from 0 to 1, what a line needs to be kept at all.
+    """
+
+    base: Architecture = field(default_factory=shared(React))
+    branch_factor: int = 3
+    max_depth: int = 3
+    beam_width: int = 2
+    solved_threshold: float = 0.9
+    min_score: float = 0.1
+
+    name = "tree_of_thoughts"
+    version = 1
+
+    def __post_init__(self) -> None:
+        reject_not_positive(
+            self,
+            branch_factor=self.branch_factor,
+            max_depth=self.max_depth,
+            beam_width=self.beam_width,
+        )
+        reject_outside_unit(self, solved_threshold=self.solved_threshold, min_score=self.min_score)
+
+    async def run(
+        self, session: AgentSession, deps: Dependencies, prompt: str
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Search, then answer from the best line; without one that is good enough the run ends short.
+
+        Raises:
+            AgentStructuredOutputError: the model gives no thoughts or no score, asked twice.
+            ToolError: the same inside a branch.
+        """
+        take_up(session, prompt)
+        beam, best = [Line()], Line()
+        tree: list[Line] = []
+        for depth in range(1, self.max_depth + 1):
+            lines = await self._grown(beam, session, deps)
+            tree += lines
+            session.metadata["tree"] = to_json_value(tree)
+            kept = [line for line in ranked(lines) if line.score >= self.min_score][: self.beam_width]
+            yield deps.progress("tree.scored", depth=depth, lines=len(lines), kept=len(kept))
+            best = ranked([*tree, best])[0]
+            session.output = best.text
+            if not kept or best.score >= self.solved_threshold:
+                break
+            beam = kept
+        if best.score < self.min_score:
+            interrupt(session, StopReason.UNRESOLVED)
+            return
+        told = aside(session)
+        told.messages.insert(
+            -1, ModelMessage.evidence(f"Your best line of thought:\n{best.text}", source="tree")
+        )
+        hand_up(session, await carry_out(self.base, told, deps, "answer", prompt))
+
+    def declared_workers(self) -> Mapping[str, AgentRef]:
+        """Those of the base."""
+        return workers_of(self.base)
+
+    async def _grown(self, beam: Sequence[Line], session: AgentSession, deps: Dependencies) -> list[Line]:
+        """The next lines with their scores: proposed side by side, each of them once, then scored side by side."""
+        proposing = [partial(self._proposed, line, session, deps) for line in beam]
+        proposed = await deps.runtime.gather("propose", proposing)
+        grown = [
+            (*line.thoughts, thought)
+            for line, found in zip(beam, proposed, strict=True)
+            for thought in found.thoughts
+        ]
+        new = list(dict.fromkeys(grown))
+        scoring = [partial(self._score, thoughts, session, deps) for thoughts in new]
+        ratings = await deps.runtime.gather("score", scoring)
+        return [Line(thoughts, rating.score) for thoughts, rating in zip(new, ratings, strict=True)]
+
+    async def _proposed(self, line: Line, session: AgentSession, deps: Dependencies) -> Thoughts:
+        def problems(found: Thoughts) -> list[str]:
+            return thought_problems(found.thoughts, self.branch_factor)
+
+        question = (
+            f"Think towards the answer, and do not give it yet.\n{_so_far(line)}\nPropose the next thought in "
+            f"{self.branch_factor} ways that differ from each other."
+        )
+        return await decide(aside(session), deps, Thoughts, question, check=problems)
+
+    async def _score(self, thoughts: tuple[str, ...], session: AgentSession, deps: Dependencies) -> Rating:
+        question = (
+            f"{_so_far(Line(thoughts))}\nHow promising is this line of thought, from 0 to 1? 1 has solved it."
+        )
+        return await decide(aside(session), deps, Rating, question)
+
+
+def ranked(lines: Sequence[Line]) -> list[Line]:
+    """The lines, best first; equals as they came."""
+    return sorted(lines, key=lambda line: -line.score)
+
+
+def thought_problems(thoughts: Sequence[str], most: int) -> list[str]:
+    """What is wrong with proposals, each as a sentence for the model."""
+    problems = ["there is no thought."] if not thoughts else []
+    problems += [f"there are {len(thoughts)} thoughts; {most} are allowed."] if len(thoughts) > most else []
+    problems += ["a thought is blank."] if any(not thought.strip() for thought in thoughts) else []
+    return problems + (["a thought is there twice."] if len(set(thoughts)) < len(thoughts) else [])
+
+
+def _so_far(line: Line) -> str:
+    return f"The line of thought so far:\n{line.text}" if line.thoughts else "There is no thought yet."

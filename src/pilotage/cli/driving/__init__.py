@@ -1,0 +1,1 @@
+"""Following a run from a terminal: telling what it does, asking what it asks, stopping it when somebody says so."""

@@ -1,0 +1,103 @@
+"""Asking a person at the terminal what a run asks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import cast
+
+from pilotage.agent.recovery_request import RecoveryDecision
+from pilotage.agent.signals import ApprovalDecision
+from pilotage.cli.screen.reading import Lines
+from pilotage.cli.screen.screen import Screen
+from pilotage.cli.screen.words import Span, Tone, line
+from pilotage.cli.views.question import question_lines
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.service.answers import Question
+from pilotage.values import value
+
+
+@value
+class Answer:
+    """What a person decided, with what the decision needs."""
+
+    decision: ApprovalDecision | RecoveryDecision
+    details: JsonObject
+
+
+class Asker:
+    """Shows questions and reads answers, until one can be taken."""
+
+    def __init__(self, screen: Screen, lines: Lines) -> None:
+        self._screen = screen
+        self._lines = lines
+
+    async def ask(self, question: Question) -> Answer | None:
+        """The answer to a question; None where the person leaves it open."""
+        self._screen.tell(*question_lines(question))
+        choices = [each.value for each in question.allowed_decisions]
+        while True:
+            typed = await self._read(f"{' / '.join(choices)} (Ctrl-D: later) > ")
+            if typed is None:
+                return None
+            chosen = chosen_in(typed, choices)
+            if chosen is None:
+                self._screen.tell(line(Span(f"write one of: {', '.join(choices)}", Tone.BAD)))
+                continue
+            details = await self._details(chosen)
+            if details is not None:
+                return Answer(_decision(question, chosen), details)
+
+    async def text(self, words: str) -> str | None:
+        """What a person has to say; None where that is nothing."""
+        return await self._read(words) or None
+
+    def refuse(self, reason: str) -> None:
+        """Say why an answer was not taken."""
+        self._screen.tell(line(Span(reason, Tone.BAD)))
+
+    async def _details(self, chosen: str) -> JsonObject | None:
+        """What a decision needs besides; None where it was not given, and everything is asked again."""
+        match chosen:
+            case "modify":
+                return await self._json(
+                    "modified_payload", "all arguments, as JSON; what is masked above, in full > "
+                )
+            case "done":
+                return await self._json("result", "the result, as JSON > ")
+            case "reject" | "fail":
+                comment = await self._read("why (Enter: no comment) > ")
+                return {"comment": comment} if comment else {}
+            case _:
+                return {}
+
+    async def _json(self, name: str, words: str) -> JsonObject | None:
+        typed = await self._read(words)
+        if not typed:
+            return None
+        try:
+            return {name: cast("JsonValue", json.loads(typed))}
+        except ValueError as error:
+            self.refuse(f"that is no JSON: {error}")
+            return None
+
+    async def _read(self, words: str) -> str | None:
+        self._screen.stream(Span(words, Tone.ASKING))
+        typed = await self._lines.next()
+        self._screen.typed_over(is_ended=typed is not None)
+        return typed
+
+
+def chosen_in(typed: str, choices: Sequence[str]) -> str | None:
+    """The choice that a person wrote, whole or its beginning; None where it is none or could be several."""
+    wanted = typed.strip().lower()
+    if not wanted:
+        return None
+    found = [each for each in choices if each == wanted] or [
+        each for each in choices if each.startswith(wanted)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _decision(question: Question, chosen: str) -> ApprovalDecision | RecoveryDecision:
+    return next(each for each in question.allowed_decisions if each.value == chosen)

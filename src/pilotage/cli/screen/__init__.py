@@ -1,0 +1,1 @@
+"""What reaches a person: text in tones, on a terminal or without one."""

@@ -1,0 +1,1 @@
+"""Runs, questions and findings as lines of text and as JSON. Everything in here is pure."""

@@ -1,0 +1,78 @@
+"""`pilotage new`: writes a small project that works."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+from pilotage.cli.screen.screen import Screen
+from pilotage.cli.screen.words import Span, Tone, line
+from pilotage.errors import CallerError
+
+_NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
+_FILES = {
+    "pyproject.toml": "pyproject.toml.txt",
+    "README.md": "README.md.txt",
+    ".gitignore": "gitignore.txt",
+    "{package}/__init__.py": "init.py.txt",
+    "{package}/agents.py": "agents.py.txt",
+    "{package}/tools.py": "tools.py.txt",
+    "{package}/main.py": "main.py.txt",
+    "tests/test_agents.py": "test_agents.py.txt",
+}
+
+
+def new_project(name: str, folder: Path | None = None) -> None:
+    """Write the project into a new folder of its name.
+
+    Raises:
+        CallerError: the name cannot be one, or there is something already.
+    """
+    root = (folder or Path.cwd()) / name
+    if _NAME.fullmatch(name) and root.exists():
+        raise CallerError(f"there is a {name!r} here already. Choose another name, or move it away.")
+    package = package_of(name)
+    written = project_files(name, package)
+    for path, text in written.items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    screen = Screen.of_process()
+    screen.say(*(line(Span(f"{name}/{path}", Tone.NAME)) for path in written))
+    screen.tell(line("try it: ", Span(f'cd {name} && pilotage run Greeter "greet Ada"', Tone.NAME)))
+
+
+def project_files(name: str, package: str) -> dict[str, str]:
+    """The files of a project by path."""
+    stored = files("pilotage.cli.scaffold") / "files"
+    texts = {path: (stored / source).read_text() for path, source in _FILES.items()}
+    return {
+        path.format(package=package): text.replace("PACKAGE", package).replace("NAME", name)
+        for path, text in texts.items()
+    }
+
+
+def package_of(name: str) -> str:
+    """The package of a project.
+
+    Raises:
+        CallerError: it would be no package, or hide another one.
+    """
+    package = name.replace("-", "_")
+    if not _NAME.fullmatch(name) or keyword.iskeyword(package):
+        raise CallerError(
+            f"{name!r} is no name for a project. Use small letters, digits and dashes: for example help-desk."
+        )
+    if (
+        package in ("tests", "pilotage")
+        or package in sys.stdlib_module_names
+        or find_spec(package) is not None
+    ):
+        raise CallerError(
+            f"{name!r} would hide the module {package!r} of somebody else. Choose another name."
+        )
+    return package

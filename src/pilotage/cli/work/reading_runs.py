@@ -1,0 +1,140 @@
+"""`pilotage runs list, show, events, verify`: looking at runs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+
+from pilotage.agent.events import RunFinishedEvent
+from pilotage.agent.ports.sealing import RecordSealError
+from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.cli.choosing import chosen_application
+from pilotage.cli.driving.telling import Telling
+from pilotage.cli.exit_codes import ExitCode
+from pilotage.cli.opening import reading
+from pilotage.cli.references import find_run
+from pilotage.cli.screen.screen import Screen
+from pilotage.cli.screen.words import line
+from pilotage.cli.views.hints import Hints
+from pilotage.cli.views.json_forms import evidence_json, result_json, run_json
+from pilotage.cli.views.question import question_json
+from pilotage.cli.views.run_list import run_lines
+from pilotage.cli.views.run_page import RunFacts, run_page
+from pilotage.cli.views.timeline import Moment, moments_in
+from pilotage.cli.work.asked import Asked
+from pilotage.errors import CallerError, RunErasedError, RunNotFoundError
+from pilotage.runtime.runs import AgentRuns
+
+_LOOK_AGAIN_SECONDS = 1.0
+
+
+async def list_runs(
+    asked: Asked,
+    *,
+    statuses: Sequence[AgentStatus],
+    agent: str | None,
+    since: datetime | timedelta | None,
+    limit: int,
+    after: str | None,
+) -> int:
+    """The runs of a tenant, newest first."""
+    screen = Screen.of_process()
+    async with _runs(asked) as (runs, _):
+        now = runs.services.clock.now()
+        page = await runs.list(
+            statuses=statuses,
+            agent=agent,
+            since=now - since if isinstance(since, timedelta) else since,
+            after=after,
+            limit=limit,
+            principal=asked.principal,
+        )
+    if asked.as_json:
+        screen.say_json({"runs": [run_json(each) for each in page.runs], "cursor": page.cursor})
+        return ExitCode.DONE
+    screen.say(*run_lines(page.runs, now, screen.width))
+    if page.cursor is not None:
+        screen.tell(line(f"there are more: --after {page.cursor}"))
+    return ExitCode.DONE
+
+
+async def show_run(asked: Asked, text: str) -> int:
+    """Everything about one run on one page."""
+    screen = Screen.of_process()
+    async with _runs(asked) as (runs, hints):
+        state = await find_run(runs, text, asked.principal)
+        evidence = await runs.evidence(state.id, principal=asked.principal)
+        facts = await _facts(runs, state, moments_in(evidence), asked)
+        now = runs.services.clock.now()
+    if asked.as_json:
+        screen.say_json(
+            {
+                **(result_json(facts.result) if facts.result else {"run": run_json(state)}),
+                "questions": [question_json(each) for each in facts.questions],
+                "evidence": [evidence_json(each) for each in evidence],
+            }
+        )
+    else:
+        screen.say(*run_page(facts, hints, now, screen.width))
+    return ExitCode.DONE
+
+
+async def tell_events(asked: Asked, text: str, *, after: str | None, follows: bool, reasoning: bool) -> int:
+    """What a run did, and with `follows` what it does, until it has ended."""
+    screen = Screen.of_process(telling_is_answer=True)
+    async with _runs(asked) as (runs, hints):
+        state = await find_run(runs, text, asked.principal)
+        telling = Telling(screen, hints, state.id, as_json=asked.as_json, reasoning=reasoning, streams=True)
+        cursor, is_over = after, False
+        while not is_over:
+            events = runs.events(state.id, after=cursor, follow=follows, principal=asked.principal)
+            async for event in events:
+                telling.tell(event, events.cursor)
+                is_over = isinstance(event, RunFinishedEvent) and event.attribution.run_id == state.id
+            cursor = events.cursor
+            state = await runs.get(state.id, principal=asked.principal)
+            is_over = is_over or not follows or state.is_terminal
+            if not is_over:  # it waits, and somebody elsewhere may let it go on
+                await runs.services.clock.sleep(_LOOK_AGAIN_SECONDS)
+        screen.end_line()
+    return ExitCode.DONE
+
+
+async def verify_run(asked: Asked, text: str) -> int:
+    """Whether the record of a run is whole and says what its state says."""
+    screen = Screen.of_process()
+    async with _runs(asked) as (runs, _):
+        state = await find_run(runs, text, asked.principal)
+        try:
+            rows = await runs.verify(state.id, principal=asked.principal)
+        except RunNotFoundError:
+            raise
+        except CallerError as error:
+            screen.tell(line(str(error)))
+            if asked.as_json:
+                screen.say_json({"run_id": state.id, "verified": False, "problem": str(error)})
+            return ExitCode.WRONG
+    if asked.as_json:
+        screen.say_json({"run_id": state.id, "verified": True, "rows": rows})
+    else:
+        screen.say(line(f"run {state.id}: {rows} rows, in order"))
+    return ExitCode.DONE
+
+
+async def _facts(runs: AgentRuns, state: AgentState, moments: Sequence[Moment], asked: Asked) -> RunFacts:
+    """State, questions and result; of a run that was erased, or whose key is not here, only what can be read."""
+    try:
+        questions = await runs.approvals(state.id, principal=asked.principal)
+        result = await runs.result(state.id, principal=asked.principal)
+    except (RunErasedError, RecordSealError) as error:
+        return RunFacts(state, (), moments, None, str(error))
+    return RunFacts(result.state, questions, moments, result)
+
+
+@asynccontextmanager
+async def _runs(asked: Asked) -> AsyncGenerator[tuple[AgentRuns, Hints], None]:
+    """The runs of the application that is named, else of the database of the environment."""
+    chosen = chosen_application(asked.app)
+    async with reading(chosen.app if chosen is not None else None) as runs:
+        yield runs, asked.hints(chosen)

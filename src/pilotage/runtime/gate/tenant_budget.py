@@ -1,0 +1,57 @@
+"""`TenantBudget`: what each tenant may spend in an hour, a day or a month, for all processes together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pilotage.agent.budget_windows import BudgetWindow
+from pilotage.agent.ports.budget import (
+    BudgetAmount,
+    BudgetGranted,
+    BudgetReservation,
+    BudgetSettlement,
+    BudgetVerdict,
+    IAgentBudget,
+)
+from pilotage.agent.ports.tenant_spending import ITenantSpending
+from pilotage.agent.principal import RunContext
+from pilotage.checks import reject_not_positive
+from pilotage.ids import IIds, SystemIds
+
+_NO_TENANTS: Mapping[str, Sequence[BudgetWindow]] = {}
+
+
+class TenantBudget(IAgentBudget):
+    """Windows for every tenant, or others for those that `tenants` names; a tenant with none is not bounded.
+
+    What is expected of a call is held until it has come to its end. A process that dies leaves its holds behind; they
+    lapse after `hold_seconds`, which should be longer than any one call takes.
+    """
+
+    is_settled_by_journal = True
+
+    def __init__(
+        self,
+        spending: ITenantSpending,
+        windows: Sequence[BudgetWindow] = (),
+        *,
+        tenants: Mapping[str, Sequence[BudgetWindow]] = _NO_TENANTS,
+        hold_seconds: float = 900,
+        ids: IIds | None = None,
+    ) -> None:
+        reject_not_positive(self, hold_seconds=hold_seconds)
+        self._spending = spending
+        self._windows = tuple(windows)
+        self._tenants = dict(tenants)
+        self._hold_seconds = hold_seconds
+        self._ids = ids or SystemIds()
+
+    async def allows_step(self, context: RunContext, need: BudgetAmount) -> BudgetVerdict:
+        windows = self._tenants.get(context.tenant_id, self._windows)
+        reservation = BudgetReservation(f"{context.run_id}:{self._ids.uid()}", need)
+        if not windows:
+            return BudgetGranted(reservation)
+        return await self._spending.hold(context.tenant_id, reservation, windows, seconds=self._hold_seconds)
+
+    async def consume(self, context: RunContext, reservation: BudgetReservation, used: BudgetAmount) -> None:
+        await self._spending.settle(context.tenant_id, BudgetSettlement(reservation, used))

@@ -1,0 +1,81 @@
+"""What tenants spend, in the tables of a store: the same counters that its journal moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import reduce
+
+from pilotage.agent.budget_windows import BudgetPeriod, BudgetWindow, verdict_for
+from pilotage.agent.ports.budget import (
+    BudgetAmount,
+    BudgetGranted,
+    BudgetReservation,
+    BudgetSettlement,
+    BudgetVerdict,
+)
+from pilotage.agent.ports.tenant_spending import ITenantSpending
+from pilotage.checks import reject_not_positive
+from pilotage.ids import IClock
+
+_NOTHING = BudgetAmount()
+
+
+class SpendingTable:
+    """By tenant, what was spent in each hour and what is held until when."""
+
+    def __init__(self) -> None:
+        self.hours: dict[tuple[str, datetime], BudgetAmount] = {}
+        self.holds: dict[tuple[str, str], tuple[BudgetAmount, datetime]] = {}
+
+    def settle(self, tenant_id: str, settlement: BudgetSettlement, now: datetime) -> None:
+        """Let go of a hold, and count what was used."""
+        self.holds.pop((tenant_id, settlement.reservation.id), None)
+        place = (tenant_id, BudgetPeriod.HOUR.start(now))
+        self.hours[place] = self.hours.get(place, _NOTHING) + settlement.used
+
+    def spent(self, tenant_id: str, since: datetime) -> BudgetAmount:
+        """What a tenant has spent since the beginning of an hour."""
+        amounts = [
+            amount for (tenant, hour), amount in self.hours.items() if tenant == tenant_id and hour >= since
+        ]
+        return reduce(BudgetAmount.__add__, amounts, _NOTHING)
+
+    def held(self, tenant_id: str, now: datetime) -> BudgetAmount:
+        """What is held for a tenant and has not lapsed."""
+        amounts = [
+            amount
+            for (tenant, _), (amount, until) in self.holds.items()
+            if tenant == tenant_id and until > now
+        ]
+        return reduce(BudgetAmount.__add__, amounts, _NOTHING)
+
+
+class MemoryTenantSpending(ITenantSpending):
+    """Spending in the tables of a store: `MemoryTenantSpending(store.tables.spending, clock)` is another process's."""
+
+    def __init__(self, table: SpendingTable, clock: IClock) -> None:
+        self._table, self._clock = table, clock
+
+    async def hold(
+        self,
+        tenant_id: str,
+        reservation: BudgetReservation,
+        windows: Sequence[BudgetWindow],
+        *,
+        seconds: float,
+    ) -> BudgetVerdict:
+        reject_not_positive("MemoryTenantSpending.hold", seconds=seconds)
+        now, table = self._clock.now(), self._table
+        spent = {window.period: table.spent(tenant_id, window.period.start(now)) for window in windows}
+        verdict = verdict_for(tenant_id, windows, spent, table.held(tenant_id, now), reservation)
+        if isinstance(verdict, BudgetGranted):
+            table.holds[tenant_id, reservation.id] = (reservation.amount, now + timedelta(seconds=seconds))
+        return verdict
+
+    async def settle(self, tenant_id: str, settlement: BudgetSettlement) -> None:
+        if (tenant_id, settlement.reservation.id) in self._table.holds:
+            self._table.settle(tenant_id, settlement, self._clock.now())
+
+    async def spent(self, tenant_id: str, period: BudgetPeriod) -> BudgetAmount:
+        return self._table.spent(tenant_id, period.start(self._clock.now()))

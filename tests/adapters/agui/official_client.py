@@ -1,0 +1,62 @@
+"""The official AG-UI client of JavaScript: installed when a test needs it, and run against a server."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SOURCES = Path(__file__).parent / "javascript"
+_FILES = ("package.json", ".npmrc", "client.mjs")
+Step = dict[str, Any]
+Report = dict[str, Any]
+
+
+def install(cache: Path) -> Path:
+    """The folder with the client and what it needs; a test is skipped where it cannot be had."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        pytest.skip("the official AG-UI client needs node and npm, which are not installed")
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        # Several processes may run tests at once.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stamp, wanted = cache / "installed", (SOURCES / "package.json").read_text()
+        for name in _FILES:
+            shutil.copyfile(SOURCES / name, cache / name)
+        if not stamp.exists() or stamp.read_text() != wanted:
+            done = subprocess.run(  # noqa: S603
+                [npm, "install", "--loglevel=error"], cwd=cache, capture_output=True, text=True, check=False
+            )
+            if done.returncode:
+                pytest.skip(f"the official AG-UI client cannot be installed: npm gave {done.returncode}")
+            stamp.write_text(wanted)
+    return cache
+
+
+class OfficialClient:
+    """Talks to a server as a page would."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def talk(self, url: str, *steps: Step, state: Any = None, **headers: str) -> list[Report]:
+        """What the client has after each step of a conversation."""
+        given = {"url": url, "threadId": "thread-1", "headers": headers, "steps": steps, "state": state or {}}
+        process = await asyncio.create_subprocess_exec(
+            "node",
+            "client.mjs",
+            cwd=self._folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        out, err = await process.communicate(json.dumps(given).encode())
+        assert process.returncode == 0, err.decode()
+        return list(json.loads(out))

@@ -1,0 +1,66 @@
+"""Runs that their clients end: by an input that says so, at once where the line is one that goes on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import websockets
+from tests.adapters.agui.bank import Bank, Clerk, Frame, Porter, ask
+from tests.adapters.agui.samples import ag_ui_input
+from tests.adapters.agui.server import endpoints, frames_in, served
+from tests.adapters.agui.test_endpoints import Gate, said
+from tests.adapters.agui.test_official_client import KeptDoorman
+from tests.adapters.agui.test_stories import PAY, paying
+
+from pilotage import Application, Principal
+from pilotage.adapters.agui import driver_for
+from pilotage.testing import ScriptedModel, calls, says
+
+
+def end(name: str = "client-1", **fields: Any) -> Any:
+    return ag_ui_input(None, runId="client-9", forwardedProps={"cancelRun": name}, **fields)
+
+
+async def test_a_waiting_run_is_cancelled_and_a_finished_one_stays_as_it_is() -> None:
+    bank = Bank()
+    async with bank.open(ScriptedModel([calls("pay", **PAY), says("Hi.")])) as app:
+        await ask(app, ag_ui_input("Pay Bo"))
+        cancelled = await ask(app, end())
+        again = await ask(app, end())
+        await ask(app, ag_ui_input("Hello", runId="client-2"))
+        finished = await ask(app, end("client-2"))
+    assert [frame["type"] for frame in cancelled] == ["RUN_STARTED", "RUN_FINISHED"]
+    assert cancelled[-1]["outcome"] == again[-1]["outcome"] == {"type": "cancelled"}
+    assert (finished[-1]["outcome"], finished[-1]["result"]) == ({"type": "success"}, "Hi.")
+    assert bank.payments.paid == []
+
+
+async def test_nobody_ends_runs_of_others() -> None:
+    async with Bank().open(paying()) as app:
+        await ask(app, ag_ui_input("Pay Bo"))
+        eve = await ask(app, end(), principal=Principal("eve", tenant="elsewhere"))
+        misplaced = await ask(app, end(), Porter)
+        unknown = await ask(app, end("nobody"))
+        unkept = await ask(app, end(), Clerk)
+    codes = [frames[-1]["code"] for frames in (eve, misplaced, unknown, unkept)]
+    assert codes == ["run_not_found", "run_conflict", "run_not_found", "run_conflict"]
+
+
+async def test_over_a_socket_a_run_is_ended_while_it_is_told() -> None:
+    gate = Gate()
+    app = Application("door").add(KeptDoorman, gate, ScriptedModel([calls("hold")]), *Bank().store.ports)
+    read: list[Frame] = []
+    async with (
+        app.load_plugins(),
+        served(endpoints(driver_for(app, KeptDoorman))) as address,
+        websockets.connect(f"ws://{address}/agui/ws") as socket,
+    ):
+        await socket.send(json.dumps(said("Hold it")))
+        await gate.reached.get()
+        await socket.send(end().model_dump_json(by_alias=True))
+        while [frame["type"] for frame in read].count("RUN_FINISHED") < 2:
+            read += frames_in(str(await socket.recv()))
+    ends = [frame for frame in read if frame["type"] == "RUN_FINISHED"]
+    assert [frame["runId"] for frame in ends] == ["client-1", "client-9"]
+    assert [frame["outcome"]["type"] for frame in ends] == ["cancelled", "cancelled"]

@@ -1,0 +1,33 @@
+"""ReAct gives the same proofs as all others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pilotage.architectures import React
+from pilotage.testing import calls, says, turn
+from pilotage.testing.script import ScriptedReply, ScriptEntry
+from tests.architectures.kit import ArchitectureProofs, ArchitectureStory, Wrong
+from tests.architectures.world import agent
+
+
+class ReactStory(ArchitectureStory):
+    expected = "Paid."
+    partials = {1: "Let me look. ", 2: "Let me look. "}
+
+    def agents(self, **spec: Any) -> Sequence[type[object]]:
+        return (agent("clerk", React(), **spec),)
+
+    def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
+        return [turn(says("Let me look. "), calls("look", what="order 7")), *deeds, says("Paid.")]
+
+    def wrong(self) -> Mapping[str, Wrong]:
+        return {
+            "an unknown tool is told to the model": Wrong([calls("guess"), says("Sorry.")], "Sorry."),
+            "silence is no answer": Wrong([says(""), says("")], reason="agent_empty_reply"),
+        }
+
+
+class TestReact(ArchitectureProofs):
+    story = ReactStory()

@@ -1,0 +1,368 @@
+"""Runs, questions, events and findings as text: snapshots of pure functions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
+from pilotage.agent.events import (
+    AgentEvent,
+    AgentEventAttribution,
+    ArtifactEvent,
+    MessageDeltaEvent,
+    ReasoningDeltaEvent,
+    RunFinishedEvent,
+    RunPausedEvent,
+    RunStartedEvent,
+    StepStartedEvent,
+    ToolCallArgsDeltaEvent,
+    ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+)
+from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
+from pilotage.agent.ports.budget import BudgetAmount
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.recovery_request import AgentRecoveryRequest
+from pilotage.agent.run_result import RunResult
+from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason
+from pilotage.agent.tools.metadata import ToolRisk
+from pilotage.cli.doctor.finding import code_of_findings, finding_lines, note, off, well
+from pilotage.cli.screen.words import Line, Span, plain
+from pilotage.cli.views.ending import ending_lines
+from pilotage.cli.views.hints import Hints, short
+from pilotage.cli.views.json_forms import event_json
+from pilotage.cli.views.moments import ago, length
+from pilotage.cli.views.narration import Narrator
+from pilotage.cli.views.question import open_questions, question_json
+from pilotage.cli.views.run_list import run_lines
+from pilotage.cli.views.run_page import RunFacts, run_page
+from pilotage.cli.views.timeline import moments_in, timeline_lines
+from pilotage.jsonvalue import JsonValue
+
+RUN, CHILD = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
+NOW = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
+HINTS = Hints("--app shop:app")
+BY = AgentEventAttribution("desk", RUN, RUN)
+OF_CHILD = AgentEventAttribution("scout", CHILD, RUN, RUN)
+
+
+def state(situation: AgentSituation, **more: object) -> AgentState:
+    base = AgentState(
+        RUN,
+        "desk",
+        situation.status,
+        situation.transition,
+        situation.reason,
+        created_at=NOW - timedelta(minutes=3),
+        updated_at=NOW - timedelta(seconds=12),
+    )
+    from dataclasses import replace
+
+    return replace(base, **more)  # type: ignore[arg-type]
+
+
+def approval(number: int = 1, run_id: str = RUN, **more: object) -> AgentApprovalRequest:
+    fields: dict[str, object] = {"arguments": {"to": "***4711", "amount": 5}, **more}
+    return AgentApprovalRequest(
+        f"{run_id}:{str(number) * 32}",
+        run_id,
+        AgentApprovalBoundaryKind.TOOL_INVOCATION,
+        "Approve the call of tool 'pay'?",
+        ToolRisk(),
+        "shop.Payments:pay",
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+RECOVERY = AgentRecoveryRequest(
+    f"{RUN}:{7:032x}",
+    RUN,
+    "run/tool:wire#1",
+    2,
+    "nobody knows whether 'wire' happened",
+    AgentActionKind.TOOL_CALL,
+    "wire",
+    {"amount": 5},
+    ({"result": "wired"},),
+)
+
+
+def row(seq: int, action: str, kind: str, stage: str, **view: JsonValue) -> AgentEvidence:
+    place: dict[str, JsonValue] = {"action_id": action, "action_kind": kind, "stage": stage, "attempt": 1}
+    return AgentEvidence(
+        f"{RUN}:{seq}",
+        RUN,
+        AgentEvidenceKind.TOOL,
+        {**place, **view},
+        created_at=NOW + timedelta(seconds=seq),
+    )
+
+
+EVIDENCE = [
+    row(1, "run/model#1", "model_call", "after", result={"content": "", "tool_calls": [{"name": "pay"}]}),
+    row(2, "run/tool:pay#1/approval", "approval_wait", "before", arguments={"amount": 5}),
+    row(
+        3,
+        "run/tool:pay#1/approval",
+        "approval_wait",
+        "after",
+        decision="approve",
+        decided_by="ada",
+        comment="ok",
+    ),
+    row(4, "run/tool:pay#1", "tool_call", "before", asked={"amount": 5}),
+    row(5, "run/tool:pay#1", "tool_call", "after", result="paid\x1b[2J 5"),
+    row(6, "run/step:mail#1", "step", "before"),
+    row(7, "run/tool:old#1", "tool_call", "after", erased=True),
+    row(8, "run/result#1", "value", "after", result="not an action"),
+]
+
+
+def test_a_timeline_folds_what_belongs_together() -> None:
+    assert plain(timeline_lines(moments_in(EVIDENCE))) == (
+        "12:00:01  model call     model#1                     calls pay\n"
+        "12:00:02  approval wait  tool:pay#1/approval  1.0 s  approve by ada: ok\n"
+        '12:00:04  tool call      tool:pay#1           1.0 s  amount=5 → "paid\\u001b[2J 5"\n'
+        "12:00:06  step           step:mail#1          open\n"
+        "12:00:07  tool call      tool:old#1                  erased\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("situation", "more", "words"),
+    [
+        (AgentSituation.RUNNING, {"current_activity": "model#2"}, "active"),
+        (AgentSituation.WAITING_FOR_APPROVAL, {}, "waits for approval"),
+        (AgentSituation.RECOVERY_REQUIRED, {}, "waits: outcome unknown"),
+        (AgentSituation.USER_INTERRUPTED, {}, "paused"),
+        (AgentSituation.USER_INTERRUPTED, {"awaits": "user_message"}, "waits for user_message"),
+        (AgentSituation.FAILED, {}, "failed"),
+        (AgentSituation.TIMED_OUT, {}, "failed: timeout"),
+        (AgentSituation.CANCELLED, {}, "cancelled"),
+    ],
+)
+def test_a_run_stands_somewhere_in_words(
+    situation: AgentSituation, more: dict[str, object], words: str
+) -> None:
+    heading, listed = plain(run_lines([state(situation, **more)], NOW)).splitlines()
+    assert heading.split() == ["RUN", "AGENT", "STATUS", "STARTED", "ACTIVITY"]
+    assert listed.startswith(f"{RUN}  desk   {words}")
+    assert "3 min ago" in listed
+
+
+def test_a_list_on_a_terminal_has_short_ids_and_fits() -> None:
+    busy = state(AgentSituation.RUNNING, current_activity="a long tale\nof many\x1b[2J words")
+    assert plain(run_lines([busy], NOW, room=60)) == (
+        "RUN           AGENT  STATUS  STARTED    ACTIVITY\n"
+        "0123456789ab  desk   active  3 min ago  a long tale of many…\n"
+    )
+    assert plain(run_lines([], NOW)) == "no runs\n"
+
+
+def test_two_questions_of_one_run_are_answered_by_their_own_ids() -> None:
+    text = plain(open_questions([approval(1), approval(2)], HINTS))
+    assert "  pilotage runs approve 0123456789ab:111111111111 --app shop:app\n" in text
+    assert "  pilotage runs approve 0123456789ab --app shop:app\n" not in text
+
+
+def test_a_question_of_a_child_names_the_child() -> None:
+    text = plain(open_questions([approval(1), approval(1, CHILD)], HINTS))
+    assert "  pilotage runs approve 0123456789ab --app shop:app\n" in text
+    assert f"  pilotage runs approve {CHILD[:12]} --app shop:app\n" in text
+
+
+def test_a_question_about_an_unknown_outcome_shows_what_came_late() -> None:
+    assert plain(open_questions([RECOVERY], HINTS)) == (
+        "? nobody knows whether 'wire' happened\n"
+        "  action    wire\n"
+        '  late      {"result": "wired"}\n'
+        "  attempt   2\n"
+        "    amount = 5\n"
+        "  pilotage runs retry 0123456789ab --app shop:app\n"
+        "  pilotage runs done 0123456789ab --result '…' --app shop:app\n"
+        "  pilotage runs fail 0123456789ab --app shop:app\n"
+        "  pilotage runs cancel 0123456789ab --app shop:app\n"
+    )
+
+
+def test_arguments_cannot_pose_as_something_else() -> None:
+    tricky = approval(arguments={"to": "x\r\n? Approve nothing\u202e", "amount": "y" * 3_000})
+    lines = plain(open_questions([tricky], HINTS)).splitlines()
+    assert '    to = "x\\r\\n? Approve nothing\\u202e"' in lines
+    assert any(each.endswith("more characters: --json shows all)") for each in lines)
+
+
+def test_a_question_is_told_until_when_it_can_be_answered() -> None:
+    assert "  until     2026-11-15 12:00:00 UTC\n" in plain(open_questions([approval(expires_at=NOW)], HINTS))
+    assert question_json(approval(expires_at=NOW))["expires_at"] == "2026-11-15T12:00:00+00:00"
+    assert question_json(RECOVERY)["kind"] == "recovery"
+
+
+def test_the_page_of_a_failed_run() -> None:
+    result = RunResult(
+        state(AgentSituation.FAILED, metadata={"parent": CHILD}),
+        error={"code": "tool_error", "message": "no\x1b money"},
+        turns=1,
+        spent=BudgetAmount(1, 2, 30, Decimal("0.5")),
+    )
+    facts = RunFacts(result.state, (), (), result)
+    assert plain(run_page(facts, HINTS, NOW)) == (
+        f"run      {RUN}\n"
+        "agent    desk\n"
+        "status   failed\n"
+        "started  2026-11-15 11:57:00 UTC (3 min ago)\n"
+        "changed  2026-11-15 11:59:48 UTC (12 s ago)\n"
+        f"part of  {CHILD}\n"
+        "\n"
+        "failed with\n"
+        "no\\x1b money (tool_error)\n"
+        "\n"
+        "1 step, 2 tool calls, 30 tokens, cost 0.5\n"
+    )
+
+
+def test_the_page_of_a_run_that_cannot_be_read_says_why() -> None:
+    facts = RunFacts(state(AgentSituation.COMPLETED), (), (), None, "what the run said was erased.")
+    assert plain(run_page(facts, HINTS, NOW)).endswith("\n\nwhat the run said was erased.\n")
+
+
+def test_the_page_of_a_run_that_goes_nowhere_says_what_to_do() -> None:
+    active = state(AgentSituation.RUNNING)
+    assert plain(run_page(RunFacts(active, (), (), None), HINTS, NOW)).endswith(
+        "\nif nobody drives it: pilotage runs resume 0123456789ab --app shop:app\n"
+    )
+    awaiting = state(AgentSituation.USER_INTERRUPTED, awaits="user_message")
+    assert plain(run_page(RunFacts(awaiting, (), (), None), HINTS, NOW)).endswith(
+        "\nanswer it: pilotage runs send 0123456789ab TEXT --app shop:app\n"
+    )
+
+
+def test_how_a_run_came_out() -> None:
+    done = RunResult(state(AgentSituation.COMPLETED), spent=BudgetAmount(1, 0, 9))
+    assert plain(ending_lines(done, HINTS, is_kept=False, is_asked=False)) == (
+        "✓ completed: 1 step, 0 tool calls, 9 tokens\n"
+    )
+    failed = RunResult(
+        state(AgentSituation.TIMED_OUT), error={"code": "agent_timeout", "message": "too slow"}
+    )
+    assert plain(ending_lines(failed, HINTS, is_kept=True, is_asked=False)) == (
+        "✗ failed: too slow (agent_timeout)\nlook into it: pilotage runs show 0123456789ab --app shop:app\n"
+    )
+
+
+def narrated(*events: AgentEvent, reasoning: bool = False) -> str:
+    """Pieces go on where the last one ended, lines stand alone."""
+    narrator, text = Narrator(RUN, tells_reasoning=reasoning), ""
+    for each in (told for event in events for told in narrator.told(event)):
+        if isinstance(each, Span):
+            text += each.text
+        else:
+            text += "" if not text or text.endswith("\n") else "\n"
+            text += plain([each]) if each else ""
+    return text
+
+
+def call(by: AgentEventAttribution = BY, arguments: str = '{"to":"bob"}') -> list[AgentEvent]:
+    return [
+        ToolCallStartEvent(by, "c1", "pay"),
+        ToolCallArgsDeltaEvent(by, "c1", arguments[:4]),
+        ToolCallArgsDeltaEvent(by, "c1", arguments[4:]),
+        ToolCallEndEvent(by, "c1"),
+    ]
+
+
+def test_a_run_is_told_as_it_goes() -> None:
+    from pilotage.runtime.stream.projection import TOLD_AS
+
+    assert narrated(
+        RunStartedEvent(BY),
+        StepStartedEvent(BY, "model-1"),
+        StepStartedEvent(BY, "Searching", {TOLD_AS: {"current_step": None}}),
+        ReasoningDeltaEvent(BY, "r1", "hmm"),
+        MessageDeltaEvent(BY, "m1", "Let me "),
+        MessageDeltaEvent(BY, "m1", "see.\x1b[2J"),
+        *call(),
+        ToolCallResultEvent(BY, "c1", "pay", "m1", {"ok": True}),
+        MessageDeltaEvent(BY, "m2", "Done."),
+        ArtifactEvent(BY, "a1", {"pages": 2}, "report"),
+        RunFinishedEvent(BY),
+    ) == (
+        '· Searching\nLet me see.\\x1b[2J\n● pay(to="bob")\n  └ {"ok": true}\nDone.\n· report: {"pages": 2}\n'
+    )
+
+
+def test_reasoning_is_told_on_request() -> None:
+    assert narrated(ReasoningDeltaEvent(BY, "r1", "hmm"), reasoning=True) == "hmm"
+
+
+def test_what_a_child_does_stands_behind_its_name() -> None:
+    assert narrated(
+        RunStartedEvent(OF_CHILD),
+        *call(OF_CHILD),
+        MessageDeltaEvent(OF_CHILD, "m1", "found it"),
+        RunPausedEvent(OF_CHILD, AgentStateReason.APPROVAL_REQUIRED, "?", CHILD),
+    ) == ('  [scout] begins\n  [scout] ● pay(to="bob")\n  [scout]\nfound it\n  [scout] waits\n')
+
+
+def test_calls_of_two_runs_that_have_one_id_are_kept_apart() -> None:
+    start, piece, rest, end = call()
+    start_of_child, piece_of_child, rest_of_child, end_of_child = call(OF_CHILD, '{"to":"eve"}')
+    assert narrated(start, start_of_child, piece, piece_of_child, rest_of_child, rest, end, end_of_child) == (
+        '● pay(to="bob")\n  [scout] ● pay(to="eve")\n'
+    )
+
+
+def test_a_result_of_a_call_from_before_is_told_with_its_name() -> None:
+    assert narrated(ToolCallResultEvent(BY, "c9", "pay", "m1", "paid")) == "● pay\n  └ paid\n"
+
+
+@pytest.mark.parametrize(("arguments", "shown"), [("not json", "not json"), ("[1]", "[1]"), ("", "")])
+def test_arguments_of_a_model_that_cannot_write_are_told_as_they_came(arguments: str, shown: str) -> None:
+    assert narrated(*call(arguments=arguments)) == f"● pay({shown})\n"
+
+
+def test_an_event_for_programs_says_whose_it_is() -> None:
+    assert event_json(MessageDeltaEvent(OF_CHILD, "m1", "hi"), "1.2.0") == {
+        "cursor": "1.2.0",
+        "run_id": CHILD,
+        "agent": "scout",
+        "parent_run_id": RUN,
+        "kind": "message_delta",
+        "message_id": "m1",
+        "delta": "hi",
+    }
+
+
+def test_findings_are_told_with_the_way_out() -> None:
+    findings = [
+        well("database", "there"),
+        note("model", "no server is named", "name one"),
+        off("key", "a\nb"),
+    ]
+    assert plain(finding_lines(findings)) == (
+        "✓  database  there\n·  model     no server is named\n             name one\n✗  key       a\n             b\n"
+    )
+    assert (code_of_findings(findings), code_of_findings(findings[:2])) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.004, "4 ms"), (0.5, "0.5 s"), (12, "12 s"), (90, "2 min"), (7_200, "2 h"), (200_000, "2 d")],
+)
+def test_a_length_of_time_in_words(seconds: float, words: str) -> None:
+    assert length(seconds) == words
+
+
+def test_moments_ago() -> None:
+    assert ago(NOW, NOW) == "just now"
+    assert ago(None, NOW) == ""
+    assert short(f"{RUN}:{CHILD}") == "0123456789ab:fedcba987654"
+
+
+def test_an_empty_line_is_a_line() -> None:
+    empty: Line = ()
+    assert plain([empty]) == "\n"

@@ -1,0 +1,62 @@
+"""Text with tones: what may reach a terminal, and how wide it is there."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilotage.cli.screen.words import Span, cleaned, columns, cut, line, one_line, plain, width
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("two\nlines\tand a tab", "two\nlines\tand a tab"),
+        ("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
+        ("over\rwritten", "over\\rwritten"),
+        ("bell\x07 back\x08", "bell\\x07 back\\x08"),
+        ("turned \u202earound", "turned \\u202earound"),
+        ("hidden\u200bspace", "hidden\\u200bspace"),
+        ("line\u2028end", "line\\u2028end"),
+        ("csi \x9b2J", "csi \\x9b2J"),
+        ("half \ud800 pair", "half \\ud800 pair"),
+        ("Grüße, 世界 👩\u200d🚀", "Grüße, 世界 👩\u200d🚀"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_written_out(text: str, shown: str) -> None:
+    assert cleaned(text) == shown
+
+
+@given(st.text())
+def test_nothing_that_is_cleaned_steers_anything(text: str) -> None:
+    assert not set(cleaned(text)) & {"\x1b", "\x9b", "\r", "\x08", "\x07", "\u202e", "\u2066"}
+    assert cleaned(cleaned(text)) == cleaned(text)
+
+
+@given(st.text(), st.integers(1, 30))
+def test_a_cut_text_fits(text: str, cells: int) -> None:
+    assert width(cut(text, cells)) <= cells
+
+
+def test_wide_letters_take_two_cells() -> None:
+    assert width("世界") == 4
+    assert width("e\u0301") == 1
+    assert cut("世界世界", 5) == "世界…"
+
+
+def test_one_line_stays_one_line() -> None:
+    assert one_line("a\n  b\x1b[2J") == "a b\\x1b[2J"
+    assert one_line("x" * 300) == "x" * 199 + "…"
+
+
+def test_columns_line_up_and_the_last_one_gives_way() -> None:
+    rows = [[Span("a"), Span("世"), Span("a long tale")], [Span("bb"), Span("c"), Span("short")]]
+    assert plain(columns(rows)) == "a   世  a long tale\nbb  c   short\n"
+    assert plain(columns(rows, room=16)) == "a   世  a long …\nbb  c   short\n"
+    assert columns([]) == []
+
+
+def test_lines_are_joined_without_blanks_at_their_ends() -> None:
+    assert plain([line("a", Span(" b  ")), ()]) == "a b\n\n"

@@ -1,0 +1,62 @@
+"""The label that recalled rows leave behind; what cannot be read is the worst there is."""
+
+from __future__ import annotations
+
+import pytest
+
+from pilotage.agent.ports.journal import JournalRow, JournalStage, SealedRecord
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.tools.metadata import Idempotency
+from pilotage.jsonvalue import JsonValue
+from pilotage.runtime.gate.recalled import label_of_recalled
+from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
+
+WEB = TrustLabel(Integrity.UNTRUSTED, Confidentiality.PUBLIC, frozenset({"tool:browse"}))
+
+
+def row(record: JsonValue | SealedRecord, action: str = "step:memory.recall#1") -> JournalRow:
+    return JournalRow(
+        1,
+        f"run/tool:recall#1/{action}",
+        AgentActionKind.STEP,
+        JournalStage.AFTER,
+        1,
+        1,
+        "",
+        Idempotency.IDEMPOTENT,
+        record,
+        None,
+        "digest",
+    )
+
+
+def test_nothing_recalled_leaves_nothing_behind() -> None:
+    assert label_of_recalled([]) == TrustLabel()
+    assert label_of_recalled([row({"result": []})]) == TrustLabel()
+    assert label_of_recalled([row({"error": "the memory did not answer"})]) == TrustLabel()
+    assert label_of_recalled([row({"result": 1}, "step:other#1")]) == TrustLabel()
+
+
+def test_what_was_recalled_leaves_the_labels_of_all_items_and_is_private() -> None:
+    items: JsonValue = [{"label": WEB.to_payload()}, {"label": TrustLabel().to_payload()}]
+    label = label_of_recalled([row({"result": items})])
+    assert label == TrustLabel(
+        Integrity.UNTRUSTED, Confidentiality.TENANT, frozenset({"tool:browse", "memory"})
+    )
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        None,
+        {},
+        {"result": None},
+        {"result": [{}]},
+        {"result": [{"label": {"integrity": "?"}}]},
+        SealedRecord("k", "c"),
+    ],
+)
+def test_what_cannot_be_read_is_the_worst(record: JsonValue | SealedRecord) -> None:
+    label = label_of_recalled([row(record)])
+    assert label.is_untrusted
+    assert label.is_secret
