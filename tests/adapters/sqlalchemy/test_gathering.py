@@ -8,7 +8,9 @@ import pytest
 from sqlalchemy import Connection, event, literal
 
 from pilotage.adapters.sqlalchemy.columns import seconds_from_now
+from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
+from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import leases
 from pilotage.agent.ports.journal import RunKey
@@ -60,3 +62,17 @@ async def test_a_closed_store_says_so(store: SqlAlchemyStore) -> None:
     for _ in range(2):
         with pytest.raises(StoreUnreachableError, match="is closed"):
             await store.leases.acquire(RunKey("a", "run-1"), "ada", 30)
+
+
+async def test_a_server_that_is_away_is_not_asked_for_each_of_them() -> None:
+    nobody = DatabaseSettings("postgresql://nobody@127.0.0.1:9/none", timeout_seconds=1)
+    database = Database(nobody)
+    tries: list[object] = []
+    event.listen(database.engines.writing, "do_connect", lambda *given: tries.append(given))
+    try:
+        asked = [database.hint(lambda connection: None) for _ in range(40)]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        assert {type(each) for each in found} == {StoreUnreachableError}
+        assert len(tries) < 40
+    finally:
+        database.close()

@@ -7,7 +7,9 @@ from concurrent.futures import Executor, Future
 from threading import Lock
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, exc
+
+from pilotage.adapters.sqlalchemy.errors import is_away
 
 Work: TypeAlias = Callable[[Connection], Any]
 
@@ -56,8 +58,13 @@ class Gathering:
     def _are_done_together(self, wanted: list[tuple[Work, Future[Any]]]) -> bool:
         try:
             given = self._transact(lambda connection: [work(connection) for work, _ in wanted])
-        except Exception:  # noqa: BLE001 - whose failure it was, each finds out for itself
-            return False
+        except Exception as error:  # noqa: BLE001 - whose failure it was, each finds out for itself
+            if not (isinstance(error, exc.DBAPIError) and is_away(error)):
+                return False
+            # Nobody answers: asking for each of them would only take longer.
+            for _, future in wanted:
+                future.set_exception(error)
+            return True
         for (_, future), each in zip(wanted, given, strict=True):
             future.set_result(each)
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, select
@@ -70,6 +70,9 @@ def _need_not_be_durable(connection: Connection) -> None:
 
 @contextmanager
 def _one_trip(connection: Connection) -> Generator[None]:
+    driver: Any = connection.dialect.loaded_dbapi
     line: Any = connection.connection.driver_connection
-    with as_sqlalchemy_says_it(connection), line.pipeline():
+    # An old client library makes a trip for each statement.
+    trip = line.pipeline() if driver.Pipeline.is_supported() else nullcontext()
+    with as_sqlalchemy_says_it(connection), trip:
         yield
