@@ -45,7 +45,7 @@ from pilotage.agent import (
     Veto,
 )
 from pilotage.agent.principal import LOCAL
-from pilotage.errors import ModelCallError, ToolError
+from pilotage.errors import ModelCallError, PermissionDeniedError, ToolError
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime import AgentRuns, RunResult
 from pilotage.runtime.plugin import initialize
@@ -140,6 +140,23 @@ async def run(
     initialize(app)
     async with app:
         return await (await app.get(AgentRuns).start(agent, given, principal=principal)).result()
+
+
+class Locked(ISecrets):
+    async def resolve(self, ref: SecretRef, context: RunContext) -> str:
+        raise PermissionDeniedError(f"{context.user_id} may not have {ref.id!r}")
+
+
+async def test_a_tool_whose_secret_is_denied_has_certainly_not_run() -> None:
+    store, mail = MemoryStore(), Mail()
+    app = Application("mail").add(Sender, mail, Locked(), *store.ports)
+    initialize(app)
+    async with app:
+        result = await (await app.get(AgentRuns).start(Sender, "ada@example.org")).result()
+    assert (result.status, result.output) == (
+        AgentStatus.COMPLETED,
+        "'send' did not run: local may not have 'key'",
+    )
 
 
 async def test_secrets_reach_the_tool_and_nothing_else_and_views_are_guarded() -> None:

@@ -17,7 +17,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentStatus
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.context import AgentToolRuntimeContext, CancellationToken
-from pilotage.errors import AgentToolDispatchError, ToolError
+from pilotage.errors import AgentToolDispatchError, PermissionDeniedError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.actions.action import new_action
 from pilotage.runtime.actions.call import Attempt, Call, new_call
@@ -166,7 +166,7 @@ class ToolCalls:
             arguments = {**arguments, "runtime_context": context}
         if not descriptor.secrets:
             return await self._run(invocation, arguments, attempt)
-        arguments = {**arguments, **await self._resolved(descriptor)}
+        arguments = {**arguments, **await self._fetched(descriptor)}
         if not descriptor.metadata.is_read_only:
             await self._effects.be_sure()
         return await self._run(invocation, arguments, attempt)
@@ -196,6 +196,13 @@ class ToolCalls:
         except AgentToolDispatchError as error:
             raise ToolError(str(error)) from error
         return invocation.tool.decode(found)
+
+    async def _fetched(self, descriptor: AgentToolDescriptor) -> dict[str, object]:
+        """The secrets of a call that is about to begin; without them it certainly does not."""
+        try:
+            return await self._resolved(descriptor)
+        except PermissionDeniedError as denied:
+            raise ToolError(f"{descriptor.name!r} did not run: {denied}") from denied
 
     async def recall_secrets(self) -> None:
         """Make the run's redactor know the secrets of calls that are replayed: what they gave may be said again."""
