@@ -208,7 +208,7 @@ def test_a_record_is_verified_and_a_changed_one_is_found(till: Till) -> None:
     assert till.call("runs", "verify", run, "--json").json["verified"] is True
     database = sqlite3.connect(till.folder / ".pilotage" / "pilotage.db")
     with database:
-        database.execute("UPDATE pilotage_journal SET view = '{\"result\": 8}' WHERE seq = 3")
+        database.execute("UPDATE pilotage_journal SET view = '{\"result\": 8}' WHERE place % 4294967296 = 3")
     database.close()
     broken = till.call("runs", "verify", run)
     assert broken.code == 1

@@ -206,8 +206,10 @@ class RunAttempt:
             return await self._finish_cancelling()
 
     async def _came_through(self) -> RunResult:
-        """The program has ended by itself."""
+        """The program has ended by itself; what it was told and did not pass on ends it all the same."""
         self._is_ending = True
+        if (end := self.effects.liveness.met) is not None:
+            return await self._stop(end)
         if self.effects.liveness.is_paused:
             return await self._ending.pause()
         self.effects.recording.check_used_up()

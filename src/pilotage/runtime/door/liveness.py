@@ -81,6 +81,11 @@ class Liveness:
         """Whether nothing new begins any more."""
         return self._end is not None
 
+    @property
+    def met(self) -> RunInterruption | None:
+        """What ended the attempt, once its program has been told: it may not come through as if nothing had been."""
+        return self._end if self._is_met else None
+
     def acting(self, scope: Scope) -> Acting:
         """Around every action: refuses to begin for the dead, and notes what an action ended with.
 
@@ -95,6 +100,7 @@ class Liveness:
             self.pause(scope, end)
         elif isinstance(end, (RunDiverged, RunEnded, LimitReached)):
             self.end(end)
+            self._is_met = True
         self.under_way -= 1
         if self._idle is not None and not self.under_way:
             self._idle.set()
