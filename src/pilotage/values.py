@@ -2,8 +2,8 @@
 
 Writing the methods is what makes a dataclass slow to define: half a millisecond each, and a program imports
 hundreds of values to use a few of them. So defining one only reads its fields. The constructor is written when
-the first instance is made (`filling`), the others by the standard library when one of them is first called; from then
-on it is a frozen dataclass like any other, also for `fields`, `replace`, `match`, `inspect.signature` and type
+the first instance is made (`filling`), the others by the standard library when one of them is first called; from
+then on it is a frozen dataclass like any other, also for `fields`, `replace`, `match`, `inspect.signature` and type
 checkers.
 """
 
