@@ -10,7 +10,7 @@ import pytest
 import websockets
 from fastapi import APIRouter, FastAPI
 from tests.adapters.agui.bank import Bank, Clerk, Frame, Teller, interrupts_of, paying, texts
-from tests.adapters.agui.door import Badges, Doorman, Gate
+from tests.adapters.agui.door import Badges, Doorman, Gate, KeptDoorman
 from tests.adapters.agui.samples import said, yes
 from tests.adapters.agui.sequence import fault_in
 from tests.adapters.agui.server import client, endpoints, frames_in, served, teller
@@ -24,9 +24,10 @@ from pilotage.adapters.agui import (
     add_agui_websocket_endpoint,
     driver_for,
 )
+from pilotage.adapters.asgi import CommonEnd
 from pilotage.agent import AgentStatus
 from pilotage.runtime import AgentRuns
-from pilotage.testing import ScriptedModel, calls, says
+from pilotage.testing import MemoryStore, ScriptedModel, calls, says
 
 HTTP = pytest.mark.parametrize(
     ("path", "media_type"),
@@ -297,3 +298,35 @@ async def test_a_router_takes_the_endpoints_too() -> None:
         api.include_router(router, prefix="/v1")
         async with served(api) as address, client(address) as http:
             assert texts(frames_in((await http.post("/v1/agui", json=said())).text)) == "Hi."
+
+
+@HTTP
+async def test_streams_end_when_the_server_stops_and_their_runs_go_on(path: str, media_type: str) -> None:
+    gate, model = Gate(), ScriptedModel([calls("hold")])
+    app = Application("door").add(KeptDoorman, gate, model, *MemoryStore().ports)
+    async with (
+        app.load_plugins(),
+        served(endpoints(driver_for(app, KeptDoorman))) as address,
+        client(address) as http,
+    ):
+        async with http.stream("POST", path, json=said()) as answer:
+            await gate.reached.get()
+            CommonEnd.of(app).close()
+            told = frames_in((await answer.aread()).decode())
+        refused = await http.post(path, json=said(runId="client-2"))
+        assert gate.left.empty()
+    assert told[0]["type"] == "RUN_STARTED"
+    assert {"RUN_FINISHED", "RUN_ERROR"}.isdisjoint(frame["type"] for frame in told)
+    assert (refused.status_code, refused.json()["code"]) == (503, "server_stopping")
+
+
+async def test_a_socket_is_told_to_come_back_when_the_server_stops() -> None:
+    async with (
+        Bank().open(ScriptedModel([says("Hi.")])) as app,
+        served(endpoints(teller(app))) as address,
+        websockets.connect(f"ws://{address}/agui/ws") as socket,
+    ):
+        CommonEnd.of(app).close()
+        with pytest.raises(websockets.ConnectionClosed):
+            await socket.recv()
+        assert socket.close_code == 1012

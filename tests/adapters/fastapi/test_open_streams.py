@@ -7,10 +7,10 @@ from contextlib import ExitStack
 import pytest
 
 from pilotage import Application, Principal
+from pilotage.adapters.asgi import ServerStoppingError
 from pilotage.adapters.asgi.lasting_answer import TooManyStreamsError
 from pilotage.adapters.fastapi import HttpSettings
 from pilotage.adapters.fastapi.errors import (
-    ServerStoppingError,
     TooManyOwnStreamsError,
 )
 from pilotage.adapters.fastapi.open_streams import OpenStreams
@@ -45,12 +45,12 @@ async def test_all_are_told_to_end_and_no_more_begin() -> None:
     streams = OpenStreams()
     with streams.entered(ADA, BOUNDS) as end:
         assert not end.done()
-        streams.close()
+        streams.end.close()
         assert end.done()
         with pytest.raises(ServerStoppingError), streams.entered(EVE, BOUNDS):
             pytest.fail("it was let in")
-    await streams.empty()
-    streams.open()
+    await streams.end.empty()
+    streams.end.open()
     with streams.entered(EVE, BOUNDS) as end:
         assert not end.done()
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from pilotage.adapters.asgi import ServerStoppingError
 from pilotage.adapters.asgi.admission import OriginRefusedError
 from pilotage.adapters.asgi.bodies import BodyTooLargeError
 from pilotage.adapters.asgi.lasting_answer import TooManyStreamsError
 from pilotage.adapters.fastapi.errors import (
     RequestRefusedError,
-    ServerStoppingError,
     StoreUnreachableError,
     TooManyOwnStreamsError,
 )

@@ -48,7 +48,7 @@ class PostEndpoint:
         self._gatekeeper = gatekeeper
         self._limits = limits
         self._media_type = media_type
-        self._streams = OpenStreams(limits.max_streams)
+        self._streams = OpenStreams(limits.max_streams, gatekeeper.common_end)
 
     async def serve(self, request: Request) -> Response:
         """The stream for an input, or why there is none."""

@@ -10,6 +10,7 @@ from pilotage.adapters.agui.driver import RunDriverFactory
 from pilotage.adapters.agui.serving import AgentDriver
 from pilotage.adapters.agui.settings import AgUiConfig
 from pilotage.adapters.asgi.admission import Admission
+from pilotage.adapters.asgi.common_end import CommonEnd
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.agent.principal import Principal
 from pilotage.ids import IClock, SystemClock
@@ -48,6 +49,11 @@ class Gatekeeper:
         if principal is None or not isinstance(self._factory, ActsForOthers):
             return self._factory
         return self._factory.for_principal(principal)
+
+    @property
+    def common_end(self) -> CommonEnd | None:
+        """With what the streams end; None where no application is known whose server could stop."""
+        return CommonEnd.of(self._factory.app) if isinstance(self._factory, AgentDriver) else None
 
     @property
     def clock(self) -> IClock:

@@ -13,9 +13,11 @@ from pilotage.adapters.agui.gatekeeping import Gatekeeper
 from pilotage.adapters.agui.settings import AgUiLimits
 from pilotage.adapters.asgi.lasting_answer import OpenStreams
 from pilotage.adapters.asgi.problems import problem_answer
+from pilotage.adapters.asgi.waiting import until_the_first_ends
 from pilotage.errors import PilotageError
 
 _POLICY_VIOLATION = 1008
+_SERVICE_RESTART = 1012
 _DENIAL = "websocket.http.response"
 
 
@@ -25,7 +27,7 @@ class SocketEndpoint:
     def __init__(self, gatekeeper: Gatekeeper, limits: AgUiLimits) -> None:
         self._gatekeeper = gatekeeper
         self._limits = limits
-        self._streams = OpenStreams(limits.max_streams)
+        self._streams = OpenStreams(limits.max_streams, gatekeeper.common_end)
 
     async def serve(self, socket: WebSocket) -> None:
         """One connection, from who it is to its end."""
@@ -35,12 +37,14 @@ class SocketEndpoint:
         except PilotageError as error:
             await _refuse(socket, error)
             return
-        with self._streams.counted():
+        with self._streams.counted() as end:
             await socket.accept()
             dialogue = Dialogue(factory, socket.send_text, SSE, self._limits)
             try:
                 async with aclosing(_messages(socket)) as messages:
-                    await dialogue.hold(messages)
+                    await until_the_first_ends(dialogue.hold(messages), end)
+                # Inputs last as long as the client does: it is the server that goes.
+                await socket.close(_SERVICE_RESTART)
             except (WebSocketDisconnect, OSError):
                 # The client is gone; what it started goes on where it is kept.
                 return

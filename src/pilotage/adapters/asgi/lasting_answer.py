@@ -5,6 +5,7 @@ A class of our own: what the frameworks offer costs many times as much per piece
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from typing import ClassVar
@@ -13,6 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from pilotage.adapters.asgi.common_end import CommonEnd
 from pilotage.adapters.asgi.waiting import until_the_first_ends
 from pilotage.errors import CallerError
 from pilotage.ids import IClock
@@ -27,29 +29,37 @@ class TooManyStreamsError(CallerError):
 
 
 class OpenStreams:
-    """How many streams are open in this process, and how many may be."""
+    """How many streams are open at one place, and how many may be; they end together with all of the application."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, end: CommonEnd | None = None) -> None:
         self._most = most
+        self._end = end or CommonEnd()
         self.count = 0
 
     def refuse_more(self) -> None:
-        """Refuse one more where there are enough.
+        """Refuse one more where there are enough, or all are about to end.
 
         Raises:
             TooManyStreamsError: there are.
+            ServerStoppingError: no more are opened.
         """
+        self._end.refuse_if_closing()
         if self.count >= self._most:
             raise TooManyStreamsError
 
     @contextmanager
-    def counted(self) -> Generator[None]:
-        """Around one stream."""
-        self.count += 1
-        try:
-            yield
-        finally:
-            self.count -= 1
+    def counted(self) -> Generator[asyncio.Future[None], None, None]:
+        """Around one stream; the future is done when the stream is to end.
+
+        Raises:
+            ServerStoppingError: no more are opened.
+        """
+        with self._end.entered() as end:
+            self.count += 1
+            try:
+                yield end
+            finally:
+                self.count -= 1
 
 
 @value
@@ -61,7 +71,7 @@ class Heartbeat:
 
 
 class LastingAnswer(Response):
-    """Sends pieces until there are no more or the client goes; then they are closed."""
+    """Sends pieces until there are no more, the client goes or the server stops; then they are closed."""
 
     def __init__(
         self,
@@ -86,11 +96,11 @@ class LastingAnswer(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
-        with self._streams.counted():
+        with self._streams.counted() as end:
             try:
                 await send(start)
                 beating = [self._beat(send, self._heartbeat)] if self._heartbeat is not None else []
-                await until_the_first_ends(self._tell(send), _gone(receive), *beating)
+                await until_the_first_ends(self._tell(send), _gone(receive), end, *beating)
                 # Only now: a sign of life behind the end would be an error of the server.
                 await _say(send, b"", more=False)
             except ClientDisconnect:

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from pilotage.adapters.asgi.admission import OriginRefusedError
 from pilotage.adapters.asgi.bodies import BodyTooLargeError
+from pilotage.adapters.asgi.common_end import ServerStoppingError
 from pilotage.adapters.asgi.lasting_answer import TooManyStreamsError
 from pilotage.errors import (
     ApplicationStateError,
@@ -36,6 +37,7 @@ _STATUSES: Statuses = (
     (RunNotFoundError, HTTPStatus.NOT_FOUND),
     (BodyTooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     (TooManyStreamsError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (ServerStoppingError, HTTPStatus.SERVICE_UNAVAILABLE),
     (ApplicationStateError, HTTPStatus.SERVICE_UNAVAILABLE),
     (PodNotFoundError, HTTPStatus.INTERNAL_SERVER_ERROR),
     (ContextNotActiveError, HTTPStatus.INTERNAL_SERVER_ERROR),

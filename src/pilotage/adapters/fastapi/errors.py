@@ -3,7 +3,6 @@
 CallerError
 ├── RequestRefusedError
 ├── TooManyOwnStreamsError
-├── ServerStoppingError
 └── StoreUnreachableError
 """
 
@@ -26,13 +25,6 @@ class TooManyOwnStreamsError(CallerError):
 
     message: ClassVar[str] = "Too many streams of yours are open."
     code: ClassVar[str] = "too_many_own_streams"
-
-
-class ServerStoppingError(CallerError):
-    """The server is about to stop and begins nothing new."""
-
-    message: ClassVar[str] = "The server stops. Come back in a moment."
-    code: ClassVar[str] = "server_stopping"
 
 
 class StoreUnreachableError(CallerError):

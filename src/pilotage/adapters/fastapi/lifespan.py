@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from fastapi import FastAPI
 from starlette.requests import HTTPConnection
 
-from pilotage.adapters.fastapi.open_streams import OpenStreams
+from pilotage.adapters.asgi.common_end import CommonEnd
 from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.container.application import Application
 from pilotage.errors import ApplicationStateError
@@ -35,7 +35,7 @@ def pilotage_lifespan(
                 await stack.enter_async_context(app)
                 stack.push_async_callback(_hand_over, app, bounds.shutdown_seconds)
             setattr(api.state, _PLACE, app)
-            streams = OpenStreams.of(app)
+            streams = CommonEnd.of(app)
             streams.open()
             stack.callback(streams.close)
             yield

@@ -1,4 +1,4 @@
-"""The streams that are open in a process: how many, whose, how much of it they take, and their common end."""
+"""The streams of runs and controllers that are open in a process: how many, whose, and how much of it they take."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
+from pilotage.adapters.asgi.common_end import CommonEnd
 from pilotage.adapters.asgi.lasting_answer import TooManyStreamsError
-from pilotage.adapters.fastapi.errors import ServerStoppingError, TooManyOwnStreamsError
+from pilotage.adapters.fastapi.errors import TooManyOwnStreamsError
 from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.container.application import Application
@@ -28,27 +29,24 @@ _GOLDEN = 0.618
 
 
 class OpenStreams:
-    """Counts streams and ends them together. There is one for each application."""
+    """Counts streams; they end together with all of the application. There is one for each application."""
 
     _known: ClassVar[WeakKeyDictionary[Application, OpenStreams]] = WeakKeyDictionary()
 
-    def __init__(self) -> None:
+    def __init__(self, end: CommonEnd | None = None) -> None:
         self._by: Counter[tuple[str, str]] = Counter()
-        self._ends: set[asyncio.Future[None]] = set()
         self._cost = self._phase = 0.0
-        self._is_empty = asyncio.Event()
-        self._is_empty.set()
-        self.is_closing = False
+        self.end = end or CommonEnd()
 
     @staticmethod
     def of(app: Application) -> OpenStreams:
         """The streams of an application."""
-        return OpenStreams._known.setdefault(app, OpenStreams())
+        return OpenStreams._known.setdefault(app, OpenStreams(CommonEnd.of(app)))
 
     @property
     def count(self) -> int:
         """How many are open."""
-        return len(self._ends)
+        return self._by.total()
 
     def wrote(self, seconds: float) -> None:
         """Learn what it costs to write to a client."""
@@ -81,38 +79,17 @@ class OpenStreams:
         by = principal or LOCAL
         key = (by.tenant, by.id)
         self._refuse(key, settings)
-        end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._ends.add(end)
-        self._by[key] += 1
-        self._is_empty.clear()
-        try:
-            yield end
-        finally:
-            self._ends.discard(end)
-            self._by[key] -= 1
-            if not self._by[key]:
-                del self._by[key]
-            if not self._ends:
-                self._is_empty.set()
-
-    def open(self) -> None:
-        """Let streams begin, also where others were closed before."""
-        self.is_closing = False
-
-    def close(self) -> None:
-        """Let all streams end, and begin no more."""
-        self.is_closing = True
-        for end in self._ends:
-            if not end.done():
-                end.set_result(None)
-
-    async def empty(self) -> None:
-        """Return when none is open."""
-        await self._is_empty.wait()
+        with self.end.entered() as end:
+            self._by[key] += 1
+            try:
+                yield end
+            finally:
+                self._by[key] -= 1
+                if not self._by[key]:
+                    del self._by[key]
 
     def _refuse(self, key: tuple[str, str], settings: HttpSettings) -> None:
-        if self.is_closing:
-            raise ServerStoppingError
+        self.end.refuse_if_closing()
         if self.count >= settings.max_streams:
             raise TooManyStreamsError
         if self._by[key] >= settings.max_streams_per_principal:

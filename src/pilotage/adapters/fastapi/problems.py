@@ -13,10 +13,10 @@ from pydantic import BaseModel, Field
 
 from pilotage.adapters.asgi.admission import OriginRefusedError
 from pilotage.adapters.asgi.bodies import BodyTooLargeError
+from pilotage.adapters.asgi.common_end import ServerStoppingError
 from pilotage.adapters.asgi.lasting_answer import TooManyStreamsError
 from pilotage.adapters.fastapi.errors import (
     RequestRefusedError,
-    ServerStoppingError,
     StoreUnreachableError,
     TooManyOwnStreamsError,
 )

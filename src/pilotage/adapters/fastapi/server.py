@@ -7,7 +7,7 @@ import socket
 from contextlib import suppress
 from typing import Self
 
-from pilotage.adapters.fastapi.open_streams import OpenStreams
+from pilotage.adapters.asgi.common_end import CommonEnd
 from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.container.application import Application
 
@@ -21,7 +21,7 @@ except ImportError as error:
 class GracefulServer(uvicorn.Server):
     """Ends the streams of an application before it waits for its connections: those would last for ever."""
 
-    def __init__(self, config: uvicorn.Config, streams: OpenStreams, seconds: float) -> None:
+    def __init__(self, config: uvicorn.Config, streams: CommonEnd, seconds: float) -> None:
         super().__init__(config)
         self._streams = streams
         self._seconds = seconds
@@ -37,7 +37,7 @@ class GracefulServer(uvicorn.Server):
             timeout_graceful_shutdown=max(1, round(settings.shutdown_seconds)),
             server_header=False,
         )
-        return cls(config, OpenStreams.of(app), settings.shutdown_seconds)
+        return cls(config, CommonEnd.of(app), settings.shutdown_seconds)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until told to stop; being told by the keyboard is as good as any other way."""

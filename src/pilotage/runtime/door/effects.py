@@ -316,6 +316,10 @@ class Effects:
         self.ledger.append(call.action, JournalStage.BEFORE, attempt.number, record, view, call.descriptor)
         if call.begins is not None:
             self.ledger.report(call.begins)
+        return await self._dispatch(call, attempt)
+
+    async def _dispatch(self, call: Call, attempt: Attempt) -> object:
+        """Do what is written down, once that is kept and the run is certainly still ours."""
         self.outcomes.begin(call, attempt.number)
         await self.ledger.barrier()
         await self.be_sure()
