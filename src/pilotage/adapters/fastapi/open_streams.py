@@ -17,13 +17,13 @@ from pilotage.agent.principal import LOCAL, Principal
 from pilotage.container.application import Application
 
 # The part of the process that all streams together may take; everything else belongs to the runs.
-_SHARE = 0.08
+_SHARE = 0.05
 # Waking up and reading cost about as much again as writing.
 _FACTOR = 2.0
 _SMOOTHED = 0.02
 # What takes longer waits for its client, which costs the process nothing.
 _LONGEST_WRITE = 0.005
-_SHORTEST_REST, _LONGEST_REST = 0.005, 1.0
+_SHORTEST_REST, _LONGEST_REST = 0.005, 2.0
 # Its multiples lie evenly between zero and one, however many there are.
 _GOLDEN = 0.618
 
