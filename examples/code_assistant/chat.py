@@ -82,11 +82,25 @@ class Chat:
     async def _listen(self, run_id: str) -> None:
         """What is typed while a run goes on is for the run."""
         while line := await self._keyboard.line():
-            with suppress(CallerError):  # it has ended in this moment
-                if line == "/cancel":
-                    await self._runs.cancel(run_id, reason="the person at the keyboard")
-                else:
-                    await self._runs.signal(run_id, AgentSignalKind.USER_MESSAGE, {"text": line})
+            passing = asyncio.ensure_future(self._pass_on(run_id, line))
+            try:
+                await asyncio.shield(passing)
+            except asyncio.CancelledError:
+                # The run is over, and the line has left the keyboard: it arrives, or is put back.
+                await passing
+                raise
+
+    async def _pass_on(self, run_id: str, line: str) -> None:
+        try:
+            if line == "/cancel":
+                await self._runs.cancel(run_id, reason="the person at the keyboard")
+            else:
+                await self._runs.signal(run_id, AgentSignalKind.USER_MESSAGE, {"text": line})
+                self._console.line("  (it hears that before it goes on)", "dim")
+        except CallerError:
+            # It has ended in this moment: what was typed is for the next run.
+            if line != "/cancel":
+                self._keyboard.put_back(line)
 
     async def _ask(self, run_id: str, question: AgentApprovalRequest | AgentRecoveryRequest) -> bool:
         """Ask the person; False where there is nobody to answer any more."""

@@ -96,6 +96,7 @@ async def test_what_is_typed_in_between_reaches_the_run(tmp_path: Path) -> None:
         chat.type("yes")
         await chat.until((tmp_path / "begun").exists)
         chat.type("list files")
+        await chat.until_said("it hears that before it goes on")
         (tmp_path / "go").touch()
         await chat.until_said("workspace.list_files() gave 2 entries:")
 
