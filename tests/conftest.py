@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
@@ -27,8 +27,12 @@ from tests.adapters.sqlalchemy.databases import (
     sqlite_settings,
 )
 
-settings.register_profile("explore", deadline=None, print_blob=True)
-settings.register_profile("repeatable", deadline=None, print_blob=True, derandomize=True)
+# How fast examples are made says something about the machine, not about the test.
+_PATIENT = [HealthCheck.too_slow]
+settings.register_profile("explore", deadline=None, print_blob=True, suppress_health_check=_PATIENT)
+settings.register_profile(
+    "repeatable", deadline=None, print_blob=True, derandomize=True, suppress_health_check=_PATIENT
+)
 settings.load_profile("repeatable" if os.environ.get("CI") else "explore")
 
 
