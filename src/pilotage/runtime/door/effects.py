@@ -15,7 +15,7 @@ from typing import Protocol
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.journal import JournalStage
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.recovery_request import RecoveryDone, RecoveryRetried
+from pilotage.agent.recovery_request import RecoveryDone
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.errors import ToolError
@@ -25,11 +25,11 @@ from pilotage.runtime.actions.action import fingerprint_of
 from pilotage.runtime.actions.call import Attempt, Call, new_attempt
 from pilotage.runtime.actions.interruptions import Paused, RunInterruption
 from pilotage.runtime.actions.scope import inside
+from pilotage.runtime.door.finding_out import Unknown, asked_of_its_tool, asked_of_people
 from pilotage.runtime.door.inbox import Inbox
 from pilotage.runtime.door.liveness import Liveness
 from pilotage.runtime.door.observing import NOBODY_OBSERVES, Observer
 from pilotage.runtime.door.outcomes import Outcomes, executed_arguments, recorded_result
-from pilotage.runtime.door.questions import fits
 from pilotage.runtime.door.run_parts import (
     IChildren,
     IContext,
@@ -400,9 +400,9 @@ class Effects:
 
     async def _reconcile(self, call: Call, attempt: Attempt) -> object:
         """After a crash: the tool may know; what it does not know of has not happened, and is done now."""
-        found = await self._asked(call, attempt)
+        found = await asked_of_its_tool(call, attempt)
         match found:
-            case _Unknown():
+            case Unknown():
                 return await self._ask_human(call, attempt)
             case None:
                 return await self._again(call, attempt)
@@ -413,9 +413,9 @@ class Effects:
 
     async def _find_out(self, call: Call, attempt: Attempt) -> object:
         """After an exception that says nothing: the tool may know, else a person must."""
-        found = await self._asked(call, attempt) if call.reconcile else _Unknown()
+        found = await asked_of_its_tool(call, attempt)
         match found:
-            case _Unknown():
+            case Unknown():
                 return await self._ask_human(call, attempt)
             case None:
                 raise self.outcomes.failed(
@@ -426,41 +426,14 @@ class Effects:
                 self.outcomes.done(call, attempt.number, found)
                 return found
 
-    async def _asked(self, call: Call, attempt: Attempt) -> object:
-        if call.reconcile is None:
-            return _Unknown()
-        try:
-            return await call.reconcile(attempt.idempotency_key)
-        except Exception:  # noqa: BLE001 - who cannot say leaves it unknown
-            return _Unknown()
-
     async def _ask_human(self, call: Call, attempt: Attempt) -> object:
-        answer = await self._handlers_answer(call, attempt.number)
-        if answer is None:
-            answer = self.waits.recovered(call, attempt.number, await self._late(call, attempt.number))
+        answer = await asked_of_people(call, attempt.number, self.waits, self.gate, self.outcomes.late)
         if isinstance(answer, RecoveryDone):
             result = call.decode(answer.result)
             self._know(call)
             self.outcomes.done(call, attempt.number, result)
             return result
         return await self._begin(call, self._attempt(call, answer.attempt, attempt.arguments))
-
-    async def _late(self, call: Call, attempt: int) -> tuple[JsonValue, ...]:
-        """What an owner that had lost the run told of an attempt, where nobody was asked about it yet."""
-        late = self.outcomes.late
-        if late is None or not self.waits.is_new(call, attempt):
-            return ()
-        return await late.about(call.action.id, attempt)
-
-    async def _handlers_answer(self, call: Call, attempt: int) -> RecoveryRetried | RecoveryDone | None:
-        """What the application's handler says, where nobody was asked yet and it makes sense."""
-        if not self.waits.is_new(call, attempt):
-            return None
-        answer = await self.gate.recovery_answer(call, attempt)
-        if answer is None or (isinstance(answer, RecoveryDone) and not fits(call, answer)):
-            return None
-        self.waits.answered_by_handler(call, attempt, answer)
-        return answer
 
     def _attempt(self, call: Call, number: int, arguments: JsonObject | None) -> Attempt:
         return new_attempt(number, self.ledger.epoch, self.ledger.run, call.action.id, arguments)
@@ -471,7 +444,3 @@ def _tool_name(call: Call) -> str | None:
 
 
 active_effects: ContextVar[Effects | None] = ContextVar("pilotage_effects", default=None)
-
-
-class _Unknown:
-    """Nobody can say whether it happened."""

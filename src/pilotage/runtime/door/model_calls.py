@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any, cast
 from weakref import ref
@@ -16,7 +16,6 @@ from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.tool_calling import hidden_arguments
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue
@@ -33,8 +32,11 @@ from pilotage.runtime.door.left_streams import (
     expected_usage,
     usage_of_left,
 )
+from pilotage.runtime.door.message_ids import message_id_of
+from pilotage.runtime.door.model_stream import ModelStream
 from pilotage.runtime.door.run_parts import IContext, Summary
 from pilotage.runtime.gate.counting import count_reply
+from pilotage.runtime.gate.model_views import recorded_reply
 from pilotage.runtime.gate.spending import NOTHING, ONE_STEP
 from pilotage.runtime.journal.amounts import encode_usage
 from pilotage.runtime.journal.model_record import (
@@ -46,7 +48,6 @@ from pilotage.runtime.journal.model_record import (
     replayed_events,
 )
 from pilotage.runtime.journal.sealing import is_kept
-from pilotage.safety.guard import guard_json_value
 
 # Looking a member up costs as much as the rest of what a delta needs.
 _TOKEN, _MESSAGE, _CALL = (
@@ -54,30 +55,6 @@ _TOKEN, _MESSAGE, _CALL = (
     ModelStreamEventKind.MESSAGE_DELTA,
     ModelStreamEventKind.TOOL_CALL_CANDIDATE,
 )
-
-
-class ModelStream(AsyncGenerator[ModelStreamEvent, None]):
-    """A model call as its reader holds it. Who lets go of it has left the stream."""
-
-    __slots__ = ("__weakref__", "_call")
-
-    def __init__(self, call: ModelCall) -> None:
-        self._call = call
-
-    def __anext__(self) -> Coroutine[Any, Any, ModelStreamEvent]:
-        return self._call.next()
-
-    async def aclose(self) -> None:
-        """Leave the stream, if it has not ended."""
-        await self._call.close()
-
-    async def asend(self, value: None, /) -> ModelStreamEvent:
-        return await self._call.next()
-
-    async def athrow(self, error: Any, /, *_: object) -> ModelStreamEvent:
-        """Leave the stream with an error."""
-        await self._call.close()
-        raise error
 
 
 class ModelCall:
@@ -412,25 +389,10 @@ class ModelCall:
 
     def _record(self, record: JsonObject) -> None:
         self.is_over = True
-        view = self._effects.redactor.json(self._guarded(record))
+        view = self._effects.redactor.json(recorded_reply(record, self._request.tool_calling))
         if self._manifest is not None:
             view = {**cast(JsonObject, view), "manifest": self._manifest}
         self._effects.ledger.append(self._action, JournalStage.AFTER, 1, record, view)
-
-    def _guarded(self, record: JsonObject) -> JsonObject:
-        """The record as others may read it: without what only a tool may see of its arguments."""
-        hidden = hidden_arguments(self._request.tool_calling)
-        reply = record.get("result")
-        if not hidden or not isinstance(reply, dict) or "tool_calls" not in reply:
-            return record
-        calls = [
-            {
-                **call,
-                "arguments": guard_json_value(call["arguments"], hidden.get(cast(str, call["name"]), ())),
-            }
-            for call in cast("list[JsonObject]", reply["tool_calls"])
-        ]
-        return {**record, "result": {**reply, "tool_calls": calls}}
 
     def _replayed(self, record: dict[str, JsonValue]) -> Iterator[ModelStreamEvent]:
         self._effects.spending.absorb(ONE_STEP)
@@ -444,19 +406,6 @@ class ModelCall:
             raise decode_failure(record)
         response = decode_response(cast(JsonObject, record["result"]), self._request)
         yield from replayed_events(response, self._request, cast(str, record.get("reasoning", "")))
-
-
-def message_id_of(run_id: str, action_id: str, epoch: int) -> str:
-    """The id of what a model says in one call; a call that is made again in another epoch says something else."""
-    return f"{run_id}:{action_id.removeprefix('run/')}@{epoch}"
-
-
-def next_message_id(effects: Effects) -> str:
-    """The id of what the model will say in the next call of this scope: in replay the one it had."""
-    action_id = scope_for("model").coming_id("model")
-    recorded = effects.recording.outcome_of(action_id)
-    epoch = recorded.epoch if recorded is not None else effects.ledger.epoch
-    return message_id_of(effects.ledger.run.run_id, action_id, epoch)
 
 
 def _action(action_id: str, effects: Effects) -> Action:

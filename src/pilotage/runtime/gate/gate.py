@@ -217,14 +217,6 @@ class Gate:
         else:
             await self._asker.told(budget.consume, self._context, reservation, used)
 
-    async def spend(self, amount: BudgetAmount) -> None:
-        """Take what is known beforehand, such as one tool call, out of the application's budget.
-
-        Raises:
-            LimitReached: the budget does not allow it, or cannot say.
-        """
-        await self.settle(await self.reserve(amount), amount)
-
     async def question(
         self, boundary: AgentApprovalBoundaryKind, action: Action, call: Call | None = None
     ) -> Ask | None:

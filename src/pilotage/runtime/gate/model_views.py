@@ -1,14 +1,17 @@
-"""Model requests and replies as hooks may see them: redacted, and without what only a tool may see. Pure."""
+"""What hooks and readers of evidence see of model calls: redacted, without what only a tool may see. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from pilotage.agent.messages import ModelMessage, ModelToolCall, TextPart
 from pilotage.agent.model_reply import ModelResponse
 from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.tool_calling import HiddenArguments, hidden_arguments
+from pilotage.agent.tool_calling import HiddenArguments, ToolCallingSpec, hidden_arguments
+from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.stream.redactor import Redactor
+from pilotage.safety.guard import guard_json_value
 
 
 def shown_request(request: ModelRequest, redactor: Redactor) -> ModelRequest:
@@ -48,3 +51,16 @@ def _call(call: ModelToolCall, redactor: Redactor, hidden: HiddenArguments) -> M
     guarded = call.guarded(hidden.get(call.name, ()))
     arguments = redactor.json(guarded.arguments)
     return replace(guarded, arguments=arguments if isinstance(arguments, dict) else {})
+
+
+def recorded_reply(record: JsonObject, calling: ToolCallingSpec | None) -> JsonObject:
+    """The record of a reply as others may read it: without what only a tool may see of its arguments."""
+    hidden = hidden_arguments(calling)
+    reply = record.get("result")
+    if not hidden or not isinstance(reply, dict) or "tool_calls" not in reply:
+        return record
+    calls = [
+        {**call, "arguments": guard_json_value(call["arguments"], hidden.get(cast(str, call["name"]), ()))}
+        for call in cast("list[JsonObject]", reply["tool_calls"])
+    ]
+    return {**record, "result": {**reply, "tool_calls": calls}}

@@ -20,7 +20,7 @@ from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.actions.scope import Scope, entered, scope_for, worker_scope
 from pilotage.runtime.door.effects import Effects
-from pilotage.runtime.door.model_calls import next_message_id
+from pilotage.runtime.door.message_ids import next_message_id
 from pilotage.runtime.gate.gate import NO_STAGES, Stages
 from pilotage.runtime.scoped.blocks import ScopedRuntime
 from pilotage.runtime.scoped.memory import ScopedMemory
