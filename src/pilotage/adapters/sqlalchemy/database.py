@@ -8,9 +8,7 @@ A server that goes away for a while, because it is restarted or a line is cut, i
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
@@ -23,6 +21,7 @@ from pilotage.adapters.sqlalchemy.patience import pauses
 from pilotage.adapters.sqlalchemy.postgresql import PostgresqlEngines
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings, shown
 from pilotage.adapters.sqlalchemy.sqlite import SqliteEngines
+from pilotage.adapters.sqlalchemy.threads import Threads, ThreadsEndedError
 from pilotage.adapters.sqlalchemy.urls import database_url
 from pilotage.ids import IClock, SystemClock
 
@@ -46,8 +45,8 @@ class Database:
             else PostgresqlEngines(url, settings)
         )
         self._clock = clock or SystemClock()
-        self._writers = ThreadPoolExecutor(self.engines.writers, "pilotage-writer")
-        self._readers = ThreadPoolExecutor(settings.pool_size, "pilotage-reader")
+        self._writers = Threads(self.engines.writers, "pilotage-writer")
+        self._readers = Threads(settings.pool_size, "pilotage-reader")
         self._hints = Gathering(self._writers, partial(_hint_twice, self.engines))
 
     async def read(self, work: Work[T], *, waits: bool = True) -> T:
@@ -56,8 +55,8 @@ class Database:
         Raises:
             StoreUnreachableError: the database did not answer.
         """
-        ask = self._patiently if waits else self._in_thread
-        return await ask(self._readers, partial(_look, self.engines, work))
+        look = partial(_look, self.engines, work)
+        return await self._asked(lambda: self._readers.do(look), is_patient=waits)
 
     async def write(self, work: Work[T], *, may_be_repeated: bool = False) -> T:
         """Do something in one transaction, durable on return.
@@ -66,8 +65,8 @@ class Database:
             StoreUnreachableError: the database did not answer; whether it is done is unknown.
             ConflictingWriteError: it cannot be done; nothing is.
         """
-        ask = self._patiently if may_be_repeated else self._in_thread
-        return await ask(self._writers, partial(_write, self.engines, work))
+        write = partial(_write, self.engines, work)
+        return await self._asked(lambda: self._writers.do(write), is_patient=may_be_repeated)
 
     async def hint(self, work: Work[T]) -> T:
         """Do something that the machine may undo by failing, and that may be done twice, with what else waits.
@@ -77,45 +76,28 @@ class Database:
         Raises:
             StoreUnreachableError: the database did not answer; whether it is done is unknown.
         """
-        try:
-            future = self._hints.add(work)
-        except RuntimeError as error:
-            raise self._closed() from error
-        return await self._answered(asyncio.wrap_future(future))
+        return await self._asked(lambda: self._hints.add(work), is_patient=False)
 
     def close(self) -> None:
         """End the threads when they have done what they are at, and close all connections."""
         for threads in (self._writers, self._readers):
-            threads.shutdown()
+            threads.close()
         self.engines.dispose()
 
-    async def _patiently(self, threads: ThreadPoolExecutor, do: Callable[[], T]) -> T:
-        """Ask again while the server is away, for as long as anybody may have to wait for it."""
+    async def _asked(self, ask: Callable[[], Awaitable[T]], *, is_patient: bool) -> T:
+        """What the database says; whoever is patient asks again while the server is away."""
         until, waits = self._clock.monotonic() + self.engines.patience_seconds, pauses()
         while True:
             try:
-                return await self._in_thread(threads, do)
-            except StoreUnreachableError as error:
-                pause = next(waits)
-                if not error.is_away or self._clock.monotonic() + pause > until:
-                    raise
+                return await ask()
+            except ThreadsEndedError as error:
+                raise StoreUnreachableError(f"{self.name} is closed: the application has stopped") from error
+            except exc.SQLAlchemyError as error:
+                problem, pause = translated(error), next(waits)
+                is_away = isinstance(problem, StoreUnreachableError) and problem.is_away
+                if not (is_patient and is_away) or self._clock.monotonic() + pause > until:
+                    raise problem from error
             await self._clock.sleep(pause)
-
-    async def _in_thread(self, threads: ThreadPoolExecutor, do: Callable[[], T]) -> T:
-        try:
-            running = asyncio.get_running_loop().run_in_executor(threads, do)
-        except RuntimeError as error:
-            raise self._closed() from error
-        return await self._answered(running)
-
-    async def _answered(self, running: Awaitable[T]) -> T:
-        try:
-            return await running
-        except exc.SQLAlchemyError as error:
-            raise translated(error) from error
-
-    def _closed(self) -> StoreUnreachableError:
-        return StoreUnreachableError(f"{self.name} is closed: the application has stopped")
 
 
 def _look(engines: Engines, work: Work[T]) -> T:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from threading import Lock
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, exc
 
 from pilotage.adapters.sqlalchemy.errors import is_away
+from pilotage.adapters.sqlalchemy.threads import Answer, Threads, ThreadsEndedError, tell
 
 Work: TypeAlias = Callable[[Connection], Any]
 
@@ -20,25 +21,25 @@ class Gathering:
     While nobody has time for it, more gathers: the busier the threads are, the more goes into one transaction.
     """
 
-    def __init__(self, threads: Executor, transact: Callable[[Work], Any]) -> None:
+    def __init__(self, threads: Threads, transact: Callable[[Work], Any]) -> None:
         self._threads, self._transact = threads, transact
         self._lock = Lock()
-        self._waiting: list[tuple[Work, Future[Any]]] = []
+        self._waiting: list[tuple[Work, asyncio.Future[Any]]] = []
 
-    def add(self, work: Work) -> Future[Any]:
+    def add(self, work: Work) -> asyncio.Future[Any]:
         """Let a piece of work be done.
 
         Raises:
-            RuntimeError: the threads have ended.
+            ThreadsEndedError: the threads have ended.
         """
-        future: Future[Any] = Future()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         with self._lock:
             self._waiting.append((work, future))
             is_first = len(self._waiting) == 1
         if is_first:
             try:
-                self._threads.submit(self._do_what_waits)
-            except RuntimeError:
+                self._threads.do(self._do_what_waits)
+            except ThreadsEndedError:
                 self._waiting.clear()
                 raise
         return future
@@ -46,25 +47,22 @@ class Gathering:
     def _do_what_waits(self) -> None:
         with self._lock:
             waiting, self._waiting = self._waiting, []
-        wanted = [each for each in waiting if each[1].set_running_or_notify_cancel()]
-        if len(wanted) > 1 and self._are_done_together(wanted):
-            return
-        for work, future in wanted:
-            try:
-                future.set_result(self._transact(work))
-            except BaseException as error:  # noqa: BLE001 - it goes to whoever waits
-                future.set_exception(error)
+        tell((len(waiting) > 1 and self._done_together(waiting)) or map(self._done_alone, waiting))
 
-    def _are_done_together(self, wanted: list[tuple[Work, Future[Any]]]) -> bool:
+    def _done_alone(self, wanted: tuple[Work, asyncio.Future[Any]]) -> Answer:
+        work, future = wanted
+        try:
+            return Answer(future, self._transact(work))
+        except BaseException as error:  # noqa: BLE001 - it goes to whoever waits
+            return Answer(future, error=error)
+
+    def _done_together(self, wanted: list[tuple[Work, asyncio.Future[Any]]]) -> list[Answer]:
+        """The answers to all of them; none where one fails, and each has to find out for itself."""
         try:
             given = self._transact(lambda connection: [work(connection) for work, _ in wanted])
         except Exception as error:  # noqa: BLE001 - whose failure it was, each finds out for itself
             if not (isinstance(error, exc.DBAPIError) and is_away(error)):
-                return False
+                return []
             # Nobody answers: asking for each of them would only take longer.
-            for _, future in wanted:
-                future.set_exception(error)
-            return True
-        for (_, future), each in zip(wanted, given, strict=True):
-            future.set_result(each)
-        return True
+            return [Answer(future, error=error) for _, future in wanted]
+        return [Answer(future, each) for (_, future), each in zip(wanted, given, strict=True)]

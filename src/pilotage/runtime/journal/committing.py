@@ -54,6 +54,11 @@ class Committing(ABC):
         self._enlist()
         await durable
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether no commit is under way."""
+        return not self._is_enlisted
+
     async def settle(self) -> None:
         """Return when no commit is under way any more."""
         while self._is_enlisted:

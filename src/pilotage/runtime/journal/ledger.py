@@ -23,6 +23,7 @@ from pilotage.agent.ports.journal import (
     JournalHead,
     JournalRow,
     JournalStage,
+    LeaseRequest,
     OutboxEvent,
     RowTexts,
     RunKey,
@@ -48,10 +49,11 @@ _SALT, _TOKEN = 16, 24
 
 @value
 class Opening:
-    """What the first commit of a run says of others: the run it belongs to, the conversation it holds from now on."""
+    """What the first commit of a run says: the run it belongs to, its conversation, who drives it from now on."""
 
     parent: RunKey | None = None
     conversation: str | None = None
+    lease: LeaseRequest | None = None
 
 
 class Ledger(Committing):
@@ -224,7 +226,8 @@ class Ledger(Committing):
     def _opened(self) -> dict[str, Any]:
         if self._committed or self._opening is None:
             return {}
-        return {"parent": self._opening.parent, "conversation": self._opening.conversation}
+        opening = self._opening
+        return {"parent": opening.parent, "conversation": opening.conversation, "lease": opening.lease}
 
     def _sealed(
         self,
