@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import cache
 
 from pilotage.agent.fact_types import (
     AgentActionCompleted,
@@ -23,6 +24,7 @@ from pilotage.agent.fact_types import (
 from pilotage.agent.ports.journal import OutboxEvent
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue
 
 _OF_STATUS: Mapping[AgentStatus, type[AgentFact]] = {
@@ -81,4 +83,10 @@ def _told(fact: type[AgentFact], state: AgentState, **details: str) -> OutboxEve
     }
     for name, each in details.items():
         payload[name] = each.value if isinstance(each, StrEnum) else each
-    return OutboxEvent(fact.__name__, fact.version, payload)
+    return _new_fact()(fact.__name__, fact.version, payload)
+
+
+@cache
+def _new_fact() -> Callable[[str, int, JsonObject], OutboxEvent]:
+    """Makes facts of the types we know, whose names and versions need no look."""
+    return unchecked(OutboxEvent)
