@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import StrEnum
 from functools import cache
 
 from pilotage.agent.fact_types import (
@@ -25,7 +24,7 @@ from pilotage.agent.ports.journal import OutboxEvent
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.filling import unchecked
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject
 
 _OF_STATUS: Mapping[AgentStatus, type[AgentFact]] = {
     AgentStatus.CANCELLING: AgentRunCancelling,
@@ -75,14 +74,13 @@ def run_delegated(state: AgentState, child: str, child_agent: str) -> OutboxEven
 
 def _told(fact: type[AgentFact], state: AgentState, **details: str) -> OutboxEvent:
     """The fact as it is stored. It is not made first: a run tells more facts than anybody reads."""
-    payload: dict[str, JsonValue] = {
+    payload: JsonObject = {
         "run_id": state.id,
         "tenant_id": state.tenant_id,
         "agent": state.agent_type,
         "parent": state.metadata.get("parent"),
+        **details,
     }
-    for name, each in details.items():
-        payload[name] = each.value if isinstance(each, StrEnum) else each
     return _new_fact()(fact.__name__, fact.version, payload)
 
 

@@ -28,6 +28,7 @@ TRANSCRIPT_ENTRY = "pilotage:transcript"
 
 _placed = changing(ModelRequest, "messages", "context", "context_manifest")
 _new_entry = unchecked(ContextManifestEntry)
+_new_manifest = unchecked(ContextManifest)
 
 
 @value
@@ -78,7 +79,7 @@ def assemble(
     }
     entry = transcript_entry(figures, digest.id if digest else None)
     if not request.context and given is None:
-        manifest = ContextManifest(manifest_id, (entry,), created_at=created_at)
+        manifest = _manifest(manifest_id, entry, created_at)
         placed = _placed(request, tuple(request.messages), (), manifest)
         return Assembled(placed, manifest, shown.tokens, is_plain=digest is None and created_at is None)
     described = [_describe(pack, given, policy, shown) for pack in request.context]
@@ -93,6 +94,14 @@ def assemble(
     placed = _placed(request, request.assemble_messages(policy), (), manifest)
     tokens = shown.tokens + sum(d.tokens for d in described)
     return Assembled(placed, manifest, tokens, is_plain=False)
+
+
+def _manifest(
+    manifest_id: str, transcript: ContextManifestEntry, created_at: datetime | None
+) -> ContextManifest:
+    if created_at is None and manifest_id.strip():
+        return _new_manifest(manifest_id, (transcript,))
+    return ContextManifest(manifest_id, (transcript,), created_at=created_at)
 
 
 def transcript_entry(figures: JsonObject, digest_ref: str | None = None) -> ContextManifestEntry:

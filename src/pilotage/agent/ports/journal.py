@@ -42,10 +42,7 @@ class JournalStage(StrEnum):
     @property
     def has_action(self) -> bool:
         """Whether a row of this stage belongs to an action; an action has one of each stage per attempt."""
-        return self not in _WITHOUT_ACTION
-
-
-_WITHOUT_ACTION = frozenset({JournalStage.CLAIMED, JournalStage.TOLD})
+        return self is not JournalStage.CLAIMED and self is not JournalStage.TOLD
 
 
 @value
@@ -103,7 +100,7 @@ class RowTexts:
         elif isinstance(record, ErasedRecord):
             text = canonical_json({"erased": record.digest})
         else:
-            text = canonical_json(record)
+            text = canonical_json(record) if record is not None else "null"
         if added:
             return cls._with_added(record, cast("JsonObject", view), text, added)
         return cls(record, view, text, text if view is record else canonical_json(view))
@@ -205,8 +202,9 @@ class JournalCommit:
     settled: tuple[BudgetSettlement, ...] = ()
 
     def __post_init__(self) -> None:
-        reject_blank(self, token=self.token, conversation=self.conversation)
-        reject_negative(self, expected_head=self.expected_head)
+        if not self.token.strip() or self.conversation is not None or self.expected_head < 0:
+            reject_blank(self, token=self.token, conversation=self.conversation)
+            reject_negative(self, expected_head=self.expected_head)
         if self.expected_head and (self.parent is not None or self.conversation is not None):
             raise AgentDefinitionError(
                 f"JournalCommit of run {self.run.run_id!r} names a parent or a conversation behind row "

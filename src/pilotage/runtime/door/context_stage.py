@@ -25,6 +25,7 @@ from pilotage.runtime.door.condensing import Condensing, Summarise
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.run_parts import Shown
 
+_WITHIN_BUDGET = KeepWithinBudget()
 _DEFAULT: tuple[CompactionStrategy, ...] = (TrimToolResults(), SummariseOldTurns())
 
 
@@ -43,7 +44,7 @@ class ContextStage:
         self._effects = effects
         self._budget = budget
         self._strategies = tuple(strategies) or _DEFAULT
-        self._handler = handler or KeepWithinBudget()
+        self._handler = handler or _WITHIN_BUDGET
         self._windows: dict[str, ContextWindow] = {}
         self._is_needed = effects.ledger.is_kept or budget is not None or given is not None
 

@@ -101,8 +101,11 @@ class Ledger:
     def claim(self, record: JsonValue, view: JsonValue) -> None:
         """Take the run over: the first row of an attempt."""
         stage = JournalStage.CLAIMED
-        kept = self._sealed("run", stage, 1, record, view, WithoutKey.REFUSE)
-        self._append("run", None, stage, 1, "", Idempotency.IDEMPOTENT, RowTexts.of(kept, view))
+        if record == view:
+            texts = RowTexts.of(record, record)
+        else:
+            texts = RowTexts.of(self._sealed("run", stage, 1, record, view, WithoutKey.REFUSE), view)
+        self._append("run", None, stage, 1, "", Idempotency.IDEMPOTENT, texts)
 
     async def prove(self) -> None:
         """Return when it is certain that this attempt still has the run: by writing, for reading proves nothing.
