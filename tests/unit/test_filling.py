@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError, InitVar, field, replace
 
 import pytest
 
-from pilotage.filling import unchecked
+from pilotage.filling import changing, unchecked
 from pilotage.values import value
 
 
@@ -104,6 +104,19 @@ def test_what_only_post_init_reads_has_no_place_in_unchecked() -> None:
 @pytest.mark.parametrize("kind", [Open, Derived])
 def test_where_a_class_cannot_be_filled_it_is_its_own_constructor(kind: type[Open | Derived]) -> None:
     assert unchecked(kind) is kind
+
+
+def test_a_copy_has_others_in_the_fields_that_change() -> None:
+    old = Wide(1, 5, (3,), {"a": 1})
+    copied = changing(Wide, "tags", "b")(old, {"z": 9}, 6)
+    assert copied == replace(old, b=6, tags={"z": 9})
+    assert (type(copied), old.b) == (Wide, 5)
+
+
+@pytest.mark.parametrize("old", [Open(1), Derived(1, 2, 3), Doubled(1)])
+def test_every_value_can_be_copied_with_changes(old: Open | Derived | Doubled) -> None:
+    name = "low" if isinstance(old, Doubled) else "x"
+    assert changing(type(old), name)(old, 7) == replace(old, **{name: 7})
 
 
 def test_wrong_arguments_are_refused() -> None:

@@ -18,6 +18,8 @@ from pilotage.values import value
 
 STRUCTURED_RESULT_LIMIT = 16_384
 """Bytes of canonical JSON above which a STRUCTURED result is kept as a reference."""
+_SHORT = STRUCTURED_RESULT_LIMIT // 6 - 1
+"""No character takes more than six bytes, and around them there are quotes."""
 
 
 @value
@@ -65,6 +67,8 @@ def _kept(
     try:
         value = to_json_value(result)
         guarded = guard_json_value(value, descriptors, policy)
+        if guarded is value and capture is not EvidenceCapture.REFERENCE_ONLY and _is_short_text(value):
+            return CapturedResult(capture, {"result": value})
         text = canonical_json(guarded)
     except (TypeError, ValueError, RecursionError):
         return _redacted(result)
@@ -74,6 +78,11 @@ def _kept(
     if capture is EvidenceCapture.REFERENCE_ONLY or is_too_large:
         return _referenced(text)
     return CapturedResult(capture, {"result": guarded})
+
+
+def _is_short_text(value: JsonValue) -> bool:
+    """Whether it is text that cannot be too large, whatever its characters become in JSON."""
+    return type(value) is str and len(value) <= _SHORT
 
 
 def _referenced(text: str) -> CapturedResult:

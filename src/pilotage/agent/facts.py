@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import StrEnum
+from collections.abc import Callable, Mapping
+from functools import cache
 
 from pilotage.agent.fact_types import (
     AgentActionCompleted,
@@ -23,7 +23,8 @@ from pilotage.agent.fact_types import (
 from pilotage.agent.ports.journal import OutboxEvent
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.filling import unchecked
+from pilotage.jsonvalue import JsonObject
 
 _OF_STATUS: Mapping[AgentStatus, type[AgentFact]] = {
     AgentStatus.CANCELLING: AgentRunCancelling,
@@ -73,12 +74,17 @@ def run_delegated(state: AgentState, child: str, child_agent: str) -> OutboxEven
 
 def _told(fact: type[AgentFact], state: AgentState, **details: str) -> OutboxEvent:
     """The fact as it is stored. It is not made first: a run tells more facts than anybody reads."""
-    payload: dict[str, JsonValue] = {
+    payload: JsonObject = {
         "run_id": state.id,
         "tenant_id": state.tenant_id,
         "agent": state.agent_type,
         "parent": state.metadata.get("parent"),
+        **details,
     }
-    for name, each in details.items():
-        payload[name] = each.value if isinstance(each, StrEnum) else each
-    return OutboxEvent(fact.__name__, fact.version, payload)
+    return _new_fact()(fact.__name__, fact.version, payload)
+
+
+@cache
+def _new_fact() -> Callable[[str, int, JsonObject], OutboxEvent]:
+    """Makes facts of the types we know, whose names and versions need no look."""
+    return unchecked(OutboxEvent)

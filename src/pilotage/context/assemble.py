@@ -18,6 +18,7 @@ from pilotage.agent.context import (
 )
 from pilotage.agent.model_request import ModelRequest
 from pilotage.context.transcript import Transcript
+from pilotage.filling import changing, unchecked
 from pilotage.jsonvalue import JsonObject
 from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.values import value
@@ -25,17 +26,23 @@ from pilotage.values import value
 TRANSCRIPT_ENTRY = "pilotage:transcript"
 """The pack id of the entry that stands for all messages together."""
 
+_placed = changing(ModelRequest, "messages", "context", "context_manifest")
+_new_entry = unchecked(ContextManifestEntry)
+_new_manifest = unchecked(ContextManifest)
+
 
 @value
 class Assembled:
     """A request as it goes to the model, and its manifest.
 
-    `tokens` is what the messages and the placed packs are thought to take; the tools are not in it.
+    `tokens` is what the messages and the placed packs are thought to take; the tools are not in it. `is_plain` says
+    that the model is shown the messages and nothing else.
     """
 
     request: ModelRequest
     manifest: ContextManifest
     tokens: int
+    is_plain: bool
 
 
 @value
@@ -60,20 +67,53 @@ def assemble(
     the new one. A request that is assembled already has no packs left, so all its entries are kept.
     """
     measured = transcript or Transcript.of(salt=manifest_id)
-    shown = measured.grown_to(request.messages)
-    described = [_describe(pack, request.context_manifest, policy, shown) for pack in request.context]
-    given = request.context_manifest
+    shown, given, digest = (
+        measured.grown_to(request.messages),
+        request.context_manifest,
+        request.context_digest,
+    )
+    figures: JsonObject = {
+        "messages": shown.digest.count,
+        "tokens": shown.tokens,
+        "digest": shown.digest.value,
+    }
+    entry = transcript_entry(figures, digest.id if digest else None)
+    if not request.context and given is None:
+        manifest = _manifest(manifest_id, entry, created_at)
+        placed = _placed(request, tuple(request.messages), (), manifest)
+        return Assembled(placed, manifest, shown.tokens, is_plain=digest is None and created_at is None)
+    described = [_describe(pack, given, policy, shown) for pack in request.context]
     packs = tuple(d.entry for d in described) if request.context or not given else _pack_entries(given)
     manifest = ContextManifest(
         manifest_id,
-        (*packs, _transcript_entry(shown, request)),
+        (*packs, entry),
         origin_ref=given.id if given else None,
         evidence_refs=given.evidence_refs if given else (),
         created_at=created_at,
     )
-    messages = request.assemble_messages(policy)
-    placed = replace(request, messages=messages, context=(), context_manifest=manifest)
-    return Assembled(placed, manifest, shown.tokens + sum(d.tokens for d in described))
+    placed = _placed(request, request.assemble_messages(policy), (), manifest)
+    tokens = shown.tokens + sum(d.tokens for d in described)
+    return Assembled(placed, manifest, tokens, is_plain=False)
+
+
+def _manifest(
+    manifest_id: str, transcript: ContextManifestEntry, created_at: datetime | None
+) -> ContextManifest:
+    if created_at is None and manifest_id.strip():
+        return _new_manifest(manifest_id, (transcript,))
+    return ContextManifest(manifest_id, (transcript,), created_at=created_at)
+
+
+def transcript_entry(figures: JsonObject, digest_ref: str | None = None) -> ContextManifestEntry:
+    """The entry that stands for all messages together: how many they are, their tokens, their digest."""
+    return _new_entry(
+        TRANSCRIPT_ENTRY,
+        source="transcript",
+        role=ContextPackRole.STATE,
+        origin_ref=f"transcript:1-{figures['messages']}",
+        digest_ref=digest_ref,
+        metadata=figures,
+    )
 
 
 def _pack_entries(manifest: ContextManifest) -> tuple[ContextManifestEntry, ...]:
@@ -93,16 +133,4 @@ def _describe(
     facts: JsonObject = {"tokens": tokens, "digest": shown.digest.of_text(rendered)}
     return _Described(
         replace(entry, sensitive_fields=pack.sensitive_fields, metadata={**entry.metadata, **facts}), tokens
-    )
-
-
-def _transcript_entry(shown: Transcript, request: ModelRequest) -> ContextManifestEntry:
-    count = shown.digest.count
-    return ContextManifestEntry(
-        TRANSCRIPT_ENTRY,
-        source="transcript",
-        role=ContextPackRole.STATE,
-        origin_ref=f"transcript:1-{count}",
-        digest_ref=request.context_digest.id if request.context_digest else None,
-        metadata={"messages": count, "tokens": shown.tokens, "digest": shown.digest.value},
     )

@@ -28,11 +28,11 @@ class TranscriptDigest:
 
     def extended(self, messages: Iterable[ModelMessage]) -> TranscriptDigest:
         """The digest with some more messages."""
-        count, digest = self.count, self.value
+        salt, count, digest = self.salt, self.count, self.value
         for message in messages:
-            digest = self.of_text(f"{digest}\n{canonical_json(_visible(message))}")
+            digest = text_digest(f"{salt}\n{digest}\n{canonical_json(_visible(message))}")
             count += 1
-        return TranscriptDigest(self.salt, count, digest)
+        return TranscriptDigest(salt, count, digest)
 
     def of_text(self, text: str) -> str:
         """The digest of a text with the same salt."""
@@ -40,9 +40,10 @@ class TranscriptDigest:
 
 
 def _visible(message: ModelMessage) -> JsonValue:
-    content = message.content if isinstance(message.content, str) else [_part(p) for p in message.content]
+    said = message.content
+    content = said if isinstance(said, str) else [_part(p) for p in said]
     calls = [(call.call_id, call.name, call.arguments) for call in message.tool_calls]
-    return (message.role.value, content, calls, message.tool_call_id)
+    return (message.role, content, calls, message.tool_call_id)
 
 
 def _part(part: object) -> JsonValue:
@@ -82,5 +83,7 @@ class Transcript:
         return self.of(messages, salt=self.digest.salt, estimator=self.estimator)
 
     def _with(self, new: Sequence[ModelMessage], everything: tuple[ModelMessage, ...]) -> Transcript:
-        tokens = sum(message_tokens(message, self.estimator) for message in new)
-        return Transcript(everything, self.digest.extended(new), self.tokens + tokens, self.estimator)
+        tokens, estimator = self.tokens, self.estimator
+        for message in new:
+            tokens += message_tokens(message, estimator)
+        return Transcript(everything, self.digest.extended(new), tokens, estimator)

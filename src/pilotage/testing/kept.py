@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import datetime
 from typing import cast
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.journal import ErasedRecord, JournalRow, OutboxEvent, SealedRecord
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState
+from pilotage.filling import changing
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.values import value
+
+_with_payloads = changing(JournalRow, "record", "view", "encoded", "created_at")
+_with_metadata = changing(AgentState, "metadata")
+_with_payload = changing(OutboxEvent, "payload")
 
 
 class UnkeepableError(Exception):
@@ -32,20 +38,21 @@ class KeptRow:
     view: str
 
     @classmethod
-    def of(cls, row: JournalRow) -> KeptRow:
-        """The row as it is kept."""
-        where = f"row {row.seq} ({row.action_id!r})"
-        bare = replace(row, record=None, view=None, encoded=None)
+    def of(cls, row: JournalRow, created_at: datetime | None = None) -> KeptRow:
+        """The row as it is kept, with the store's time where that is given."""
+        bare = _with_payloads(row, None, None, None, created_at or row.created_at)
         sealed = row.record if isinstance(row.record, SealedRecord | ErasedRecord) else None
         if row.encoded is not None:
-            return cls(bare, sealed or row.texts.record_json, row.texts.view_json)
+            texts = row.texts
+            return cls(bare, sealed or texts.record_json, texts.view_json)
+        where = f"row {row.seq} ({row.action_id!r})"
         record = sealed or _text(f"the record of {where}", cast(JsonValue, row.record))
         return cls(bare, record, _text(f"the view of {where}", row.view))
 
     def read(self) -> JournalRow:
         """The row as a reader gets it."""
-        record = self.record if isinstance(self.record, SealedRecord | ErasedRecord) else _json(self.record)
-        return replace(self.bare, record=record, view=_json(self.view))
+        record = _json(self.record) if isinstance(self.record, str) else self.record
+        return _with_payloads(self.bare, record, _json(self.view), None, self.bare.created_at)
 
 
 @value
@@ -58,11 +65,11 @@ class KeptState:
     @classmethod
     def of(cls, state: AgentState) -> KeptState:
         """The state as it is kept."""
-        return cls(replace(state, metadata={}), _text(f"the metadata of state {state.id!r}", state.metadata))
+        return cls(_with_metadata(state, {}), _text(f"the metadata of state {state.id!r}", state.metadata))
 
     def read(self) -> AgentState:
         """The state as a reader gets it."""
-        return replace(self.bare, metadata=_object(self.metadata))
+        return _with_metadata(self.bare, _object(self.metadata))
 
 
 @value
@@ -121,11 +128,11 @@ class KeptEvent:
     def of(cls, event: OutboxEvent) -> KeptEvent:
         """The event as it is kept."""
         where = f"the payload of outbox event {event.event_type!r}"
-        return cls(replace(event, payload={}), _text(where, event.payload))
+        return cls(_with_payload(event, {}), _text(where, event.payload))
 
     def read(self) -> OutboxEvent:
         """The event as a reader gets it."""
-        return replace(self.bare, payload=_object(self.payload))
+        return _with_payload(self.bare, _object(self.payload))
 
 
 def _text(where: str, json_value: JsonValue) -> str:

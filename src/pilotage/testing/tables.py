@@ -27,6 +27,7 @@ from pilotage.agent.ports.switches import Switch, SwitchedOff
 from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.filling import changing
 from pilotage.ids import IClock
 from pilotage.testing.conversations import ConversationTable
 from pilotage.testing.kept import KeptEvent, KeptEvidence, KeptRow, KeptSignal, KeptState, UnkeepableError
@@ -36,6 +37,7 @@ from pilotage.testing.tenant_table import TenantTable
 from pilotage.values import value
 
 _Action = tuple[str, JournalStage, int]
+_with_times = changing(AgentState, "created_at", "updated_at")
 
 
 @value
@@ -118,7 +120,7 @@ class MemoryTables:
         """The state with the store's timestamps: made when it was first stored, changed now."""
         now, present = self.clock.now(), self.states.find(state.tenant_id, state.id)
         made = present.bare.created_at if present else state.created_at
-        return replace(state, created_at=made or now, updated_at=now)
+        return _with_times(state, made or now, now)
 
     def stamped_signal(self, signal: AgentSignal) -> AgentSignal:
         """The signal with the store's time, where it came without one."""
@@ -131,7 +133,7 @@ class MemoryTables:
     def _prepare(self, commit: JournalCommit) -> _Writes:
         now = self.clock.now()
         return _Writes(
-            tuple(KeptRow.of(replace(row, created_at=now)) for row in commit.rows),
+            tuple([KeptRow.of(row, now) for row in commit.rows]),
             KeptState.of(self.stamped_state(commit.state)) if commit.state else None,
             tuple(KeptEvidence.of(self.stamped_evidence(each)) for each in commit.evidence),
             tuple(map(KeptEvent.of, commit.outbox)),
@@ -178,6 +180,8 @@ class MemoryTables:
         return f"run {commit.run.run_id!r} adds turns to conversation {named!r}, which it does not hold"
 
     def _unavailable_signal(self, commit: JournalCommit) -> str | None:
+        if not commit.consumed_signals:
+            return None
         pending = set(self.queues.get(commit.run, {}))
         for signal_id in commit.consumed_signals:
             if signal_id not in pending:
@@ -240,7 +244,7 @@ def _starts_nothing(status: AgentStatus) -> bool:
 def _foreign_part(commit: JournalCommit) -> str | None:
     """A commit is about its own run; a part that names another one is a mistake of the writer."""
     run, state = commit.run, commit.state
-    if state is not None and RunKey(state.tenant_id, state.id) != run:
+    if state is not None and (state.tenant_id, state.id) != (run.tenant_id, run.run_id):
         return f"state {state.id!r} of tenant {state.tenant_id!r} is not the state of run {run.run_id!r}"
     for each in commit.evidence:
         if each.agent_state_id != run.run_id:

@@ -74,6 +74,8 @@ def _payloads_of(row: JournalRow, pieces: Sequence[tuple[JournalRow, str]]) -> P
         return Payloads(row.record.ciphertext, texts.view_json, row.record.key_id)
     if texts.view_json == texts.record_json:
         return Payloads(texts.record_json, None)
+    if texts.added_json is not None:
+        return Payloads(texts.record_json, _ADDED + texts.added_json)
     added = _what_is_added(row)
     if added is not None:
         return Payloads(texts.record_json, _ADDED + canonical_json(added))

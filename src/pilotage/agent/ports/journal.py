@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.budget import BudgetSettlement
@@ -42,10 +42,7 @@ class JournalStage(StrEnum):
     @property
     def has_action(self) -> bool:
         """Whether a row of this stage belongs to an action; an action has one of each stage per attempt."""
-        return self not in _WITHOUT_ACTION
-
-
-_WITHOUT_ACTION = frozenset({JournalStage.CLAIMED, JournalStage.TOLD})
+        return self is not JournalStage.CLAIMED and self is not JournalStage.TOLD
 
 
 @value
@@ -76,28 +73,54 @@ class ErasedRecord:
 
 @value
 class RowTexts:
-    """A record and a view with their canonical texts, made when the row was chained: nobody has to make them again."""
+    """A record and a view with their canonical texts, made when the row was chained: nobody has to make them again.
+
+    `added_json` is what the view says besides, where it is known to say all that the record says.
+    """
 
     record: JsonValue | SealedRecord | ErasedRecord
     view: JsonValue
     record_json: str
     view_json: str
+    added_json: str | None = None
 
     @classmethod
-    def of(cls, record: JsonValue | SealedRecord | ErasedRecord, view: JsonValue) -> RowTexts:
-        """The texts of a row's payloads; that of a sealed record is the object it is kept as."""
-        text = canonical_json(_as_json(record))
+    def of(
+        cls,
+        record: JsonValue | SealedRecord | ErasedRecord,
+        view: JsonValue,
+        added: JsonObject | None = None,
+    ) -> RowTexts:
+        """The texts of a row's payloads; that of a sealed record is the object it is kept as.
+
+        A view that is an object may say something besides.
+        """
+        if isinstance(record, SealedRecord):
+            text = canonical_json({"key": record.key_id, "ciphertext": record.ciphertext})
+        elif isinstance(record, ErasedRecord):
+            text = canonical_json({"erased": record.digest})
+        else:
+            text = canonical_json(record) if record is not None else "null"
+        if added:
+            return cls._with_added(record, cast("JsonObject", view), text, added)
         return cls(record, view, text, text if view is record else canonical_json(view))
 
-
-def _as_json(record: JsonValue | SealedRecord | ErasedRecord) -> JsonValue:
-    match record:
-        case SealedRecord(key_id, ciphertext):
-            return {"key": key_id, "ciphertext": ciphertext}
-        case ErasedRecord(digest):
-            return {"erased": digest}
-        case _:
-            return record
+    @classmethod
+    def _with_added(
+        cls,
+        record: JsonValue | SealedRecord | ErasedRecord,
+        view: JsonObject,
+        text: str,
+        added: JsonObject,
+    ) -> RowTexts:
+        whole = {**view, **added}
+        if view is not record:
+            return cls(record, whole, text, canonical_json(whole))
+        added_text = canonical_json(added)
+        # Names are sorted: where those of the one come first, the texts stand one behind the other.
+        if view and max(added) < min(view):
+            return cls(record, whole, text, f"{added_text[:-1]},{text[1:]}", added_text)
+        return cls(record, whole, text, canonical_json(whole), added_text)
 
 
 @value
@@ -134,18 +157,14 @@ class JournalRow:
 
     def __post_init__(self) -> None:
         # Runs have thousands of rows, and hardly one is wrong: what exactly, is looked for then.
-        if self._looks_right:
+        is_named = self.action_id.strip() and self.digest.strip()
+        is_counted = type(self.seq) is type(self.attempt) is type(self.epoch) is int
+        is_dated = self.created_at is None or self.created_at.tzinfo is UTC
+        if is_named and is_counted and is_dated and self.seq > 0 < self.attempt and self.epoch > 0:
             return
         reject_blank(self, action_id=self.action_id, digest=self.digest)
         reject_not_positive(self, seq=self.seq, attempt=self.attempt, epoch=self.epoch)
         reject_naive(self, created_at=self.created_at)
-
-    @property
-    def _looks_right(self) -> bool:
-        is_named = self.action_id.strip() and self.digest.strip()
-        is_counted = type(self.seq) is type(self.attempt) is type(self.epoch) is int
-        is_dated = self.created_at is None or self.created_at.tzinfo is UTC
-        return bool(is_named and is_counted and is_dated) and self.seq > 0 < self.attempt and self.epoch > 0
 
 
 @value
@@ -197,8 +216,9 @@ class JournalCommit:
     lease: LeaseRequest | None = None
 
     def __post_init__(self) -> None:
-        reject_blank(self, token=self.token, conversation=self.conversation)
-        reject_negative(self, expected_head=self.expected_head)
+        if not self.token.strip() or self.conversation is not None or self.expected_head < 0:
+            reject_blank(self, token=self.token, conversation=self.conversation)
+            reject_negative(self, expected_head=self.expected_head)
         if self.expected_head and (self.parent is not None or self.conversation is not None):
             raise AgentDefinitionError(
                 f"JournalCommit of run {self.run.run_id!r} names a parent or a conversation behind row "
@@ -211,11 +231,11 @@ class JournalCommit:
             )
         if self.parent is not None:
             _reject_unfit_parent(self.run, self.parent)
-        for offset, row in enumerate(self.rows, start=1):
-            if row.seq != self.expected_head + offset:
+        for place, row in enumerate(self.rows, start=self.expected_head + 1):
+            if row.seq != place:
                 raise AgentDefinitionError(
                     f"JournalCommit.rows of run {self.run.run_id!r} have a gap: "
-                    f"row {row.seq} stands where {self.expected_head + offset} belongs."
+                    f"row {row.seq} stands where {place} belongs."
                 )
 
 

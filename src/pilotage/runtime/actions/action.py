@@ -44,4 +44,5 @@ MAY_BE_REPEATED = frozenset({Idempotency.IDEMPOTENT, Idempotency.CONDITIONALLY_I
 
 def fingerprint_of(salt: str, action_id: str, kind: AgentActionKind, name: str, asked: JsonValue) -> str:
     """Equal questions at equal places have equal fingerprints; the salt keeps them from betraying anything."""
-    return text_digest("\n".join((salt, action_id, kind.value, name, canonical_json(asked))))[:_LENGTH]
+    said = "null" if asked is None else canonical_json(asked)
+    return text_digest(f"{salt}\n{action_id}\n{kind}\n{name}\n{said}")[:_LENGTH]

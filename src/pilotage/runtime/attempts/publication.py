@@ -13,7 +13,7 @@ from pilotage.agent.state import AgentSituation
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentOutputGuardError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.actions.action import RESULT, Action
+from pilotage.runtime.actions.action import RESULT, Action, new_action
 from pilotage.runtime.actions.call import Call
 from pilotage.runtime.actions.interruptions import RunEnded
 from pilotage.runtime.actions.scope import Scope
@@ -96,7 +96,7 @@ class Publication:
         """The result of the run as an action; a person's answer is bound to the output it was `asked` about."""
         kind = AgentActionKind.VALUE
         fingerprint = self._effects.fingerprint(RESULT, kind, "result", asked)
-        return Action(RESULT, kind, "result", asked, view, Idempotency.IDEMPOTENT, True, fingerprint)
+        return new_action(RESULT, kind, "result", asked, view, Idempotency.IDEMPOTENT, True, fingerprint)
 
     def _shown(self, output: JsonValue) -> JsonValue:
         return self.view_of({"result": output})["result"]

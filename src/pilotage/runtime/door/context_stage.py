@@ -16,8 +16,8 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.handlers import IAgentContextHandler
 from pilotage.agent.run_input import AgentContext
 from pilotage.context.assemble import Assembled, assemble
-from pilotage.context.evidence import manifest_payload
 from pilotage.context.handler import KeepWithinBudget
+from pilotage.context.kept_manifest import kept_manifest, manifest_id_of
 from pilotage.context.strategies import SummariseOldTurns, TrimToolResults
 from pilotage.context.window import ContextWindow
 from pilotage.runtime.actions.scope import Scope
@@ -25,6 +25,7 @@ from pilotage.runtime.door.condensing import Condensing, Summarise
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.run_parts import Shown
 
+_WITHIN_BUDGET = KeepWithinBudget()
 _DEFAULT: tuple[CompactionStrategy, ...] = (TrimToolResults(), SummariseOldTurns())
 
 
@@ -43,7 +44,7 @@ class ContextStage:
         self._effects = effects
         self._budget = budget
         self._strategies = tuple(strategies) or _DEFAULT
-        self._handler = handler or KeepWithinBudget()
+        self._handler = handler or _WITHIN_BUDGET
         self._windows: dict[str, ContextWindow] = {}
         self._is_needed = effects.ledger.is_kept or budget is not None or given is not None
 
@@ -68,15 +69,16 @@ class ContextStage:
         if self._given is not None:
             request = _with_given(request, self._given)
         window = self._window(scope.path).hear(request.messages)
-        assembled = self._assembled(window, request, f"{call_id}/context")
+        manifest_id = manifest_id_of(call_id)
+        assembled = self._assembled(window, request, manifest_id)
         if self._budget is not None:
             beside = assembled.tokens - window.shown.tokens + fixed_tokens(request)
             condensing = Condensing(self._effects, scope, call_id, request, assembled, beside, self._budget)
             window = await condensing.condensed(window, self._strategies, self._handler, summarise)
             if window.digest is not None:
-                assembled = self._assembled(window, request, f"{call_id}/context#2")
+                assembled = self._assembled(window, request, f"{manifest_id}#2")
         self._windows[scope.path] = window
-        return Shown(assembled.request, manifest_payload(assembled.manifest))
+        return Shown(assembled.request, kept_manifest(assembled))
 
     def _window(self, path: str) -> ContextWindow:
         found = self._windows.get(path)

@@ -39,6 +39,7 @@ from pilotage.runtime.gate.counting import count_reply
 from pilotage.runtime.gate.model_views import recorded_reply
 from pilotage.runtime.gate.spending import NOTHING, ONE_STEP
 from pilotage.runtime.journal.amounts import encode_usage
+from pilotage.runtime.journal.evidence_view import MANIFEST
 from pilotage.runtime.journal.model_record import (
     call_failure,
     decode_failure,
@@ -390,9 +391,8 @@ class ModelCall:
     def _record(self, record: JsonObject) -> None:
         self.is_over = True
         view = self._effects.redactor.json(recorded_reply(record, self._request.tool_calling))
-        if self._manifest is not None:
-            view = {**cast(JsonObject, view), "manifest": self._manifest}
-        self._effects.ledger.append(self._action, JournalStage.AFTER, 1, record, view)
+        added = None if self._manifest is None else {MANIFEST: self._manifest}
+        self._effects.ledger.append(self._action, JournalStage.AFTER, 1, record, view, added=added)
 
     def _replayed(self, record: dict[str, JsonValue]) -> Iterator[ModelStreamEvent]:
         self._effects.spending.absorb(ONE_STEP)

@@ -7,7 +7,7 @@ from typing import cast
 
 from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.budget import BudgetAmount
-from pilotage.jsonvalue import JsonObject
+from pilotage.jsonvalue import JsonObject, JsonValue
 
 
 def encode_amount(amount: BudgetAmount) -> JsonObject:
@@ -22,12 +22,14 @@ def encode_amount(amount: BudgetAmount) -> JsonObject:
 
 def encode_usage(usage: ModelUsage) -> JsonObject:
     """The tokens of a model call, as far as the model told them."""
-    told = {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "total_tokens": usage.total_tokens,
-    }
-    return {name: tokens for name, tokens in told.items() if tokens is not None}
+    told: dict[str, JsonValue] = {}
+    if usage.input_tokens is not None:
+        told["input_tokens"] = usage.input_tokens
+    if usage.output_tokens is not None:
+        told["output_tokens"] = usage.output_tokens
+    if usage.total_tokens is not None:
+        told["total_tokens"] = usage.total_tokens
+    return told
 
 
 def decode_usage(record: JsonObject | None) -> ModelUsage:

@@ -24,9 +24,10 @@ def digest_after(previous: str, place: Sequence[JsonValue], payloads: str) -> st
 
 def payload_digest(texts: RowTexts, salt: str) -> str:
     """The digest of a row's payloads; a sealed record cannot be taken for an open one that looks like it."""
-    if isinstance(texts.record, ErasedRecord):
-        return texts.record.digest
-    kept = "sealed" if isinstance(texts.record, SealedRecord) else "open"
+    record = texts.record
+    if isinstance(record, ErasedRecord):
+        return record.digest
+    kept = "sealed" if isinstance(record, SealedRecord) else "open"
     return text_digest(f"{salt}\n{kept}\n{texts.record_json}\n{texts.view_json}")
 
 

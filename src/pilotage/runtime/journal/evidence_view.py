@@ -12,11 +12,15 @@ from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import EvidenceCapture
+from pilotage.context.kept_manifest import whole_manifest
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.stream.erasure import is_erased
 
 CAPTURE = "capture"
 """How the view of a tool's result was made; left out of the row of one that is structured, as nearly all are."""
+
+MANIFEST = "manifest"
+"""What a model was shown; of a transcript and nothing else only the figures are kept."""
 
 _KINDS = {
     AgentActionKind.MODEL_CALL: AgentEvidenceKind.MODEL,
@@ -46,6 +50,8 @@ def evidence_in(run_id: str, rows: Iterable[JournalRow]) -> Iterator[AgentEviden
             view = {"erased": True}
         if row.kind is AgentActionKind.TOOL_CALL and "result" in view:
             view = {CAPTURE: EvidenceCapture.STRUCTURED.value, **view}
+        if row.kind is AgentActionKind.MODEL_CALL and isinstance(kept := view.get(MANIFEST), Mapping):
+            view = {**view, MANIFEST: whole_manifest(kept, row.action_id)}
         yield AgentEvidence(
             f"{run_id}:{row.seq}",
             run_id,

@@ -34,7 +34,8 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.jsonvalue import JsonValue, text_digest
+from pilotage.filling import unchecked
+from pilotage.jsonvalue import JsonObject, JsonValue, text_digest
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.interruptions import RunOwnershipLost, StartRefused, StoreUnavailable
 from pilotage.runtime.journal.chain import digest_after, payload_digest
@@ -45,6 +46,7 @@ from pilotage.runtime.stream.told_log import ToldLog
 from pilotage.values import value
 
 _SALT, _TOKEN = 16, 24
+_new_row = unchecked(JournalRow)
 
 
 @value
@@ -98,8 +100,11 @@ class Ledger(Committing):
     def claim(self, record: JsonValue, view: JsonValue) -> None:
         """Take the run over: the first row of an attempt."""
         stage = JournalStage.CLAIMED
-        kept = self._sealed("run", stage, 1, record, view, WithoutKey.REFUSE)
-        self._append("run", None, stage, 1, "", Idempotency.IDEMPOTENT, kept, view)
+        if record == view:
+            texts = RowTexts.of(record, record)
+        else:
+            texts = RowTexts.of(self._sealed("run", stage, 1, record, view, WithoutKey.REFUSE), view)
+        self._append("run", None, stage, 1, "", Idempotency.IDEMPOTENT, texts)
 
     async def prove(self) -> None:
         """Return when it is certain that this attempt still has the run: by writing, for reading proves nothing.
@@ -118,15 +123,21 @@ class Ledger(Committing):
         record: JsonValue,
         view: JsonValue,
         tool: AgentToolDescriptor | None = None,
+        added: JsonObject | None = None,
     ) -> None:
-        """Add a row of an action; it is durable after the next barrier. What the view withholds is sealed."""
+        """Add a row of an action; it is durable after the next barrier. What the view withholds is sealed.
+
+        `added` is what others may read besides.
+        """
         self.check_alive()
-        kept: JsonValue | SealedRecord = record
         if record == view:
-            view = record
+            texts = RowTexts.of(record, record, added)
         elif withholds(record, view):
             kept = self._sealed(action.id, stage, attempt, record, view, without_key_for(action, tool))
-        rest = (action.fingerprint, action.idempotency, kept, view)
+            texts = RowTexts.of(kept, view, added)
+        else:
+            texts = RowTexts.of(record, view, added)
+        rest = (action.fingerprint, action.idempotency, texts)
         self._append(action.id, action.kind, stage, attempt, *rest)
         if stage is not JournalStage.BEFORE:
             self._commit_soon()
@@ -136,7 +147,7 @@ class Ledger(Committing):
         record, view = cast(JsonValue, row.record), row.view
         # What could not be sealed there was not kept there either.
         kept = self._sealed(row.action_id, row.stage, row.attempt, record, view, WithoutKey.KEEP_PLAIN)
-        rest = (row.fingerprint, row.idempotency, kept, view)
+        rest = (row.fingerprint, row.idempotency, RowTexts.of(kept, view))
         self._append(row.action_id, row.kind, row.stage, row.attempt, *rest)
 
     def say(self, turns: ConversationTurns | None) -> None:
@@ -248,8 +259,8 @@ class Ledger(Committing):
     def _write_log(self) -> None:
         """What was told goes along with what is committed next: for readers, not for replay, so it has no record."""
         seq = self._seq + 1
-        told = self.log.write(seq)
-        self._append(f"told#{seq}", None, JournalStage.TOLD, 1, "", Idempotency.IDEMPOTENT, None, told)
+        told = RowTexts.of(None, self.log.write(seq))
+        self._append(f"told#{seq}", None, JournalStage.TOLD, 1, "", Idempotency.IDEMPOTENT, told)
 
     def _append(
         self,
@@ -259,28 +270,11 @@ class Ledger(Committing):
         attempt: int,
         fingerprint: str,
         idempotency: Idempotency,
-        record: JsonValue | SealedRecord,
-        view: JsonValue,
+        texts: RowTexts,
     ) -> None:
-        seq = self._seq + 1
+        seq, salt = self._seq + 1, self._salt
         place = (seq, action_id, kind, stage, attempt, self.epoch, fingerprint, idempotency)
-        texts = RowTexts.of(record, view)
-        digest = digest_after(self._digest, place, payload_digest(texts, self._salt))
-        row = JournalRow(
-            seq=seq,
-            action_id=action_id,
-            kind=kind,
-            stage=stage,
-            attempt=attempt,
-            epoch=self.epoch,
-            fingerprint=fingerprint,
-            idempotency=idempotency,
-            record=record,
-            view=view,
-            digest=digest,
-            salt=self._salt,
-            encoded=texts,
-        )
+        digest = digest_after(self._digest, place, payload_digest(texts, salt))
+        self._rows.append(_new_row(*place, texts.record, texts.view, digest, None, salt, texts))
         self._seq, self._digest = seq, digest
-        self._rows.append(row)
         self._changes += 1

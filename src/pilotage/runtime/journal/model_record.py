@@ -22,15 +22,20 @@ _UNSAID: tuple[JsonValue, ...] = (None, "", [], {})
 
 def encode_response(response: ModelResponse) -> JsonObject:
     """The reply as replay needs it, without what was not said; the decoded output is made again from its JSON."""
-    said: JsonObject = {
-        "content": response.content,
-        "structured_output": response.structured_output,
-        "tool_calls": [_encode_call(call) for call in response.tool_calls],
-        "usage": encode_usage(response.usage),
-        "metadata": response.metadata,
-        "finish_reason": response.finish_reason.value if response.finish_reason else None,
-    }
-    return {name: part for name, part in said.items() if part not in _UNSAID}
+    said: dict[str, JsonValue] = {}
+    if response.content:
+        said["content"] = response.content
+    if response.structured_output not in _UNSAID:
+        said["structured_output"] = response.structured_output
+    if response.tool_calls:
+        said["tool_calls"] = [_encode_call(call) for call in response.tool_calls]
+    if usage := encode_usage(response.usage):
+        said["usage"] = usage
+    if response.metadata:
+        said["metadata"] = response.metadata
+    if response.finish_reason is not None:
+        said["finish_reason"] = response.finish_reason.value
+    return said
 
 
 def decode_response(record: JsonObject, request: ModelRequest) -> ModelResponse:

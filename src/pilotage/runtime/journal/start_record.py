@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field, fields
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import cache, lru_cache
 from typing import cast
 
 from pilotage.agent.definition import AgentDefinition
@@ -14,7 +14,7 @@ from pilotage.agent.principal import Principal, RunContext
 from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, text_digest, to_json_value
-from pilotage.values import shared, value
+from pilotage.values import value
 
 MOST_GENERATIONS = 8
 
@@ -60,13 +60,32 @@ class RunStart:
 
 def encode_start(start: RunStart) -> JsonObject:
     """The start as JSON; what has its default is left out."""
-    said = {each.name: getattr(start, each.name) for each in fields(start)}
-    plain = _plain()
-    return {
-        name: to_json_value(value)
-        for name, value in said.items()
-        if name in _ALWAYS or value != getattr(plain, name)
+    record: dict[str, JsonValue] = {
+        "agent": start.agent,
+        "input": to_json_value(start.input),
+        "principal": _encode_principal(start.principal),
     }
+    for name, default in _defaults():
+        if (held := getattr(start, name)) != default:
+            record[name] = to_json_value(held)
+    return record
+
+
+@lru_cache(maxsize=256)
+def _encode_principal(principal: Principal) -> JsonValue:
+    """Many runs are started by few."""
+    return to_json_value(principal)
+
+
+@cache
+def _defaults() -> tuple[tuple[str, object], ...]:
+    """What may be left out, and what it is then."""
+    plain = RunStart("-", {}, Principal("-"))
+    return tuple(
+        (each.name, getattr(plain, each.name))
+        for each in fields(plain)
+        if each.name not in {"agent", "input", "principal"}
+    )
 
 
 def decode_start(first: JournalRow) -> RunStart:
@@ -81,8 +100,3 @@ def definition_digest(definition: AgentDefinition) -> str:
     spec = definition.spec
     said: list[JsonValue] = [definition.instructions, spec.version, str(spec.output_type), sorted(tools)]
     return text_digest(canonical_json(said))[:16]
-
-
-_ALWAYS = frozenset({"agent", "input", "principal"})
-_plain = shared(partial(RunStart, "-", {}, Principal("-")))
-"""A start with nothing but defaults."""

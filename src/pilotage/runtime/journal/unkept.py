@@ -11,7 +11,7 @@ from pilotage.agent.ports.conversations import ConversationTurns, ITaskStore
 from pilotage.agent.ports.journal import JournalStage, OutboxEvent, RunKey
 from pilotage.agent.state import AgentState
 from pilotage.agent.tools.catalog import AgentToolDescriptor
-from pilotage.jsonvalue import JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.journal.ledger import Ledger
 
@@ -43,6 +43,7 @@ class UnkeptLedger(Ledger):
         record: JsonValue,
         view: JsonValue,
         tool: AgentToolDescriptor | None = None,
+        added: JsonObject | None = None,
     ) -> None:
         self.check_alive()
 

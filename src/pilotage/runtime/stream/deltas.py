@@ -16,9 +16,15 @@ TextId: TypeAlias = tuple[str, str, str]
 
 Piece: TypeAlias = tuple[TextId, str]
 
+_PIECES: frozenset[type[AgentEvent]] = frozenset(
+    {MessageDeltaEvent, ReasoningDeltaEvent, ToolCallArgsDeltaEvent}
+)
+
 
 def piece_of(event: AgentEvent) -> Piece | None:
     """Whose text the event continues, and with what; None for every other event."""
+    if type(event) not in _PIECES:
+        return None
     if isinstance(event, MessageDeltaEvent):
         return ("message", event.attribution.run_id, event.message_id), event.delta
     if isinstance(event, ReasoningDeltaEvent):

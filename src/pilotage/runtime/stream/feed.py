@@ -24,6 +24,11 @@ class Feed:
         self._listeners: tuple[ref[Listener], ...] = ()
         self.is_over = False
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody listens, or did."""
+        return bool(self._listeners)
+
     def publish(self, told: Told) -> None:
         """Tell everybody who listens."""
         for heard in self._listeners:

@@ -171,6 +171,12 @@ class KeptTelling(Telling):
         self._is_repeating = bool(told)
         self._compared: dict[str, Untold] = {}
 
+    def say(self, event: AgentEvent) -> None:
+        if self._exposure.is_transparent and self._before is None and not self._compared:
+            self._publish(event)
+        else:
+            super().say(event)
+
     def start_facts(self) -> JsonObject:
         if self._epoch == 1:
             return {}
@@ -247,6 +253,7 @@ class KeptTelling(Telling):
         self._pass_along(number, offset, event)
 
     def _pass_along(self, number: int, offset: int, event: AgentEvent) -> None:
-        self.feed.publish((self._epoch, number, offset, event))
+        if self.feed.is_heard:
+            self.feed.publish((self._epoch, number, offset, event))
         if self._forward is not None:
             self._forward(event)

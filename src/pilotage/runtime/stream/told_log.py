@@ -35,8 +35,9 @@ class ToldLog:
 
     def add(self, event: JsonObject) -> int:
         """Add an event and give its number."""
-        self._join()
-        self._growing = None
+        if self._growing is not None:
+            self._join()
+            self._growing = None
         self._last += 1
         self._waiting.append({"event": event})
         return self._last

@@ -14,11 +14,14 @@ from pilotage.agent.ports.journal import (
     JournalStage,
     LeaseRequest,
     OutboxEvent,
+    RowTexts,
     RunKey,
+    SealedRecord,
 )
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject, canonical_json
 
 RUN = RunKey("acme", "r1")
 ROW = JournalRow(
@@ -101,6 +104,22 @@ def test_a_commit_cannot_start_a_run_in_a_wrong_place(wrong: dict[str, object], 
 def test_who_asks_for_a_lease_has_a_name_and_says_how_long(wrong: tuple[str, float]) -> None:
     with pytest.raises(AgentDefinitionError, match="LeaseRequest"):
         LeaseRequest(*wrong)
+
+
+@pytest.mark.parametrize(
+    "record", [{"model": "m", "result": 1}, {"error": "no", "model": "m"}, {"manifest": 0}, {}]
+)
+def test_a_view_may_say_more_than_its_record(record: JsonObject) -> None:
+    texts = RowTexts.of(record, record, {"manifest": {"b": 1, "a": 2}})
+    assert texts.view == {**record, "manifest": {"b": 1, "a": 2}}
+    assert (texts.record_json, texts.view_json) == (canonical_json(record), canonical_json(texts.view))
+    assert texts.added_json == '{"manifest":{"a":2,"b":1}}'
+
+
+def test_what_is_added_to_a_view_that_withholds_something_says_nothing_of_the_record() -> None:
+    texts = RowTexts.of(SealedRecord("key", "..."), {"result": "[REDACTED]"}, {"manifest": 1})
+    assert texts.view_json == '{"manifest":1,"result":"[REDACTED]"}'
+    assert texts.added_json is None
 
 
 def test_a_refusal_is_the_commits_own_fault_unless_it_says_otherwise() -> None:
