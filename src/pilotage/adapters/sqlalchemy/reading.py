@@ -49,12 +49,12 @@ def read_page(connection: Connection, run: RunKey, after: int) -> list[JournalRo
     place = {"tenant": run.tenant_id, "run": run.run_id, "after": after}
     found = [StoredRow._make(row) for row in _ROWS.rows(connection, place)]
     payloads = _payloads_of(connection, found)
-    elsewhere = _echoed_elsewhere(connection, run, payloads)
+    elsewhere = _echoed_elsewhere(connection, run, payloads) if after else {}
 
-    def record_of(seq: int) -> str:
+    def text_of(seq: int) -> str:
         return (payloads.get(seq) or elsewhere[seq]).record
 
-    return [row_of(stored, payloads[stored.seq], record_of) for stored in found]
+    return [row_of(stored, payloads[stored.seq], text_of) for stored in found]
 
 
 def _echoed_elsewhere(
