@@ -73,6 +73,11 @@ _SHAPES: Mapping[type[AgentEvent], _Shape] = dict(
         _shape(AgentEventKind.ARTIFACT, ArtifactEvent, "artifact_id content", "name"),
     ]
 )
+_TEXTS: Mapping[type[AgentEvent], str] = {
+    MessageDeltaEvent: "delta",
+    ReasoningDeltaEvent: "delta",
+    ToolCallArgsDeltaEvent: "args_delta",
+}
 _BY_KIND: Mapping[str, _Shape] = {shape.kind: shape for shape in _SHAPES.values()}
 
 
@@ -93,6 +98,17 @@ def encode_event(event: AgentEvent, by: AgentEventAttribution) -> JsonObject:
         record["reason"] = event.reason.value
         record["allowed_decisions"] = list(event.allowed_decisions)
     return record
+
+
+def is_kept_as(kept: JsonObject, text: JsonValue, event: AgentEvent, by: AgentEventAttribution) -> bool:
+    """Whether this is what is kept of an event; the text of a piece of one stands beside it."""
+    if kept["kind"] != _SHAPES[type(event)].kind:
+        return False
+    said = encode_event(event, by)
+    if text is None:
+        return said == kept
+    name = _TEXTS.get(type(event))
+    return name is not None and said[name] == text and {**said, name: ""} == kept
 
 
 def decode_event(record: JsonObject, by: AgentEventAttribution) -> AgentEvent:
