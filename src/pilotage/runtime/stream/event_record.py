@@ -100,9 +100,9 @@ def encode_event(event: AgentEvent, by: AgentEventAttribution) -> JsonObject:
     return record
 
 
-def is_kept_as(kept: JsonObject, text: JsonValue, event: AgentEvent, by: AgentEventAttribution) -> bool:
+def is_kept_as(kept: JsonValue, text: JsonValue, event: AgentEvent, by: AgentEventAttribution) -> bool:
     """Whether this is what is kept of an event; the text of a piece of one stands beside it."""
-    if kept["kind"] != _SHAPES[type(event)].kind:
+    if cast(JsonObject, kept)["kind"] != _SHAPES[type(event)].kind:
         return False
     said = encode_event(event, by)
     if text is None:

@@ -42,6 +42,9 @@ _OF_MODELS = frozenset(
         AgentEventKind.TOOL_CALL_ARGS_DELTA,
     }
 )
+_AHEAD = 16
+"""So many entries of the log may be passed over to find what is said."""
+
 _TELLING = frozenset({"metadata", "by"})
 _MODEL_MADE = re.compile(r"(.+)@([0-9]+)(?::[^@]*)?", re.DOTALL)
 
@@ -69,18 +72,20 @@ class SaidBefore:
         return not (self._texts or self._events or self._marks)
 
     def is_next(self, event: AgentEvent) -> bool:
-        """Whether the event is what was said next the first time; if not, ask what of it is unsaid."""
+        """Whether the event is what was said next the first time; if not, ask what of it is unsaid.
+
+        Entries that are not said again, such as what a tool told while it ran, are passed over.
+        """
         told = self._told
-        while self._next < len(told):
-            item = told[self._next]
-            kept = item.encoded
-            is_own = "by" not in kept or self._is_own(item)
-            if is_own and kept["kind"] not in _BY_THE_RUN:
-                if not is_kept_as(kept, item.record.get("text"), event, self._by):
-                    break
-                self._next += 1
+        if event.attribution.run_id != self._by.run_id:
+            return False
+        for at in range(self._next, min(self._next + _AHEAD, len(told))):
+            entry = told[at].record
+            if is_kept_as(entry["event"], entry.get("text"), event, self._by):
+                if at > self._next:
+                    self._sort(told[self._next : at])
+                self._next = at + 1
                 return True
-            self._next += 1
         return False
 
     def unsaid(self, event: AgentEvent) -> AgentEvent | None:
@@ -122,13 +127,13 @@ class SaidBefore:
 
     def _sort_the_rest(self) -> None:
         rest, self._told = self._told[self._next :], ()
-        for item in rest:
-            if self._is_own(item):
-                self._remember(item)
+        self._sort(rest)
 
-    def _is_own(self, item: ToldItem) -> bool:
-        """A run with many children has mostly told what they did; what is not looked at is not decoded either."""
-        return item.teller in (None, self._by.run_id)
+    def _sort(self, told: Sequence[ToldItem]) -> None:
+        for item in told:
+            # A run with many children has mostly told what they did; what is not looked at is not decoded either.
+            if item.teller in (None, self._by.run_id):
+                self._remember(item)
 
     def _count_off(self, text: TextId, piece: str) -> int:
         told = self._texts.pop(text, 0)

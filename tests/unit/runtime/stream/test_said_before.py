@@ -232,9 +232,24 @@ def test_what_is_said_in_the_same_order_is_next_whatever_others_told_in_between(
         ToldItem(2, 6, {"event": encode_event(calls("m"), BY)}),
     ]
     said = SaidBefore(kept, BY)
+    assert not said.is_next(says("abc", by=KID))
     assert all(said.is_next(event) for event in (STEP, says("abc"), calls("m")))
     assert not said.is_next(STEP)
     assert said.is_done
+
+
+def test_what_is_passed_over_is_not_forgotten() -> None:
+    told = [says("a", "x"), *[StepStartedEvent(BY, f"step {n}") for n in range(40)], says("b", "y")]
+    said = before(*told)
+    assert said.is_next(told[5])
+    assert said.is_next(told[6])
+    assert not said.is_next(told[-1])
+    assert [said.unsaid(event) for event in (told[0], told[1], told[5], told[-1])] == [
+        None,
+        None,
+        told[5],
+        None,
+    ]
 
 
 @pytest.mark.parametrize("event", [STEP, says("ab"), says("abc", "n"), thinks("abc"), says("abc", by=KID)])
