@@ -100,15 +100,22 @@ def encode_event(event: AgentEvent, by: AgentEventAttribution) -> JsonObject:
     return record
 
 
-def is_kept_as(kept: JsonValue, text: JsonValue, event: AgentEvent, by: AgentEventAttribution) -> bool:
-    """Whether this is what is kept of an event; the text of a piece of one stands beside it."""
-    if cast(JsonObject, kept)["kind"] != _SHAPES[type(event)].kind:
+def is_kept_as(kept: JsonObject, text: JsonValue, event: AgentEvent, by: AgentEventAttribution) -> bool:
+    """Whether `encode_event` gives this; the text of a piece of one stands beside it.
+
+    Of what is equal without being the same JSON, such as a tuple and a list, it may say no.
+    """
+    kind, _, required, optional = _SHAPES[type(event)]
+    if kept["kind"] != kind or (event.metadata or None) != kept.get("metadata"):
         return False
-    said = encode_event(event, by)
-    if text is None:
-        return said == kept
-    name = _TEXTS.get(type(event))
-    return name is not None and said[name] == text and {**said, name: ""} == kept
+    is_other = event.attribution is not by and event.attribution != by
+    if kept.get("by") != (_encode_attribution(event.attribution) if is_other else None):
+        return False
+    in_text = None if text is None else _TEXTS.get(type(event))
+    for name in (*required, *optional):
+        if getattr(event, name) != (text if name == in_text else kept.get(name)):
+            return False
+    return True
 
 
 def decode_event(record: JsonObject, by: AgentEventAttribution) -> AgentEvent:

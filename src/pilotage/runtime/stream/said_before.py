@@ -80,8 +80,8 @@ class SaidBefore:
         if event.attribution.run_id != self._by.run_id:
             return False
         for at in range(self._next, min(self._next + _AHEAD, len(told))):
-            entry = told[at].record
-            if is_kept_as(entry["event"], entry.get("text"), event, self._by):
+            item = told[at]
+            if is_kept_as(item.encoded, item.record.get("text"), event, self._by):
                 if at > self._next:
                     self._sort(told[self._next : at])
                 self._next = at + 1
