@@ -25,11 +25,18 @@ def unchecked(cls: Callable[P, T]) -> Callable[P, T]:
     Where a class cannot be filled like that, it is the class itself.
     """
     known = _known_to(cls)
-    if known["_open"] is None:
-        return cls
-    parameters, lines = _filled(cls, known, "self.{name} = {given}")
+    return cls if known["_open"] is None else cast("Callable[P, T]", _maker(cls, known, frozenset()))
+
+
+def unchecked_without(cls: Callable[..., T], *later: str) -> Callable[..., T]:
+    """The same without the fields that the value makes itself when somebody asks for them (`value(later=...)`)."""
+    return cast("Callable[..., T]", _maker(cls, _known_to(cls), frozenset(later)))
+
+
+def _maker(cls: Any, known: dict[str, Any], left_out: frozenset[str]) -> Any:
+    parameters, lines = _filled(cls, known, "self.{name} = {given}", left_out)
     body = ["self = _new(_open)", *lines, "self.__class__ = _closed", "return self"]
-    return cast("Callable[P, T]", _compiled("make", parameters, body, known))
+    return _compiled("make", parameters, body, known)
 
 
 def changing(cls: type[T], *names: str) -> Callable[..., T]:
@@ -104,10 +111,14 @@ class _Absent:
         return "<factory>"
 
 
-def _filled(cls: Any, known: dict[str, Any], line: str) -> tuple[list[str], list[str]]:
+def _filled(
+    cls: Any, known: dict[str, Any], line: str, left_out: frozenset[str] = frozenset()
+) -> tuple[list[str], list[str]]:
     """The parameters of a constructor, and the lines that fill the slots."""
     parameters, lines = list[str](), list[str]()
     for each in fields(cls):
+        if each.name in left_out:
+            continue
         known[f"_set_{each.name}"] = getattr(cls, each.name).__set__
         given = _given(each, parameters, known)
         if given is not None:

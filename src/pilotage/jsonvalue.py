@@ -35,6 +35,19 @@ def canonical_json(value: JsonValue) -> str:
     return "".join(_pieces(value, 0))
 
 
+def parsed(text: str) -> JsonValue:
+    """The value of a canonical text: without blanks around it, half of what `json.loads` does is of no use.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    try:
+        value, end = _scan(text, 0)
+    except StopIteration:
+        value, end = None, -1
+    return cast(JsonValue, value if end == len(text) else json.loads(text))
+
+
 def json_digest(value: JsonValue) -> str:
     """The digest of the canonical text."""
     return text_digest(canonical_json(value))
@@ -156,3 +169,5 @@ def _encoder() -> Callable[[JsonValue, int], Iterable[str]]:
 
 
 _pieces = _encoder()
+_decoder: Any = json.JSONDecoder()
+_scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once

@@ -6,17 +6,17 @@ from the text, as it would be from a database.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import cast
 
 from pilotage.agent.evidence import AgentEvidence
-from pilotage.agent.ports.journal import ErasedRecord, JournalRow, OutboxEvent, SealedRecord
+from pilotage.agent.ports.journal import ErasedRecord, JournalRow, OutboxEvent, SealedRecord, stored_row
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState
 from pilotage.filling import changing
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, parsed
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.values import value
 
@@ -51,8 +51,22 @@ class KeptRow:
 
     def read(self) -> JournalRow:
         """The row as a reader gets it."""
-        record = _json(self.record) if isinstance(self.record, str) else self.record
-        return _with_payloads(self.bare, record, _json(self.view), None, self.bare.created_at)
+        row, kept = self.bare, self.record
+        return stored_row(
+            row.seq,
+            row.action_id,
+            row.kind,
+            row.stage,
+            row.attempt,
+            row.epoch,
+            row.fingerprint,
+            row.idempotency,
+            parsed(kept) if isinstance(kept, str) else kept,
+            row.digest,
+            row.created_at,
+            row.salt,
+            read_view=partial(parsed, self.view),
+        )
 
 
 @value
@@ -109,7 +123,7 @@ class KeptEvidence:
 
     def read(self) -> AgentEvidence:
         """The evidence as a reader gets it."""
-        descriptors = cast("list[JsonObject]", _json(self.sensitive_fields))
+        descriptors = cast("list[JsonObject]", parsed(self.sensitive_fields))
         return replace(
             self.bare,
             payload=_object(self.payload),
@@ -142,9 +156,5 @@ def _text(where: str, json_value: JsonValue) -> str:
         raise UnkeepableError(f"{where} cannot be stored as JSON: {error}") from error
 
 
-def _json(text: str) -> JsonValue:
-    return cast(JsonValue, json.loads(text))
-
-
 def _object(text: str) -> JsonObject:
-    return cast(JsonObject, _json(text))
+    return cast(JsonObject, parsed(text))

@@ -13,7 +13,8 @@ from pilotage.adapters.sqlalchemy.payloads import (
     Payloads,
     echoed_rows,
     payloads_of,
-    values_of,
+    record_of,
+    view_of,
 )
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.agent.ports.journal import JournalRow, JournalStage, SealedRecord
@@ -42,7 +43,7 @@ def done(seq: int, result: JsonValue) -> JournalRow:
 def read_back(rows: list[JournalRow]) -> list[tuple[object, object]]:
     stored = payloads_of(rows)
     by_seq = {each.seq: payloads for each, payloads in zip(rows, stored, strict=True)}
-    return [values_of(payloads, lambda seq: by_seq[seq].record) for payloads in stored]
+    return [(record_of(each), view_of(each, lambda seq: by_seq[seq].record)) for each in stored]
 
 
 def test_what_is_told_of_a_result_is_stored_with_the_result() -> None:

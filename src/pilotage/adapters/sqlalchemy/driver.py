@@ -56,6 +56,11 @@ class Prepared:
         self._statement = statement
         self._compiled: dict[str, Callable[[Connection, Mapping[str, Any]], list[Row]]] = {}
 
+    def named_rows(self, connection: Connection, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What it returns, by the names of its columns."""
+        names = self._statement.exported_columns.keys()
+        return [dict(zip(names, row, strict=True)) for row in self.rows(connection, given)]
+
     def rows(self, connection: Connection, given: Mapping[str, Any]) -> list[Row]:
         """What it returns; nothing where it returns no rows."""
         name = connection.dialect.name
@@ -80,18 +85,25 @@ class Prepared:
             }
             cursor = carry_out(connection, text, [values[name] for name in order] if order else values)
             try:
-                return [_converted(row, from_database) for row in cursor.fetchall()] if returned else []
+                return _converted(cursor.fetchall(), from_database) if returned else []
             finally:
                 cursor.close()
 
         return rows
 
 
-def _converted(row: Row, converts: Sequence[tuple[int, Callable[[Any], Any]]]) -> Row:
-    values = list(row)
+def _converted(rows: list[Row], converts: Sequence[tuple[int, Callable[[Any], Any]]]) -> list[Row]:
+    """Rows as we want them, column by column: many columns of a journal say nothing, and none of their values is
+    looked at.
+    """
+    if not rows or not converts:
+        return rows
+    columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
     for place, convert in converts:
-        values[place] = convert(values[place])
-    return tuple(values)
+        column = columns[place]
+        if column.count(None) < len(column):
+            columns[place] = list(map(convert, column))
+    return list(zip(*columns, strict=True))
 
 
 def compiled_text(statement: ClauseElement, dialect: Dialect) -> tuple[str, Sequence[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, TypeAlias, cast
 
 from sqlalchemy import RowMapping
@@ -23,7 +24,7 @@ from pilotage.safety.trust import TrustLabel
 Values: TypeAlias = dict[str, Any]
 """The columns of a row that is to be written, by name."""
 
-Stored: TypeAlias = RowMapping
+Stored: TypeAlias = RowMapping | Mapping[str, Any]
 """The columns of a row that was read."""
 
 

@@ -12,13 +12,12 @@ A text from `BLOB_LENGTH` on is a blob.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
-from pilotage.agent.ports.journal import ErasedRecord, JournalRow, SealedRecord
-from pilotage.jsonvalue import JsonValue, canonical_json, to_bytes
+from pilotage.agent.ports.journal import JournalRow, SealedRecord
+from pilotage.jsonvalue import JsonValue, canonical_json, parsed, to_bytes
 
 BLOB_LENGTH = 8192
 """Texts from this length on are stored as blobs: once per tenant, however often they occur."""
@@ -26,19 +25,6 @@ BLOB_LENGTH = 8192
 _ADDED, _ECHO = "+", "="
 _SHORTEST_ECHO = 64
 _RESULT = "result"
-
-
-_decoder: Any = json.JSONDecoder()
-_scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once
-
-
-def parsed(text: str) -> JsonValue:
-    """The value of a canonical text: without blanks around it, half of what `json.loads` does is of no use."""
-    try:
-        value, end = _scan(text, 0)
-    except StopIteration:
-        value, end = None, -1
-    return cast(JsonValue, value if end == len(text) else json.loads(text))
 
 
 class Payloads(NamedTuple):
@@ -138,7 +124,7 @@ def _parsed(stored_view: str) -> tuple[list[Echo], str]:
     return [Echo(*map(int, each.split("."))) for each in head.split(",")], rest
 
 
-def view_text(stored_view: str, record_of: Callable[[int], str]) -> str:
+def view_text(stored_view: str, text_of: Callable[[int], str]) -> str:
     """The text of a view; what it repeats is looked up."""
     if not stored_view.startswith(_ECHO):
         return stored_view
@@ -147,25 +133,29 @@ def view_text(stored_view: str, record_of: Callable[[int], str]) -> str:
     length = used = 0
     for echo in echoes:
         between = rest[used : used + echo.at - length]
-        parts += (between, record_of(echo.seq)[echo.start : echo.start + echo.length])
+        parts += (between, text_of(echo.seq)[echo.start : echo.start + echo.length])
         used += len(between)
         length = echo.at + echo.length
     return "".join((*parts, rest[used:]))
 
 
-def values_of(
-    stored: Payloads, record_of: Callable[[int], str]
-) -> tuple[JsonValue | SealedRecord | ErasedRecord, JsonValue]:
-    """Record and view. Read twice rather than shared: what a reader changes in the one must not show in the other."""
-    record, view, key_id = stored
-    if key_id is not None:
-        return SealedRecord(key_id, record), parsed(record if view is None else view)
+def record_of(stored: Payloads) -> JsonValue | SealedRecord:
+    """What a row records."""
+    return parsed(stored.record) if stored.key_id is None else SealedRecord(stored.key_id, stored.record)
+
+
+def view_of(stored: Payloads, text_of: Callable[[int], str]) -> JsonValue:
+    """What a row shows; `text_of` gives the record of another row.
+
+    Read anew rather than shared with the record: what a reader changes in the one must not show in the other.
+    """
+    record, view, _ = stored
     if view is None:
-        return parsed(record), parsed(record)
+        return parsed(record)
     if view.startswith(_ADDED):
         added = cast("dict[str, JsonValue]", parsed(view[1:]))
-        return parsed(record), {**cast("dict[str, JsonValue]", parsed(record)), **added}
-    return parsed(record), parsed(view_text(view, record_of))
+        return {**cast("dict[str, JsonValue]", parsed(record)), **added}
+    return parsed(view_text(view, text_of))
 
 
 def blob_digest(tenant_id: str, content: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import starmap
 
 from sqlalchemy import Connection, bindparam, literal_column, select
 
@@ -47,14 +48,15 @@ _BLOBS = select(blobs.c.digest, blobs.c.content).where(
 def read_page(connection: Connection, run: RunKey, after: int) -> list[JournalRow]:
     """The next rows of a run behind a number, up to `PAGE` of them."""
     place = {"tenant": run.tenant_id, "run": run.run_id, "after": after}
-    found = [StoredRow._make(row) for row in _ROWS.rows(connection, place)]
+    found = list(starmap(StoredRow, _ROWS.rows(connection, place)))
     payloads = _payloads_of(connection, found)
-    elsewhere = _echoed_elsewhere(connection, run, payloads)
+    # What a view points to stands before it.
+    elsewhere: Mapping[int, Payloads] = _echoed_elsewhere(connection, run, payloads) if after else {}
 
-    def record_of(seq: int) -> str:
+    def text_of(seq: int) -> str:
         return (payloads.get(seq) or elsewhere[seq]).record
 
-    return [row_of(stored, payloads[stored.seq], record_of) for stored in found]
+    return [row_of(stored, payloads[stored.seq], text_of) for stored in found]
 
 
 def _echoed_elsewhere(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple, cast
 
 from pilotage.adapters.sqlalchemy.mapping import UnstorableError, Values
@@ -12,9 +13,10 @@ from pilotage.adapters.sqlalchemy.payloads import (
     Payloads,
     blob_digest,
     payloads_of,
-    values_of,
+    record_of,
+    view_of,
 )
-from pilotage.agent.ports.journal import ErasedRecord, JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.journal import ErasedRecord, JournalRow, JournalStage, RunKey, stored_row
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 
@@ -107,23 +109,20 @@ _STAGES = {stage.value: stage for stage in JournalStage}
 _CLASSES = {each.value: each for each in Idempotency}
 
 
-def row_of(stored: StoredRow, payloads: Payloads, record_of: Callable[[int], str]) -> JournalRow:
-    """The journal row in these columns; `record_of` gives the record of another row of the run."""
-    record, view = (
-        values_of(payloads, record_of) if stored.erased is None else (ErasedRecord(stored.erased), None)
-    )
-    return JournalRow(
-        seq=stored.seq,
-        action_id=stored.action_id,
-        kind=_KINDS[stored.kind],
-        stage=_STAGES[stored.stage],
-        attempt=stored.attempt,
-        epoch=stored.epoch,
-        fingerprint=stored.fingerprint,
-        idempotency=_CLASSES[stored.idempotency],
-        record=record,
-        view=view,
-        digest=stored.digest,
-        created_at=stored.created_at,
-        salt=stored.salt,
+def row_of(stored: StoredRow, payloads: Payloads, text_of: Callable[[int], str]) -> JournalRow:
+    """The journal row in these columns; `text_of` gives the record of another row of the run."""
+    return stored_row(
+        stored.seq,
+        stored.action_id,
+        _KINDS[stored.kind],
+        _STAGES[stored.stage],
+        stored.attempt,
+        stored.epoch,
+        stored.fingerprint,
+        _CLASSES[stored.idempotency],
+        record_of(payloads) if stored.erased is None else ErasedRecord(stored.erased),
+        stored.digest,
+        stored.created_at,
+        stored.salt,
+        read_view=partial(view_of, payloads, text_of) if stored.erased is None else None,
     )

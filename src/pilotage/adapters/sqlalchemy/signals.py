@@ -8,6 +8,7 @@ from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from pilotage.adapters.sqlalchemy.columns import Moment, now
 from pilotage.adapters.sqlalchemy.database import Database
+from pilotage.adapters.sqlalchemy.driver import Prepared
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored, UnstorableError, signal_of, text_of
 from pilotage.adapters.sqlalchemy.tables import signals
@@ -24,7 +25,7 @@ _LAST = select(func.coalesce(func.max(signals.c.number), 0)).where(
     signals.c.tenant_id == bindparam("tenant"), signals.c.run_id == bindparam("run")
 )
 
-_PENDING = (
+_PENDING = Prepared(
     select(signals)
     .where(
         signals.c.tenant_id == bindparam("tenant"),
@@ -87,8 +88,8 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
         def look(connection: Connection) -> list[AgentSignal]:
             run = run_of(connection, self._tenant, state_id)
-            found = connection.execute(_PENDING, {"tenant": run.tenant_id, "run": run.run_id})
-            return [signal_of(values) for values in found.mappings()]
+            found = _PENDING.named_rows(connection, {"tenant": run.tenant_id, "run": run.run_id})
+            return [signal_of(values) for values in found]
 
         return await self._database.read(look)
 

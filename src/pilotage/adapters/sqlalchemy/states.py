@@ -12,6 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from pilotage.adapters.sqlalchemy.columns import Moment, now
 from pilotage.adapters.sqlalchemy.cursors import position_of
 from pilotage.adapters.sqlalchemy.database import Database
+from pilotage.adapters.sqlalchemy.driver import Prepared
 from pilotage.adapters.sqlalchemy.mapping import UnstorableError, state_of, state_values
 from pilotage.adapters.sqlalchemy.tables import runs, signals
 from pilotage.adapters.sqlalchemy.whose import only_one, refuse_if_journaled
@@ -47,8 +48,8 @@ _STATES: Select[*tuple[Any, ...]] = select(
     _PENDING.label("pending"),
 ).where(runs.c.status.is_not(None))
 
-_ONE = _STATES.where(runs.c.run_id == bindparam("run"))
-_OWN = _ONE.where(runs.c.tenant_id == bindparam("tenant"))
+_OF_ANY = _STATES.where(runs.c.run_id == bindparam("run"))
+_ONE, _OWN = Prepared(_OF_ANY), Prepared(_OF_ANY.where(runs.c.tenant_id == bindparam("tenant")))
 
 
 class SqlAlchemyStateRepository(IAgentStateRepository):
@@ -144,7 +145,7 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
 
 def _find(connection: Connection, tenant: str | None, run_id: str) -> AgentState | None:
     place = {"run": run_id} if tenant is None else {"run": run_id, "tenant": tenant}
-    found = connection.execute(_ONE if tenant is None else _OWN, place).mappings().all()
+    found = (_ONE if tenant is None else _OWN).named_rows(connection, place)
     only_one(run_id, [values["tenant_id"] for values in found])
     return state_of(found[0]) if found else None
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, bindparam, or_, select
+from sqlalchemy import Connection, bindparam, literal_column, or_, select
 
+from pilotage.adapters.sqlalchemy.driver import Prepared
 from pilotage.adapters.sqlalchemy.tables import runs
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.errors import AgentDefinitionError
 
-_TENANTS = (
+_TENANTS = Prepared(
     select(runs.c.tenant_id)
     .where(runs.c.run_id == bindparam("run"), or_(runs.c.head > 0, runs.c.status.is_not(None)))
     .order_by(runs.c.position)
-    .limit(5)
+    .limit(literal_column("5"))
 )
 
 _IS_JOURNALED = select(runs.c.head).where(
@@ -32,7 +33,7 @@ def home(connection: Connection, run_id: str) -> str | None:
     Raises:
         AgentDefinitionError: several tenants have one, so the id alone does not say which is meant.
     """
-    return only_one(run_id, list(connection.execute(_TENANTS, {"run": run_id}).scalars()))
+    return only_one(run_id, [tenant for (tenant,) in _TENANTS.rows(connection, {"run": run_id})])
 
 
 def only_one(entry_id: str, tenants: list[str]) -> str | None:

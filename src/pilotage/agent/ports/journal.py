@@ -8,7 +8,7 @@ evidence, turns, outbox events and settled budgets of a commit are one transacti
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -23,6 +23,7 @@ from pilotage.agent.state import AgentState
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.checks import reject_blank, reject_naive, reject_negative, reject_not_positive
 from pilotage.errors import AgentDefinitionError
+from pilotage.filling import unchecked_without
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.values import value
 
@@ -123,13 +124,14 @@ class RowTexts:
         return cls(record, whole, text, canonical_json(whole), added_text)
 
 
-@value
+@value(later=("view",))
 class JournalRow:
     """One row: `record` is what replay returns, `view` what everybody else may read.
 
     A row whose stage has no action has no `kind` either, and any name for an `action_id`. `digest` chains the row
     to the one before; `created_at` is the store's clock and set by it. `salt` goes into the digest of the payloads,
-    so that nobody can guess what an erased row said. `texts` are what a store writes.
+    so that nobody can guess what an erased row said. `texts` are what a store writes. What replay does not need is
+    not decoded for it: a row that a store has read makes its view by `read_view`, when somebody asks for it.
     """
 
     seq: int
@@ -146,6 +148,10 @@ class JournalRow:
     created_at: datetime | None = None
     salt: str = ""
     encoded: RowTexts | None = field(default=None, repr=False, compare=False)
+    read_view: Callable[[], JsonValue] | None = field(default=None, repr=False, compare=False)
+
+    def _make_view(self) -> JsonValue:
+        return None if self.read_view is None else self.read_view()
 
     @property
     def texts(self) -> RowTexts:
@@ -165,6 +171,10 @@ class JournalRow:
         reject_blank(self, action_id=self.action_id, digest=self.digest)
         reject_not_positive(self, seq=self.seq, attempt=self.attempt, epoch=self.epoch)
         reject_naive(self, created_at=self.created_at)
+
+
+stored_row = unchecked_without(JournalRow, "view")
+"""A row as a store has kept it, which was checked when it was written; its view is still to be read."""
 
 
 @value

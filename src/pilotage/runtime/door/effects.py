@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Protocol
 
 from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import RecoveryDone
 from pilotage.agent.state import AgentSituation, AgentStatus
@@ -219,17 +219,13 @@ class Effects:
     async def _recovered(self, call: Call, recorded: RecordedAction) -> object:
         """What was begun before, by this run: reused, or brought to its end."""
         recovery = recovery_for(call.action, recorded, can_reconcile=call.reconcile is not None)
-        if self.switches is not None and not isinstance(recovery, Reuse):
+        if isinstance(recovery, Reuse):
+            return self._reused(call, recovery.row)
+        if self.switches is not None:
             await self.switches.check(_tool_name(call))
         if not isinstance(recovery, Begin) and call.action.kind is AgentActionKind.TOOL_CALL:
             self.spending.absorb(ONE_TOOL_CALL)
         match recovery:
-            case Reuse(row):
-                self._know(call)
-                self._know_inside(call)
-                if call.descriptor is not None and call.descriptor.secrets:
-                    self.unrecalled.append(call.descriptor)
-                return recorded_result(call, row)
             case FetchAgain():
                 self._know(call)
                 return await self._read_again(call)
@@ -245,6 +241,16 @@ class Effects:
             case AskHuman(attempt):
                 self._check_time()
                 return await self._ask_human(call, self._attempt(call, attempt, executed_arguments(recorded)))
+
+    def _reused(self, call: Call, row: JournalRow) -> object:
+        """What came of a call that was done: it was paid for, and the program knows it."""
+        if call.action.kind is AgentActionKind.TOOL_CALL:
+            self.spending.absorb(ONE_TOOL_CALL)
+        self._know(call)
+        self._know_inside(call)
+        if call.descriptor is not None and call.descriptor.secrets:
+            self.unrecalled.append(call.descriptor)
+        return recorded_result(call, row)
 
     async def _read_again(self, call: Call) -> object:
         """What was read before, once more: the program gets it as it would have got the recorded one."""

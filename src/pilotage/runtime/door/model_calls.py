@@ -47,6 +47,7 @@ from pilotage.runtime.journal.model_record import (
     encode_failure,
     encode_response,
     replayed_events,
+    replayed_misfit,
 )
 from pilotage.runtime.journal.sealing import is_kept
 
@@ -398,14 +399,11 @@ class ModelCall:
         self._effects.spending.absorb(ONE_STEP)
         count_reply(record, self._effects.spending)
         if "problems" in record:
-            said = cast(str, record.get("text", ""))
-            yield ModelStreamEvent(ModelStreamEventKind.TOKEN_DELTA, token_delta=said)
-            problems = cast("list[str]", record["problems"])
-            raise AgentStructuredOutputError(record["error"], problems=problems)
+            return replayed_misfit(record)
         if "error" in record:
             raise decode_failure(record)
         response = decode_response(cast(JsonObject, record["result"]), self._request)
-        yield from replayed_events(response, self._request, cast(str, record.get("reasoning", "")))
+        return iter(replayed_events(response, self._request, cast(str, record.get("reasoning", ""))))
 
 
 def _action(action_id: str, effects: Effects) -> Action:

@@ -9,6 +9,8 @@ from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.jsonvalue import JsonObject, JsonValue
 
+_NOT_TOLD = ModelUsage()
+
 
 def encode_amount(amount: BudgetAmount) -> JsonObject:
     """An amount for a row; the cost is text, so that no float comes near it."""
@@ -34,7 +36,7 @@ def encode_usage(usage: ModelUsage) -> JsonObject:
 
 def decode_usage(record: JsonObject | None) -> ModelUsage:
     """The usage that `encode_usage` wrote; nothing is known of one that was not written."""
-    return ModelUsage(**cast("dict[str, int | None]", record or {}))
+    return ModelUsage(**cast("dict[str, int | None]", record)) if record else _NOT_TOLD
 
 
 def decode_amount(record: JsonObject) -> BudgetAmount:

@@ -13,10 +13,20 @@ from pilotage.agent.model_reply import (
     ModelStreamEventKind,
 )
 from pilotage.agent.model_request import ModelRequest
-from pilotage.errors import ModelCallError
+from pilotage.errors import AgentStructuredOutputError, ModelCallError
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.journal.amounts import decode_usage, encode_usage
 
+_response = unchecked(ModelResponse)
+
+_REASONING, _TOKEN, _CALL, _STRUCTURED, _DONE = (
+    ModelStreamEventKind.REASONING_DELTA,
+    ModelStreamEventKind.TOKEN_DELTA,
+    ModelStreamEventKind.TOOL_CALL_CANDIDATE,
+    ModelStreamEventKind.STRUCTURED_OUTPUT,
+    ModelStreamEventKind.DONE,
+)
 _UNSAID: tuple[JsonValue, ...] = (None, "", [], {})
 
 
@@ -43,14 +53,14 @@ def decode_response(record: JsonObject, request: ModelRequest) -> ModelResponse:
     reason = cast("str | None", record.get("finish_reason"))
     structured = record.get("structured_output")
     spec = request.structured_output
-    return ModelResponse(
-        content=cast(str, record.get("content", "")),
-        structured_output=structured,
-        tool_calls=[_decode_call(call) for call in cast("list[JsonValue]", record.get("tool_calls", ()))],
-        usage=decode_usage(cast("JsonObject | None", record.get("usage"))),
-        metadata=cast(JsonObject, record.get("metadata", {})),
-        finish_reason=ModelFinishReason(reason) if reason else None,
-        output=spec.decode(structured) if spec and structured is not None else None,
+    return _response(
+        cast(str, record.get("content", "")),
+        structured,
+        tuple(map(_decode_call, cast("list[JsonValue]", record.get("tool_calls", ())))),
+        decode_usage(cast("JsonObject | None", record.get("usage"))),
+        cast(JsonObject, record.get("metadata", {})),
+        ModelFinishReason(reason) if reason else None,
+        spec.decode(structured) if spec and structured is not None else None,
     )
 
 
@@ -75,20 +85,26 @@ def decode_failure(record: JsonObject) -> ModelCallError:
 
 def replayed_events(
     response: ModelResponse, request: ModelRequest, reasoning: str = ""
-) -> Iterator[ModelStreamEvent]:
+) -> list[ModelStreamEvent]:
     """A stream that adds up to the reply: what was thought and said in one piece each, the calls, the end."""
+    events: list[ModelStreamEvent] = []
     if reasoning:
-        yield ModelStreamEvent(ModelStreamEventKind.REASONING_DELTA, reasoning_delta=reasoning)
+        events.append(ModelStreamEvent(_REASONING, reasoning_delta=reasoning))
     if response.content:
-        yield ModelStreamEvent(ModelStreamEventKind.TOKEN_DELTA, token_delta=response.content)
-    for call in response.tool_calls:
-        yield ModelStreamEvent(
-            ModelStreamEventKind.TOOL_CALL_CANDIDATE, tool_call=call, tools=request.tool_calling
-        )
+        events.append(ModelStreamEvent(_TOKEN, token_delta=response.content))
+    tools = request.tool_calling
+    events += [ModelStreamEvent(_CALL, tool_call=call, tools=tools) for call in response.tool_calls]
     if response.structured_output is not None:
-        kind = ModelStreamEventKind.STRUCTURED_OUTPUT
-        yield ModelStreamEvent(kind, structured_output=response.structured_output)
-    yield ModelStreamEvent(ModelStreamEventKind.DONE, usage=response.usage, response=response)
+        events.append(ModelStreamEvent(_STRUCTURED, structured_output=response.structured_output))
+    events.append(ModelStreamEvent(_DONE, usage=response.usage, response=response))
+    return events
+
+
+def replayed_misfit(record: JsonObject) -> Iterator[ModelStreamEvent]:
+    """The stream of a reply that was not of the type asked for: what was said, then what is wrong with it."""
+    yield ModelStreamEvent(_TOKEN, token_delta=cast(str, record.get("text", "")))
+    problems = cast("list[str]", record["problems"])
+    raise AgentStructuredOutputError(record["error"], problems=problems)
 
 
 def _encode_call(call: ModelToolCall) -> JsonObject:

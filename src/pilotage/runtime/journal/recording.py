@@ -13,11 +13,16 @@ from pilotage.runtime.actions.interruptions import RunDiverged
 
 @dataclass(slots=True)
 class RecordedAction:
-    """The rows of one action: the last attempt's BEFORE, and the AFTER where it has one."""
+    """The rows of one action: the last attempt's BEFORE, and the AFTER where it has one.
+
+    `counts` says whether the program itself must ask for it: not if it belongs to another action, or to the end of the
+    run.
+    """
 
     before: JournalRow | None = None
     after: JournalRow | None = None
     is_used: bool = False
+    counts: bool = True
 
     @property
     def row(self) -> JournalRow:
@@ -47,11 +52,14 @@ class Recording:
 
     def __init__(self, rows: Iterable[JournalRow]) -> None:
         self._actions: dict[str, RecordedAction] = {}
+        self._kinds: set[AgentActionKind] = set()
         self._inside: dict[str, list[JournalRow]] | None = None
         for row in rows:
             if row.kind is not None:
-                self._fold(row)
-        self._unused = sum(self._counts(action_id) for action_id in self._actions)
+                self._fold(row, row.kind)
+        self._unused = self._decide_what_counts()
+        if self._unused == len(self._actions):
+            self._inside = {}
 
     @classmethod
     def of(cls, rows: Sequence[JournalRow]) -> Recording:
@@ -85,9 +93,10 @@ class Recording:
         recorded = self._actions.get(action.id)
         if recorded is None:
             return None
-        if recorded.row.fingerprint != action.fingerprint:
-            raise RunDiverged(action.id, _difference(recorded.row, action))
-        self._use(action.id, recorded)
+        row = recorded.row
+        if row.fingerprint != action.fingerprint:
+            raise RunDiverged(action.id, _difference(row, action))
+        self._use(recorded)
         return recorded
 
     def knows(self, action_id: str) -> bool:
@@ -96,7 +105,7 @@ class Recording:
 
     def has_any(self, kind: AgentActionKind) -> bool:
         """Whether any action of a kind is recorded."""
-        return any(recorded.row.kind is kind for recorded in self._actions.values())
+        return kind in self._kinds
 
     def outcome_of(self, action_id: str) -> JournalRow | None:
         """The row that says what came of an action; None where it has not come to its end."""
@@ -114,7 +123,7 @@ class Recording:
         turns = 0
         while (row := self.outcome_of(f"{loop_id}/{turns + 1}")) and row.stage is JournalStage.FOLDED:
             turns += 1
-            self._use(row.action_id, self._actions[row.action_id])
+            self._use(self._actions[row.action_id])
         return turns
 
     def check_used_up(self) -> None:
@@ -124,25 +133,35 @@ class Recording:
             RunDiverged: the program leaves out what is recorded.
         """
         for action_id, recorded in self._actions.items():
-            if not recorded.is_used and self._counts(action_id):
+            if not recorded.is_used and recorded.counts:
                 raise RunDiverged(
                     action_id, f"{_named(recorded.row)} is recorded, and the program left it out"
                 )
 
-    def _use(self, action_id: str, recorded: RecordedAction) -> None:
+    def _use(self, recorded: RecordedAction) -> None:
         if not recorded.is_used:
             recorded.is_used = True
-            self._unused -= self._counts(action_id)
+            self._unused -= recorded.counts
 
-    def _counts(self, action_id: str) -> bool:
-        """Whether the program itself must ask for it: not if it belongs to another action, or to the end of the run."""
-        above = action_id.rpartition("/")[0]
-        if above == RESULT:
+    def _decide_what_counts(self) -> int:
+        """Most actions of a run stand in few scopes: what holds for one in there holds for all of them."""
+        in_scopes: dict[str, bool] = {}
+        unused = 0
+        for action_id, recorded in self._actions.items():
+            above = action_id.rpartition("/")[0]
+            if above not in in_scopes:
+                in_scopes[above] = self._is_asked_for_in(above)
+            recorded.counts = in_scopes[above]
+            unused += recorded.counts
+        return unused
+
+    def _is_asked_for_in(self, scope: str) -> bool:
+        if scope == RESULT:
             return False
-        while above:
-            if above in self._actions:
+        while scope:
+            if scope in self._actions:
                 return False
-            above = above.rpartition("/")[0]
+            scope = scope.rpartition("/")[0]
         return True
 
     def _sorted_into_actions(self) -> dict[str, list[JournalRow]]:
@@ -155,8 +174,11 @@ class Recording:
                 above = above.rpartition("/")[0]
         return found
 
-    def _fold(self, row: JournalRow) -> None:
-        recorded = self._actions.setdefault(row.action_id, RecordedAction())
+    def _fold(self, row: JournalRow, kind: AgentActionKind) -> None:
+        recorded = self._actions.get(row.action_id)
+        if recorded is None:
+            recorded = self._actions[row.action_id] = RecordedAction()
+            self._kinds.add(kind)
         if row.stage is JournalStage.BEFORE:
             recorded.before = row
         else:

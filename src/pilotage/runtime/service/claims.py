@@ -20,7 +20,7 @@ from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger, Opening
 from pilotage.runtime.journal.start_record import RunStart, definition_digest, encode_start
 from pilotage.runtime.service.services import Services
-from pilotage.runtime.stream.told import told_items
+from pilotage.runtime.stream.told import ToldItem
 from pilotage.runtime.stream.told_log import ToldLog
 from pilotage.safety.guard import guard_json_value
 
@@ -101,15 +101,19 @@ class Claims:
             raise RunConflictError(str(refused)) from refused
 
     async def take_over(
-        self, definition: AgentDefinition, state: AgentState, rows: Sequence[JournalRow], principal: Principal
+        self,
+        definition: AgentDefinition,
+        state: AgentState,
+        rows: Sequence[JournalRow],
+        told: Sequence[ToldItem],
+        principal: Principal,
     ) -> Ledger:
-        """Take a run over: from here on every other owner of it has lost.
+        """Take a run over, `told` being what its rows say it told: from here on every other owner of it has lost.
 
         Raises:
             RunConflictError: somebody else took it in the same moment.
         """
         head = JournalHead(rows[-1].seq, rows[-1].epoch, rows[-1].digest)
-        told = list(told_items(rows))
         ledger = self._ledger(state, head, ToldLog(told[-1].number if told else 0))
         claim = {"claimed_by": principal.id, **self._changes(definition, state, rows)}
         ledger.claim(claim, claim)

@@ -61,7 +61,7 @@ from pilotage.runtime.service.services import Services
 from pilotage.runtime.stream.exposure import Exposure
 from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.telling import KeptTelling, PipedTelling, Telling
-from pilotage.runtime.stream.told import told_items
+from pilotage.runtime.stream.told import ToldItem
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
@@ -81,13 +81,16 @@ _NOTHING_USED = ModelUsage(0, 0, 0)
 
 @value
 class Material:
-    """Everything an attempt is made from. `deadline` is the one that holds; `history` came before the run."""
+    """Everything an attempt is made from. `told` is what the rows say was told, `deadline` the one that holds;
+    `history` came before the run.
+    """
 
     definition: AgentDefinition
     instance: object
     start: RunStart
     ledger: Ledger
     rows: Sequence[JournalRow] = ()
+    told: Sequence[ToldItem] = ()
     pending: Sequence[AgentSignal] = ()
     deadline: datetime | None = None
     history: Sequence[ConversationTurn] = ()
@@ -189,7 +192,7 @@ class Composer:
         forward = teller_for(material.parent, by.run_id) if material.parent else None
         if not material.ledger.is_kept:
             return PipedTelling(exposure, forward)
-        return KeptTelling(by, material.ledger, exposure, list(told_items(material.rows)), forward)
+        return KeptTelling(by, material.ledger, exposure, material.told, forward)
 
     def _equip(self, material: Material, effects: Effects, by: AgentEventAttribution) -> None:
         """Give the effects what follows from the run's agent, its start and what came before it."""
@@ -206,7 +209,7 @@ class Composer:
         if material.ledger.is_kept:
             effects.gate.settles_with = material.ledger.settle_budget
         if effects.gate.has_budget or effects.spending.own.is_bounded:
-            warnings = BudgetWarnings(effects, by, told_items(material.rows))
+            warnings = BudgetWarnings(effects, by, material.told)
             effects.warnings, effects.gate.warns = warnings, warnings.tell
         effects.switches = self._switches(definition, effects)
         self._listen_for_loss(material.ledger, effects)

@@ -35,6 +35,7 @@ from pilotage.runtime.service.services import Services
 from pilotage.runtime.stream.cursor import START, EventCursor
 from pilotage.runtime.stream.subscription import LogReader, Subscription
 from pilotage.runtime.stream.telling import KeptTelling
+from pilotage.runtime.stream.told import told_items
 
 _TURNING = frozenset({AgentSignalKind.PAUSE, AgentSignalKind.RESUME})
 
@@ -161,7 +162,8 @@ class Launcher(IRunStarter):
         if start.model is not None:
             selected_model(services.app, start.model)
         deadline = self.claims.deadline(definition, state, rows)
-        ledger = await self.claims.take_over(definition, state, rows, principal)
+        told = list(told_items(rows))
+        ledger = await self.claims.take_over(definition, state, rows, told, principal)
         pending = await services.pending_signals(ledger.run)
         cancel = next((signal for signal in pending if signal.kind is AgentSignalKind.CANCEL), None)
         if cancel is not None and state.status is not AgentStatus.CANCELLING:
@@ -173,7 +175,7 @@ class Launcher(IRunStarter):
             # With the signal the wish is gone: what it wanted must be true in the same commit.
             ledger.move(ledger.state.moved_to(AgentSituation.RUNNING))
         history, instance = await self.history(start), services.instance_of(definition)
-        return Material(definition, instance, start, ledger, rows, pending, deadline, history)
+        return Material(definition, instance, start, ledger, rows, told, pending, deadline, history)
 
     async def end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
         run = RunKey(state.tenant_id, state.id)
@@ -189,11 +191,12 @@ class Launcher(IRunStarter):
         if state.is_terminal:
             return
         definition = self._services.definition_of(state.agent_type)
-        ledger = await self.claims.take_over(definition, state, rows, principal)
+        told = list(told_items(rows))
+        ledger = await self.claims.take_over(definition, state, rows, told, principal)
         if state.status is not AgentStatus.CANCELLING:
             is_stored = signal.id in {each.id for each in await self._services.signals.list_pending(state.id)}
             await begin_cancellation(ledger, signal, is_stored=is_stored)
-        material = Material(definition, None, decode_start(rows[0]), ledger, rows)
+        material = Material(definition, None, decode_start(rows[0]), ledger, rows, told)
         await self._composer.compose(material).run()
         if self._audit_trail is not None:
             await self._audit_trail.write(ledger.run)

@@ -74,6 +74,11 @@ _SHAPES: Mapping[type[AgentEvent], _Shape] = dict(
     ]
 )
 _PAUSED = AgentEventKind.RUN_PAUSED.value
+_TEXTS: Mapping[type[AgentEvent], str] = {
+    MessageDeltaEvent: "delta",
+    ReasoningDeltaEvent: "delta",
+    ToolCallArgsDeltaEvent: "args_delta",
+}
 _BY_KIND: Mapping[str, _Shape] = {shape.kind: shape for shape in _SHAPES.values()}
 
 
@@ -94,6 +99,24 @@ def encode_event(event: AgentEvent, by: AgentEventAttribution) -> JsonObject:
         record["reason"] = event.reason.value
         record["allowed_decisions"] = list(event.allowed_decisions)
     return record
+
+
+def is_kept_as(kept: JsonObject, text: JsonValue, event: AgentEvent, by: AgentEventAttribution) -> bool:
+    """Whether `encode_event` gives this; the text of a piece of one stands beside it.
+
+    Of what is equal without being the same JSON, such as a tuple and a list, it may say no.
+    """
+    kind, _, required, optional = _SHAPES[type(event)]
+    if kept["kind"] != kind or (event.metadata or None) != kept.get("metadata"):
+        return False
+    is_other = event.attribution is not by and event.attribution != by
+    if kept.get("by") != (_encode_attribution(event.attribution) if is_other else None):
+        return False
+    in_text = None if text is None else _TEXTS.get(type(event))
+    for name in (*required, *optional):
+        if getattr(event, name) != (text if name == in_text else kept.get(name)):
+            return False
+    return True
 
 
 def decode_event(record: JsonObject, by: AgentEventAttribution) -> AgentEvent:

@@ -3,6 +3,9 @@
 A model call that is made again has another message id, and says something else: what its earlier owner told of it
 is marked superseded. What is not said again for any other reason, such as a part of the program that is folded, stands.
 What others told, such as a run's children, is not looked at.
+
+A program mostly says the same in the same order, so the log is followed entry by entry. Where the two part, for
+branches that are faster this time or a text that comes in other pieces, the rest of the log is sorted by what it says.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from pilotage.agent.events import (
 )
 from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.stream.deltas import TextId, piece_of, with_text
-from pilotage.runtime.stream.event_record import encode_event
+from pilotage.runtime.stream.event_record import encode_event, is_kept_as
 from pilotage.runtime.stream.told import ToldItem
 
 SUPERSEDED = "superseded"
@@ -39,6 +42,9 @@ _OF_MODELS = frozenset(
         AgentEventKind.TOOL_CALL_ARGS_DELTA,
     }
 )
+_AHEAD = 16
+"""So many entries of the log may be passed over to find what is said."""
+
 _TELLING = frozenset({"metadata", "by"})
 _MODEL_MADE = re.compile(r"(.+)@([0-9]+)(?::[^@]*)?", re.DOTALL)
 
@@ -56,18 +62,35 @@ class SaidBefore:
         self._marks: dict[_Message, dict[TextId, AgentEvent]] = {}
         self._epochs: dict[_Message, int] = {}
         self._last_id: str | None = None
-        for item in told:
-            # A run with many children has mostly told what they did; what is not looked at is not decoded either.
-            if item.teller in (None, by.run_id):
-                self._remember(item)
+        self._told = told
+        self._next = 0
 
     @property
     def is_done(self) -> bool:
         """Whether nothing of it can matter any more."""
+        self._sort_the_rest()
         return not (self._texts or self._events or self._marks)
+
+    def is_next(self, event: AgentEvent) -> bool:
+        """Whether the event is what was said next the first time; if not, ask what of it is unsaid.
+
+        Entries that are not said again, such as what a tool told while it ran, are passed over.
+        """
+        told = self._told
+        if event.attribution.run_id != self._by.run_id:
+            return False
+        for at in range(self._next, min(self._next + _AHEAD, len(told))):
+            item = told[at]
+            if is_kept_as(item.encoded, item.record.get("text"), event, self._by):
+                if at > self._next:
+                    self._sort(told[self._next : at])
+                self._next = at + 1
+                return True
+        return False
 
     def unsaid(self, event: AgentEvent) -> AgentEvent | None:
         """What of the event has not been told yet; None where all of it has."""
+        self._sort_the_rest()
         piece = piece_of(event)
         if piece is None:
             return None if self._is_known(event) else event
@@ -81,6 +104,7 @@ class SaidBefore:
 
     def superseded_by(self, event: AgentEvent) -> list[AgentEvent]:
         """What must be told before the event: marks on what the same call of a model said before it was repeated."""
+        self._sort_the_rest()
         message_id = _message_id_of(event)
         if message_id is None or message_id is self._last_id or not self._marks:
             return []
@@ -89,6 +113,7 @@ class SaidBefore:
 
     def repeated(self, message_id: str, run_id: str) -> Iterator[AgentEvent]:
         """The marks for a message: none where it is the one that was told."""
+        self._sort_the_rest()
         message, epoch = _origin(message_id, run_id)
         marks = self._marks.pop(message, {}) if message else {}
         if message and self._epochs.pop(message, epoch) != epoch:
@@ -96,8 +121,19 @@ class SaidBefore:
 
     def go_live(self, held: Collection[TextId] = ()) -> None:
         """The program has repeated itself; whatever it says from here on is new, but for texts that are held back."""
+        self._sort_the_rest()
         self._events.clear()
         self._texts = {text: told for text, told in self._texts.items() if text in held}
+
+    def _sort_the_rest(self) -> None:
+        rest, self._told = self._told[self._next :], ()
+        self._sort(rest)
+
+    def _sort(self, told: Sequence[ToldItem]) -> None:
+        for item in told:
+            # A run with many children has mostly told what they did; what is not looked at is not decoded either.
+            if item.teller in (None, self._by.run_id):
+                self._remember(item)
 
     def _count_off(self, text: TextId, piece: str) -> int:
         told = self._texts.pop(text, 0)

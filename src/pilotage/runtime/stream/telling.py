@@ -232,14 +232,15 @@ class KeptTelling(Telling):
             if (lacking := untold(event)) is not None:
                 self._publish(lacking)
             return
-        if self._before is None:
+        before = self._before
+        if before is None:
             self._publish(event)
-            return
-        for mark in self._before.superseded_by(event):
-            self._publish(mark)
-        unsaid = self._before.unsaid(event)
-        if unsaid is not None:
-            self._publish(unsaid)
+        elif not before.is_next(event):
+            for mark in before.superseded_by(event):
+                self._publish(mark)
+            unsaid = before.unsaid(event)
+            if unsaid is not None:
+                self._publish(unsaid)
 
     def _publish(self, event: AgentEvent) -> None:
         piece = piece_of(event)

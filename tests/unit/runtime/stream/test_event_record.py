@@ -31,7 +31,8 @@ from pilotage.agent.events import (
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
-from pilotage.runtime.stream.event_record import decode_event, encode_event
+from pilotage.runtime.stream.deltas import with_text
+from pilotage.runtime.stream.event_record import decode_event, encode_event, is_kept_as
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 CHILD = AgentEventAttribution("scout", "run-2", "talk-1", "run-1")
@@ -88,6 +89,31 @@ def test_an_event_comes_back_from_its_json_text_as_it_was(event: AgentEvent) -> 
     assert back == event
     assert type(back) is type(event)
     assert back.kind is event.kind
+
+
+@given(st.one_of(*EVENTS.values()), st.one_of(*EVENTS.values()))
+def test_an_event_is_kept_as_its_own_record_and_as_no_other(one: AgentEvent, other: AgentEvent) -> None:
+    kept = cast(JsonObject, json.loads(canonical_json(encode_event(one, BY))))
+    # Whoever follows a log passes over pauses.
+    assert isinstance(one, RunPausedEvent) or is_kept_as(kept, None, one, BY)
+    assert not is_kept_as(kept, None, other, BY) or encode_event(other, BY) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "event"),
+    [
+        ("Hi", MessageDeltaEvent(BY, "m", "Hi")),
+        ("Hi", ReasoningDeltaEvent(BY, "m", "Hi")),
+        ("{}", ToolCallArgsDeltaEvent(BY, "m", "{}")),
+    ],
+)
+def test_a_piece_of_a_text_is_kept_without_its_text(text: str, event: AgentEvent) -> None:
+    kept = encode_event(with_text(event, ""), BY)
+    assert is_kept_as(kept, text, event, BY)
+    assert not is_kept_as(kept, None, event, BY)
+    assert not is_kept_as(kept, "He", event, BY)
+    assert not is_kept_as(kept, "Hi", with_text(event, "He"), BY)
+    assert not is_kept_as({**kept, "by": ["kid", "run-2", "talk", None]}, text, event, BY)
 
 
 def test_a_record_holds_nothing_that_goes_without_saying() -> None:

@@ -198,3 +198,62 @@ def test_a_call_that_is_made_again_without_a_word_supersedes_as_well() -> None:
     said = before(*PARTS)
     assert list(said.repeated(AGAIN, "run-1")) == MARKS
     assert list(said.repeated(AGAIN, "run-1")) == []
+
+
+WORDS = [
+    STEP,
+    says("ab"),
+    says("a"),
+    says("b", "n"),
+    calls("run-1:model#1@1"),
+    RunStartedEvent(BY),
+    says("x", by=KID),
+]
+
+
+@given(st.lists(st.sampled_from(WORDS)), st.lists(st.sampled_from(WORDS)))
+def test_following_the_log_comes_to_the_same_as_sorting_it(
+    told: list[AgentEvent], said: list[AgentEvent]
+) -> None:
+    followed, sorted_at_once = before(*told), before(*told)
+    spoken = [event for event in said if not isinstance(event, RunStartedEvent)]
+    for event in spoken:
+        expected = sorted_at_once.unsaid(event)
+        assert (None if followed.is_next(event) else followed.unsaid(event)) == expected
+
+
+def test_what_is_said_in_the_same_order_is_next_whatever_others_told_in_between() -> None:
+    kept: list[ToldItem] = [
+        ToldItem(1, 1, {"event": encode_event(RunStartedEvent(BY), BY)}),
+        ToldItem(1, 2, {"event": encode_event(STEP, BY)}),
+        ToldItem(1, 3, {"event": encode_event(says("abc", by=KID), BY)}),
+        ToldItem(1, 4, {"event": encode_event(says(""), BY), "text": "abc"}),
+        ToldItem(2, 5, {"event": encode_event(RunStartedEvent(BY, {"epoch": 2}), BY)}),
+        ToldItem(2, 6, {"event": encode_event(calls("m"), BY)}),
+    ]
+    said = SaidBefore(kept, BY)
+    assert not said.is_next(says("abc", by=KID))
+    assert all(said.is_next(event) for event in (STEP, says("abc"), calls("m")))
+    assert not said.is_next(STEP)
+    assert said.is_done
+
+
+def test_what_is_passed_over_is_not_forgotten() -> None:
+    told = [says("a", "x"), *[StepStartedEvent(BY, f"step {n}") for n in range(40)], says("b", "y")]
+    said = before(*told)
+    assert said.is_next(told[5])
+    assert said.is_next(told[6])
+    assert not said.is_next(told[-1])
+    assert [said.unsaid(event) for event in (told[0], told[1], told[5], told[-1])] == [
+        None,
+        None,
+        told[5],
+        None,
+    ]
+
+
+@pytest.mark.parametrize("event", [STEP, says("ab"), says("abc", "n"), thinks("abc"), says("abc", by=KID)])
+def test_only_the_same_is_next(event: AgentEvent) -> None:
+    said = SaidBefore([ToldItem(1, 1, {"event": encode_event(says(""), BY), "text": "abc"})], BY)
+    assert not said.is_next(event)
+    assert said.is_next(says("abc"))
