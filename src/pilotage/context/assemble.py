@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from pilotage.agent.context import (
+    ContextDigest,
     ContextManifest,
     ContextManifestEntry,
     ContextPack,
@@ -42,7 +43,7 @@ class Assembled:
     request: ModelRequest
     manifest: ContextManifest
     tokens: int
-    is_plain: bool
+    is_plain: bool = False
 
 
 @value
@@ -67,51 +68,49 @@ def assemble(
     the new one. A request that is assembled already has no packs left, so all its entries are kept.
     """
     measured = transcript or Transcript.of(salt=manifest_id)
-    shown, given, digest = (
-        measured.grown_to(request.messages),
-        request.context_manifest,
-        request.context_digest,
-    )
-    figures: JsonObject = {
-        "messages": shown.digest.count,
-        "tokens": shown.tokens,
-        "digest": shown.digest.value,
-    }
-    entry = transcript_entry(figures, digest.id if digest else None)
-    if not request.context and given is None:
-        manifest = _manifest(manifest_id, entry, created_at)
-        placed = _placed(request, tuple(request.messages), (), manifest)
-        return Assembled(placed, manifest, shown.tokens, is_plain=digest is None and created_at is None)
+    shown = measured.grown_to(request.messages)
+    if not request.context and request.context_manifest is None:
+        return _without_packs(request, shown, manifest_id, created_at)
+    given = request.context_manifest
     described = [_describe(pack, given, policy, shown) for pack in request.context]
     packs = tuple(d.entry for d in described) if request.context or not given else _pack_entries(given)
     manifest = ContextManifest(
         manifest_id,
-        (*packs, entry),
+        (*packs, transcript_entry(_figures(shown), request.context_digest)),
         origin_ref=given.id if given else None,
         evidence_refs=given.evidence_refs if given else (),
         created_at=created_at,
     )
     placed = _placed(request, request.assemble_messages(policy), (), manifest)
-    tokens = shown.tokens + sum(d.tokens for d in described)
-    return Assembled(placed, manifest, tokens, is_plain=False)
+    return Assembled(placed, manifest, shown.tokens + sum(d.tokens for d in described))
 
 
-def _manifest(
-    manifest_id: str, transcript: ContextManifestEntry, created_at: datetime | None
-) -> ContextManifest:
+def _without_packs(
+    request: ModelRequest, shown: Transcript, manifest_id: str, created_at: datetime | None
+) -> Assembled:
+    """What nearly every model call is: messages and nothing beside them."""
+    entries = (transcript_entry(_figures(shown), request.context_digest),)
     if created_at is None and manifest_id.strip():
-        return _new_manifest(manifest_id, (transcript,))
-    return ContextManifest(manifest_id, (transcript,), created_at=created_at)
+        manifest = _new_manifest(manifest_id, entries)
+    else:
+        manifest = ContextManifest(manifest_id, entries, created_at=created_at)
+    placed = _placed(request, tuple(request.messages), (), manifest)
+    is_plain = created_at is None and request.context_digest is None
+    return Assembled(placed, manifest, shown.tokens, is_plain)
 
 
-def transcript_entry(figures: JsonObject, digest_ref: str | None = None) -> ContextManifestEntry:
+def _figures(shown: Transcript) -> JsonObject:
+    return {"messages": shown.digest.count, "tokens": shown.tokens, "digest": shown.digest.value}
+
+
+def transcript_entry(figures: JsonObject, condensed: ContextDigest | None = None) -> ContextManifestEntry:
     """The entry that stands for all messages together: how many they are, their tokens, their digest."""
     return _new_entry(
         TRANSCRIPT_ENTRY,
         source="transcript",
         role=ContextPackRole.STATE,
         origin_ref=f"transcript:1-{figures['messages']}",
-        digest_ref=digest_ref,
+        digest_ref=condensed.id if condensed else None,
         metadata=figures,
     )
 

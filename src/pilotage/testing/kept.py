@@ -20,6 +20,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, parsed
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.values import value
 
+_TEXT_ALREADY = (SealedRecord, ErasedRecord)
 _with_payloads = changing(JournalRow, "record", "view", "encoded", "created_at")
 _with_metadata = changing(AgentState, "metadata")
 _with_payload = changing(OutboxEvent, "payload")
@@ -41,7 +42,7 @@ class KeptRow:
     def of(cls, row: JournalRow, created_at: datetime | None = None) -> KeptRow:
         """The row as it is kept, with the store's time where that is given."""
         bare = _with_payloads(row, None, None, None, created_at or row.created_at)
-        sealed = row.record if isinstance(row.record, SealedRecord | ErasedRecord) else None
+        sealed = row.record if isinstance(row.record, _TEXT_ALREADY) else None
         if row.encoded is not None:
             texts = row.texts
             return cls(bare, sealed or texts.record_json, texts.view_json)

@@ -64,6 +64,8 @@ class OutboxTable:
 
     def add(self, run: RunKey, events: Sequence[KeptEvent], now: datetime) -> None:
         """Add what a commit carries."""
+        if not events:
+            return
         rows = self._by_run.setdefault(run, [])
         for event in events:
             row = OutboxRow(self._next, run, len(rows) + 1, event, now)

@@ -6,6 +6,7 @@ or not at all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -65,12 +66,13 @@ class RunJournal:
 
 @value
 class _Writes:
-    """What a commit puts into the tables, ready to be written."""
+    """What a commit puts into the tables, ready to be written, and when."""
 
-    rows: tuple[KeptRow, ...]
+    now: datetime
+    rows: Sequence[KeptRow]
     state: KeptState | None
-    evidence: tuple[KeptEvidence, ...]
-    outbox: tuple[KeptEvent, ...]
+    evidence: Sequence[KeptEvidence]
+    outbox: Sequence[KeptEvent]
 
 
 class MemoryTables:
@@ -116,9 +118,9 @@ class MemoryTables:
         journal = self.journals.find(run.tenant_id, run.run_id)
         return journal is not None and journal.head is not None
 
-    def stamped_state(self, state: AgentState) -> AgentState:
+    def stamped_state(self, state: AgentState, now: datetime | None = None) -> AgentState:
         """The state with the store's timestamps: made when it was first stored, changed now."""
-        now, present = self.clock.now(), self.states.find(state.tenant_id, state.id)
+        now, present = now or self.clock.now(), self.states.find(state.tenant_id, state.id)
         made = present.bare.created_at if present else state.created_at
         return _with_times(state, made or now, now)
 
@@ -133,10 +135,11 @@ class MemoryTables:
     def _prepare(self, commit: JournalCommit) -> _Writes:
         now = self.clock.now()
         return _Writes(
-            tuple([KeptRow.of(row, now) for row in commit.rows]),
-            KeptState.of(self.stamped_state(commit.state)) if commit.state else None,
-            tuple(KeptEvidence.of(self.stamped_evidence(each)) for each in commit.evidence),
-            tuple(map(KeptEvent.of, commit.outbox)),
+            now,
+            [KeptRow.of(row, now) for row in commit.rows],
+            KeptState.of(self.stamped_state(commit.state, now)) if commit.state else None,
+            [KeptEvidence.of(self.stamped_evidence(each)) for each in commit.evidence],
+            [KeptEvent.of(each) for each in commit.outbox],
         )
 
     def _objection(self, commit: JournalCommit, journal: RunJournal) -> CommitRefused | None:
@@ -217,7 +220,7 @@ class MemoryTables:
             self.conversations.hold(run, commit.conversation)
         if commit.turns is not None:
             self.conversations.append(tenant, commit.turns.conversation_id, commit.turns.turns, run)
-        self.outbox.add(run, writes.outbox, self.clock.now())
+        self.outbox.add(run, writes.outbox, writes.now)
         for settlement in commit.settled:
             self.spending.settle(commit.run.tenant_id, settlement, self.clock.now())
         self._pass_lease(commit)
@@ -257,7 +260,7 @@ def _repeated_action(commit: JournalCommit, present: set[_Action]) -> str | None
     seen: set[_Action] = set()
     for row in commit.rows:
         action = _action(row)
-        if row.stage.has_action and (action in present or action in seen):
+        if (action in present or action in seen) and row.stage.has_action:
             return f"row {row.seq} repeats {row.stage.value!r} of {row.action_id!r}, attempt {row.attempt}"
         seen.add(action)
     return None

@@ -66,7 +66,8 @@ def encode_start(start: RunStart) -> JsonObject:
         "principal": _encode_principal(start.principal),
     }
     for name, default in _defaults():
-        if (held := getattr(start, name)) != default:
+        held = getattr(start, name)
+        if held is not default and held != default:
             record[name] = to_json_value(held)
     return record
 

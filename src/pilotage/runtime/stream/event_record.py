@@ -73,7 +73,6 @@ _SHAPES: Mapping[type[AgentEvent], _Shape] = dict(
         _shape(AgentEventKind.ARTIFACT, ArtifactEvent, "artifact_id content", "name"),
     ]
 )
-_PAUSED = AgentEventKind.RUN_PAUSED.value
 _TEXTS: Mapping[type[AgentEvent], str] = {
     MessageDeltaEvent: "delta",
     ReasoningDeltaEvent: "delta",
@@ -95,7 +94,7 @@ def encode_event(event: AgentEvent, by: AgentEventAttribution) -> JsonObject:
         record["metadata"] = event.metadata
     if event.attribution is not by and event.attribution != by:
         record["by"] = _encode_attribution(event.attribution)
-    if kind == _PAUSED and isinstance(event, RunPausedEvent):
+    if isinstance(event, RunPausedEvent):
         record["reason"] = event.reason.value
         record["allowed_decisions"] = list(event.allowed_decisions)
     return record

@@ -23,7 +23,11 @@ _ENDS = frozenset({AgentEventKind.RUN_PAUSED.value, AgentEventKind.RUN_FINISHED.
 
 @value
 class ToldItem:
-    """One event of the log with its number and the epoch of the owner who told it; its text stands apart."""
+    """One event of the log with its number and the epoch of the owner who told it.
+
+    The text of a piece of one stands apart: `{"event": ..., "text": ...}`. Logs of earlier versions have every event in
+    such a frame.
+    """
 
     epoch: int
     number: int
@@ -42,7 +46,7 @@ class ToldItem:
     @property
     def encoded(self) -> JsonObject:
         """The event as it was kept, without its text."""
-        return cast(JsonObject, self.record["event"])
+        return cast(JsonObject, self.record.get("event", self.record))
 
     @property
     def kind(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.stream.deltas import TextId
 from pilotage.runtime.stream.told import ToldItem
 
@@ -15,7 +15,7 @@ class ToldLog:
 
     def __init__(self, last_number: int = 0) -> None:
         self._last = last_number
-        self._waiting: list[dict[str, JsonValue]] = []
+        self._waiting: list[JsonObject] = []
         self._growing: TextId | None = None
         self._pieces: list[str] = []
         self._length = 0
@@ -39,7 +39,7 @@ class ToldLog:
             self._join()
             self._growing = None
         self._last += 1
-        self._waiting.append({"event": event})
+        self._waiting.append(event)
         return self._last
 
     def promise(self, event: JsonObject) -> int:
@@ -57,7 +57,7 @@ class ToldLog:
 
     def begin(self, text: TextId, event: JsonObject, piece: str) -> tuple[int, int]:
         """Begin a text that may grow: its number and its length."""
-        number = self.add(event)
+        number = self.add({"event": event})
         self._growing, self._pieces, self._length = text, [piece], len(piece)
         return number, len(piece)
 
@@ -84,11 +84,11 @@ class ToldLog:
             for number, record in enumerate(records, start=first)
         ]
         first = self._last - len(self._waiting) + 1
-        return items + [ToldItem(epoch, n, {**record}) for n, record in enumerate(self._waiting, start=first)]
+        return items + [ToldItem(epoch, n, record) for n, record in enumerate(self._waiting, start=first)]
 
     def _join(self) -> None:
         """Put the growing text into its record. Doing that for every piece would copy a long text again and again."""
         if self._growing is not None:
             text = "".join(self._pieces)
             self._pieces = [text]
-            self._waiting[-1]["text"] = text
+            self._waiting[-1] = {**self._waiting[-1], "text": text}

@@ -116,11 +116,8 @@ async def test_what_was_told_is_the_last_row_of_the_next_commit() -> None:
         (PAY.id, AFTER),
         ("told#5", TOLD),
     ]
-    assert rows[2].view == {
-        "first": 1,
-        "events": [{"event": {"kind": "first"}}, {"event": {"kind": "second"}}],
-    }
-    assert rows[4].view == {"first": 3, "events": [{"event": {"kind": "third"}}]}
+    assert rows[2].view == {"first": 1, "events": [{"kind": "first"}, {"kind": "second"}]}
+    assert rows[4].view == {"first": 3, "events": [{"kind": "third"}]}
     assert first_broken(rows) is None
 
 

@@ -44,6 +44,16 @@ LOG = [
 ]
 
 
+@pytest.mark.parametrize("event", [StepStartedEvent(BY, "look"), RunStartedEvent(KID), PAUSED])
+def test_events_are_read_with_and_without_the_frame_that_earlier_versions_wrote(event: AgentEvent) -> None:
+    bare, framed = (
+        ToldItem(1, 1, record) for record in (encode_event(event, BY), {"event": encode_event(event, BY)})
+    )
+    assert bare.event(BY) == framed.event(BY) == event
+    assert (bare.kind, bare.is_end, bare.teller) == (framed.kind, framed.is_end, framed.teller)
+    assert bare.end == framed.end == EventCursor(1, 1, 0)
+
+
 @pytest.mark.parametrize(
     ("seen", "counts"),
     [
