@@ -112,7 +112,7 @@ def is_kept_as(kept: JsonObject, text: JsonValue, event: AgentEvent, by: AgentEv
     if kept.get("by") != (_encode_attribution(event.attribution) if is_other else None):
         return False
     in_text = None if text is None else _TEXTS.get(type(event))
-    for name in (*required, *optional):
+    for name in (*required, *optional):  # noqa: SIM110 - done for every event of a replay, and half as dear
         if getattr(event, name) != (text if name == in_text else kept.get(name)):
             return False
     return True
