@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 import pytest
 
 from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.filling import unchecked_without
 from pilotage.values import value
 
 T = TypeVar("T")
@@ -179,3 +180,34 @@ class Untouched:
     """Decoded before it is ever made."""
 
     a: int
+
+
+@value(later=("area",))
+class Field:
+    """Knows how large it is when somebody asks."""
+
+    width: int
+    height: int
+    area: int
+    name: str = "field"
+
+    def _make_area(self) -> int:
+        return self.width * self.height
+
+
+def test_a_field_for_later_is_made_when_it_is_asked_for() -> None:
+    bare = unchecked_without(Field, "area")(2, 3)
+    assert bare == Field(2, 3, 6)
+    assert bare.area == 6
+    assert replace(unchecked_without(Field, "area")(2, 3, "meadow"), width=4) == Field(4, 3, 6, "meadow")
+    kept = pickle.dumps(unchecked_without(Field, "area")(2, 3))
+    assert pickle.loads(kept) == Field(2, 3, 6)  # noqa: S301 - our own bytes
+
+
+def test_what_is_given_is_not_made() -> None:
+    assert Field(2, 3, 7).area == 7
+
+
+def test_other_names_are_unknown() -> None:
+    with pytest.raises(AttributeError, match="'Field' object has no attribute 'depth'"):
+        _ = Field(1, 2, 3).depth  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]

@@ -52,11 +52,11 @@ class Recording:
 
     def __init__(self, rows: Iterable[JournalRow]) -> None:
         self._actions: dict[str, RecordedAction] = {}
-        self._kinds: set[AgentActionKind] = set()
+        self._kinds: set[AgentActionKind | None] = set()
         self._inside: dict[str, list[JournalRow]] | None = None
         for row in rows:
             if row.kind is not None:
-                self._fold(row, row.kind)
+                self._fold(row)
         self._unused = self._decide_what_counts()
         if self._unused == len(self._actions):
             self._inside = {}
@@ -174,11 +174,11 @@ class Recording:
                 above = above.rpartition("/")[0]
         return found
 
-    def _fold(self, row: JournalRow, kind: AgentActionKind) -> None:
+    def _fold(self, row: JournalRow) -> None:
         recorded = self._actions.get(row.action_id)
         if recorded is None:
             recorded = self._actions[row.action_id] = RecordedAction()
-            self._kinds.add(kind)
+            self._kinds.add(row.kind)
         if row.stage is JournalStage.BEFORE:
             recorded.before = row
         else:

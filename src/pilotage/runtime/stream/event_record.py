@@ -38,14 +38,16 @@ class _Shape(NamedTuple):
 
     kind: str
     make: type[AgentEvent]
-    required: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    names: tuple[str, ...]
 
 
 def _shape(
     kind: AgentEventKind, make: type[AgentEvent], required: str = "", optional: str = ""
 ) -> tuple[type[AgentEvent], _Shape]:
-    return make, _Shape(kind.value, make, tuple(required.split()), tuple(optional.split()))
+    always, at_times = tuple(required.split()), tuple(optional.split())
+    return make, _Shape(kind.value, make, always, at_times, always + at_times)
 
 
 _SHAPES: Mapping[type[AgentEvent], _Shape] = dict(
@@ -73,17 +75,15 @@ _SHAPES: Mapping[type[AgentEvent], _Shape] = dict(
         _shape(AgentEventKind.ARTIFACT, ArtifactEvent, "artifact_id content", "name"),
     ]
 )
-_TEXTS: Mapping[type[AgentEvent], str] = {
-    MessageDeltaEvent: "delta",
-    ReasoningDeltaEvent: "delta",
-    ToolCallArgsDeltaEvent: "args_delta",
-}
+_TEXTS = frozenset({"delta", "args_delta"})
+"""The fields of pieces of texts."""
+
 _BY_KIND: Mapping[str, _Shape] = {shape.kind: shape for shape in _SHAPES.values()}
 
 
 def encode_event(event: AgentEvent, by: AgentEventAttribution) -> JsonObject:
     """The event as it is kept in the journal of the run that tells it."""
-    kind, _, required, optional = _SHAPES[type(event)]
+    kind, _, required, optional, _ = _SHAPES[type(event)]
     record: dict[str, JsonValue] = {"kind": kind}
     for name in required:
         record[name] = getattr(event, name)
@@ -105,17 +105,22 @@ def is_kept_as(kept: JsonObject, text: JsonValue, event: AgentEvent, by: AgentEv
 
     Of what is equal without being the same JSON, such as a tuple and a list, it may say no.
     """
-    kind, _, required, optional = _SHAPES[type(event)]
-    if kept["kind"] != kind or (event.metadata or None) != kept.get("metadata"):
+    shape = _SHAPES[type(event)]
+    if kept["kind"] != shape.kind or not _is_by(kept, event.attribution, by):
         return False
-    is_other = event.attribution is not by and event.attribution != by
-    if kept.get("by") != (_encode_attribution(event.attribution) if is_other else None):
+    if (event.metadata or "metadata" in kept) and event.metadata != kept.get("metadata"):
         return False
-    in_text = None if text is None else _TEXTS.get(type(event))
-    for name in (*required, *optional):
-        if getattr(event, name) != (text if name == in_text else kept.get(name)):
+    for name in shape.names:
+        said = text if text is not None and name in _TEXTS else kept.get(name)
+        if getattr(event, name) != said:
             return False
     return True
+
+
+def _is_by(kept: JsonObject, whose: AgentEventAttribution, by: AgentEventAttribution) -> bool:
+    if whose is by or whose == by:
+        return "by" not in kept
+    return kept.get("by") == _encode_attribution(whose)
 
 
 def decode_event(record: JsonObject, by: AgentEventAttribution) -> AgentEvent:
@@ -139,7 +144,7 @@ def decode_event(record: JsonObject, by: AgentEventAttribution) -> AgentEvent:
 
 
 def _decoded(shape: _Shape, record: JsonObject, by: AgentEventAttribution) -> AgentEvent:
-    names = (*shape.required, *shape.optional, "metadata")
+    names = (*shape.names, "metadata")
     values = cast("dict[str, Any]", {name: record[name] for name in names if name in record})
     if shape.make is RunPausedEvent:
         values["reason"] = AgentStateReason(values["reason"])

@@ -76,17 +76,22 @@ class SaidBefore:
 
         Entries that are not said again, such as what a tool told while it ran, are passed over.
         """
-        told = self._told
+        told, at = self._told, self._next
         if event.attribution.run_id != self._by.run_id:
             return False
-        for at in range(self._next, min(self._next + _AHEAD, len(told))):
-            item = told[at]
-            if is_kept_as(item.encoded, item.record.get("text"), event, self._by):
-                if at > self._next:
-                    self._sort(told[self._next : at])
-                self._next = at + 1
+        if at < len(told) and self._is_at(at, event):
+            self._next = at + 1
+            return True
+        for ahead in range(at + 1, min(at + _AHEAD, len(told))):
+            if self._is_at(ahead, event):
+                self._sort(told[at:ahead])
+                self._next = ahead + 1
                 return True
         return False
+
+    def _is_at(self, place: int, event: AgentEvent) -> bool:
+        item = self._told[place]
+        return is_kept_as(item.encoded, item.record.get("text"), event, self._by)
 
     def unsaid(self, event: AgentEvent) -> AgentEvent | None:
         """What of the event has not been told yet; None where all of it has."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import partial
 
 import pytest
 
@@ -17,11 +18,12 @@ from pilotage.agent.ports.journal import (
     RowTexts,
     RunKey,
     SealedRecord,
+    stored_row,
 )
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject, canonical_json
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, parsed
 
 RUN = RunKey("acme", "r1")
 ROW = JournalRow(
@@ -55,6 +57,33 @@ def test_rows_follow_the_expected_head_without_a_gap() -> None:
 def test_a_row_is_numbered_and_named(wrong: dict[str, object]) -> None:
     with pytest.raises(AgentDefinitionError):
         replace(ROW, **wrong)  # type: ignore[arg-type]
+
+
+def test_a_row_that_was_read_makes_its_view_once_and_only_when_it_is_asked_for() -> None:
+    asked: list[str] = []
+
+    def read_view() -> JsonValue:
+        asked.append("view")
+        return {"to": "[REDACTED]"}
+
+    kept = {each.name: getattr(ROW, each.name) for each in fields(ROW) if each.name != "view"}
+    row = stored_row(**{**kept, "read_view": read_view})
+    assert row.record == {"to": "DE-1"}
+    assert asked == []
+    assert row.view is row.view
+    assert asked == ["view"]
+    assert row == ROW
+    assert row.texts == ROW.texts
+    changed = replace(stored_row(**{**kept, "read_view": read_view}), seq=2)
+    assert (changed.seq, changed.view) == (2, {"to": "[REDACTED]"})
+
+
+def test_what_cannot_be_read_is_said_to_whoever_asks_for_it() -> None:
+    kept = {each.name: getattr(ROW, each.name) for each in fields(ROW) if each.name != "view"}
+    row = stored_row(**{**kept, "read_view": partial(parsed, "{broken")})
+    for _ in range(2):
+        with pytest.raises(ValueError, match="Expecting"):
+            _ = row.view
 
 
 def test_claims_and_what_was_told_belong_to_no_action() -> None:
