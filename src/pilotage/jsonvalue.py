@@ -81,8 +81,11 @@ def to_json_value(value: object) -> JsonValue:
     if kind in _PLAIN:
         return cast(JsonValue, value)
     if kind is dict:
-        items = cast("dict[object, object]", value).items()
-        return {_key(key): to_json_value(item) for key, item in items}
+        items = cast("dict[object, Any]", value).items()
+        return {
+            key if type(key) is str else _key(key): item if type(item) in _PLAIN else to_json_value(item)
+            for key, item in items
+        }
     if kind is list or kind is tuple:
         return [to_json_value(item) for item in cast(Sequence[object], value)]
     return _from_derived(value)
@@ -133,8 +136,6 @@ def _is_uuid(value: object) -> bool:
 
 
 def _key(key: object) -> str:
-    if type(key) is str:
-        return key
     if isinstance(key, Enum):
         key = key.value
     if not isinstance(key, str):

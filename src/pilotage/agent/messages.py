@@ -91,12 +91,14 @@ class ModelMessage:
             raise AgentDefinitionError(
                 f"ModelMessage.tool_calls belong to an assistant's message, not to role {self.role.value!r}."
             )
-        if self.tool_call_id is not None and self.role is not ModelMessageRole.TOOL:
+        if self.tool_call_id is None:
+            return
+        if self.role is not ModelMessageRole.TOOL:
             raise AgentDefinitionError(
                 "ModelMessage.tool_call_id names the call a tool's message answers, "
                 f"it has no meaning with role {self.role.value!r}. Use ModelMessage.tool(call_id, result)."
             )
-        if self.tool_call_id is not None:
+        if not self.tool_call_id.strip():
             reject_blank(self, tool_call_id=self.tool_call_id)
 
     @property

@@ -58,6 +58,10 @@ class ModelUsage:
     total_tokens: int | None = None
 
 
+no_usage = shared(ModelUsage)
+"""The usage of a reply whose model counts nothing: one for all of them."""
+
+
 @value
 class ModelError:
     """What a model or its server reports as gone wrong."""
@@ -75,7 +79,7 @@ class ModelResponse:
     content: str
     structured_output: JsonValue = None
     tool_calls: Sequence[ModelToolCall] = ()
-    usage: ModelUsage = field(default_factory=shared(ModelUsage))
+    usage: ModelUsage = field(default_factory=no_usage)
     metadata: JsonObject = field(default_factory=empty_object)
     finish_reason: ModelFinishReason | None = None
     output: Any = None

@@ -48,16 +48,15 @@ class RunAgentInput:
     deferred_tools: Sequence[ModelToolSpec] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "deferred_tools", tuple(self.deferred_tools))
-        object.__setattr__(self, "message_history", tuple(self.message_history))
-        object.__setattr__(self, "attachments", tuple(self.attachments))
-        reject_blank(
-            self,
-            state_id=self.state_id,
-            instruction=self.instruction,
-            conversation_id=self.conversation_id,
-            parent_run_id=self.parent_run_id,
-        )
+        if not isinstance(self.deferred_tools, tuple):
+            object.__setattr__(self, "deferred_tools", tuple(self.deferred_tools))
+        if not isinstance(self.message_history, tuple):
+            object.__setattr__(self, "message_history", tuple(self.message_history))
+        if not isinstance(self.attachments, tuple):
+            object.__setattr__(self, "attachments", tuple(self.attachments))
+        reject_blank(self, state_id=self.state_id, instruction=self.instruction)
+        if self.conversation_id is not None or self.parent_run_id is not None:
+            reject_blank(self, conversation_id=self.conversation_id, parent_run_id=self.parent_run_id)
 
     @property
     def effective_conversation_id(self) -> str:

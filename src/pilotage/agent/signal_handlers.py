@@ -82,11 +82,13 @@ def _marked(owner: type) -> Iterator[tuple[str, AgentSignalKind, FunctionType]]:
     # making it.
     members: dict[str, object] = {}
     for holder in reversed(owner.__mro__[:-1]):
-        members.update(vars(holder))
-    marks = {
-        name: getattr(getattr(member, "__func__", member), _MARK, None) for name, member in members.items()
-    }
-    marked = [(name, kind) for name, kind in marks.items() if kind is not None]
+        # A copy is a plain dict, which is taken over several times as fast as what `vars` shows of a class.
+        members.update(vars(holder).copy())
+    marked = [
+        (name, kind)
+        for name, member in members.items()
+        if (kind := getattr(getattr(member, "__func__", member), _MARK, None)) is not None
+    ]
     for name, kind in sorted(marked):
         member = members[name]
         if not isinstance(kind, AgentSignalKind):

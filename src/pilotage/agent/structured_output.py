@@ -41,6 +41,8 @@ class StructuredOutputSpec:
             AgentDefinitionError: the type has no JSON schema; the message says what to write instead.
         """
         spec, _ = _derived(output_type)
+        if strict is spec.constraint.strict:
+            return spec
         return replace(spec, constraint=replace(spec.constraint, strict=strict))
 
     def decode(self, value: JsonValue) -> object:

@@ -90,6 +90,8 @@ class Stop:
     reason: StopReason
 
 
+WITH_CALLS = (CallTools, RefuseTools)
+"""The moves behind which every call has an outcome."""
 Move: TypeAlias = TextAnswer | TypedAnswer | CallTools | RefuseTools | AskAgain | Stop
 
 _STOPPED_BY: dict[ModelFinishReason | None, StopReason] = {

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies, ToolCallOutcome
 from pilotage.architectures.course import Course
-from pilotage.architectures.moves import CallTools, Move, Patience, RefuseTools, StopReason
+from pilotage.architectures.moves import WITH_CALLS, CallTools, Patience, RefuseTools, StopReason
 from pilotage.architectures.turn import ModelTurn, close_stream, lead_of
 from pilotage.architectures.wording import asked
 from pilotage.checks import reject_negative, reject_not_positive
@@ -67,6 +67,8 @@ class React:
                 async for said in stream:
                     for event in turn.hear(said):
                         yield event
+                    if said.response is not None:
+                        break
             except AgentStructuredOutputError as error:
                 turn.miss(error)
             finally:
@@ -74,7 +76,7 @@ class React:
             yield turn.end()
             course.hear(turn.reply.content)
             move = turn.move(course.patience)
-            outcomes = await self._outcomes(move, deps)
+            outcomes = await self._outcomes(move, deps) if isinstance(move, WITH_CALLS) else ()
             for outcome in outcomes:
                 yield turn.told(outcome)
             if course.follow(move, outcomes):
@@ -85,7 +87,7 @@ class React:
         """None: the agent works alone."""
         return {}
 
-    async def _outcomes(self, move: Move, deps: Dependencies) -> Sequence[ToolCallOutcome]:
+    async def _outcomes(self, move: CallTools | RefuseTools, deps: Dependencies) -> Sequence[ToolCallOutcome]:
         match move:
             case CallTools(calls) if self.parallel_tools:
                 return await deps.tools.call_all(calls)
@@ -93,5 +95,3 @@ class React:
                 return [await deps.tools.call(call) for call in calls]
             case RefuseTools(calls, why):
                 return [ToolCallOutcome(call, error=why) for call in calls]
-            case _:
-                return ()

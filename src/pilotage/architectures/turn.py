@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import cast
 
 from pilotage.agent.events import AgentEvent, StepFinishedEvent, StepStartedEvent, ToolCallResultEvent
-from pilotage.agent.messages import ModelMessage
+from pilotage.agent.messages import ModelMessage, ModelMessageRole
 from pilotage.agent.model_events import ModelEventProjector, call_id_at
-from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage
+from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage, no_usage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import AgentSession, Dependencies, ToolCallOutcome
 from pilotage.agent.tool_calling import hidden_arguments
-from pilotage.architectures.moves import CallTools, Move, Patience, RefuseTools, next_move, repair
+from pilotage.architectures.moves import WITH_CALLS, Move, Patience, next_move, repair
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue, canonical_json
 
 _NO_REPLY = ModelResponse("")
-_NO_USAGE = ModelUsage()
-_WITH_CALLS = (CallTools, RefuseTools)
+_NO_USAGE = no_usage()
 
 _request, _result = unchecked(ModelRequest), unchecked(ToolCallResultEvent)
+_message, _ASSISTANT = unchecked(ModelMessage), ModelMessageRole.ASSISTANT
 _step_started, _step_finished = unchecked(StepStartedEvent), unchecked(StepFinishedEvent)
 
 
@@ -36,13 +37,14 @@ class ModelTurn:
     def __init__(self, session: AgentSession, deps: Dependencies, lead: Sequence[ModelMessage]) -> None:
         self._session = session
         self._deps = deps
+        self._calling = calling = deps.tools.calling
         self._lead = lead
         self._step = f"model-{session.turns + 1}"
         self._message_id = message_id = deps.next_message_id()
         self._misfit: AgentStructuredOutputError | None = None
         self._said: list[str] | None = [] if deps.output is not None else None
         self._projector = ModelEventProjector(
-            deps.attribution, message_id, f"{message_id}:reasoning", hidden_arguments(deps.tools.calling)
+            deps.attribution, message_id, f"{message_id}:reasoning", hidden_arguments(calling)
         )
         self.reply: ModelResponse = _NO_REPLY
 
@@ -53,7 +55,7 @@ class ModelTurn:
     def stream(self) -> AsyncIterator[ModelStreamEvent]:
         """What the model says; whoever leaves it closes it."""
         messages, deps = (*self._lead, *self._session.messages), self._deps
-        return deps.model.stream(_request(messages, (), None, None, deps.output, deps.tools.calling))
+        return deps.model.stream(_request(messages, (), None, None, deps.output, self._calling))
 
     def hear(self, said: ModelStreamEvent) -> Sequence[AgentEvent]:
         """The events that something the model said is told as."""
@@ -75,13 +77,20 @@ class ModelTurn:
         """
         if self.reply is _NO_REPLY:
             raise ModelCallError("the model's stream ended without a reply", retryable=True)
-        session = self._session
+        session, reply = self._session, self.reply
         session.turns += 1
-        if self.reply.usage != _NO_USAGE:
-            session.cumulative_usage = added(session.cumulative_usage, self.reply.usage)
-        if self.reply.tool_calls:
-            self.reply = with_call_ids(self.reply, self._message_id)
-        return _step_finished(self._deps.attribution, self._step, self._facts())
+        # What is known of the reply besides its words; a model that counts no tokens says nothing about them.
+        facts: dict[str, JsonValue] = {}
+        if reply.usage is not _NO_USAGE and reply.usage != _NO_USAGE:
+            session.cumulative_usage = added(session.cumulative_usage, reply.usage)
+            facts["usage"] = _known(reply.usage)
+        if reply.finish_reason is not None:
+            facts["finish_reason"] = reply.finish_reason.value
+        if self._misfit is not None:
+            facts["problems"] = list(self._misfit.problems)
+        if reply.tool_calls:
+            self.reply = with_call_ids(reply, self._message_id)
+        return _step_finished(self._deps.attribution, self._step, facts)
 
     def move(self, patience: Patience) -> Move:
         """What to do next; the reply is part of the transcript from here on.
@@ -94,10 +103,13 @@ class ModelTurn:
         else:
             move = next_move(self.reply, self._deps.output, patience)
         # A transcript in which a call is never answered is refused by most servers.
-        calls = self.reply.tool_calls if isinstance(move, _WITH_CALLS) else ()
-        text = self.reply.content or _as_text(self.reply.structured_output)
+        reply = self.reply
+        calls = reply.tool_calls if isinstance(move, WITH_CALLS) else ()
+        text = reply.content
+        if not text and reply.structured_output is not None:
+            text = canonical_json(reply.structured_output)
         if calls or text.strip():
-            self._session.messages.append(ModelMessage.assistant(text, calls))
+            self._session.messages.append(_message(_ASSISTANT, text, {}, calls))
         return move
 
     def told(self, outcome: ToolCallOutcome) -> ToolCallResultEvent:
@@ -109,17 +121,6 @@ class ModelTurn:
             return _result(by, call_id, call.name, self._message_id, outcome.result)
         failure: JsonValue = {"error": outcome.error}
         return ToolCallResultEvent(by, call_id, call.name, self._message_id, failure, {"is_error": True})
-
-    def _facts(self) -> dict[str, JsonValue]:
-        """What is known of the reply besides its words; a model that counts no tokens says nothing about them."""
-        facts: dict[str, JsonValue] = {}
-        if self.reply.usage != _NO_USAGE:
-            facts["usage"] = _known(self.reply.usage)
-        if self.reply.finish_reason is not None:
-            facts["finish_reason"] = self.reply.finish_reason.value
-        if self._misfit is not None:
-            facts["problems"] = list(self._misfit.problems)
-        return facts
 
 
 def _known(usage: ModelUsage) -> dict[str, JsonValue]:
@@ -133,7 +134,13 @@ def _known(usage: ModelUsage) -> dict[str, JsonValue]:
 
 def lead_of(session: AgentSession) -> tuple[ModelMessage, ...]:
     """What stands in front of every request of a session: its instructions, where it has any."""
-    return (ModelMessage.system(session.instructions),) if session.instructions.strip() else ()
+    return _instructing(session.instructions)
+
+
+@lru_cache(maxsize=256)
+def _instructing(instructions: str) -> tuple[ModelMessage, ...]:
+    """All runs of an agent are instructed alike."""
+    return (ModelMessage.system(instructions),) if instructions.strip() else ()
 
 
 def with_call_ids(reply: ModelResponse, message_id: str) -> ModelResponse:
@@ -164,10 +171,6 @@ def added(so_far: ModelUsage, more: ModelUsage) -> ModelUsage:
 
 def _sum(so_far: int | None, more: int | None) -> int | None:
     return so_far if more is None else more + (so_far or 0)
-
-
-def _as_text(structured: JsonValue) -> str:
-    return "" if structured is None else canonical_json(structured)
 
 
 async def close_stream(stream: AsyncIterator[object]) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from functools import wraps
-from inspect import signature
+from functools import lru_cache, wraps
+from inspect import Signature, signature
 from typing import Any
 
 from pilotage.agent.definition import AgentDefinition
@@ -74,6 +74,11 @@ async def _as_child(definition: AgentDefinition, given: object) -> object:
 
 def _given(runner: AgentRunner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     """The arguments by name, as `execute()` would take them; a declarative agent has one, which is its input."""
-    bound = signature(runner.definition.target.execute).bind(runner.instance, *args, **kwargs)
+    bound = _signature_of(runner.definition.target.execute).bind(runner.instance, *args, **kwargs)
     named = {name: each for name, each in bound.arguments.items() if name != "self"}
     return next(iter(named.values())) if runner.definition.is_declarative else named
+
+
+@lru_cache(maxsize=1024)
+def _signature_of(execute: Callable[..., object]) -> Signature:
+    return signature(execute)

@@ -7,7 +7,7 @@ by the first thing it asks for.
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import Task, current_task
 from contextvars import ContextVar, Token
 from types import TracebackType
 
@@ -17,11 +17,11 @@ from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
 class Scope:
     """One place in the structure of a run; counts what is asked for there."""
 
-    __slots__ = ("_guests", "_ordinals", "_owner", "path")
+    __slots__ = ("_guests", "_ordinals", "owner", "path")
 
-    def __init__(self, path: str, owner: asyncio.Task[object] | None = None) -> None:
+    def __init__(self, path: str, owner: Task[object] | None = None) -> None:
         self.path = path
-        self._owner = owner
+        self.owner = owner
         self._ordinals: dict[str, int] = {}
         self._guests: dict[str, Scope] | None = None
 
@@ -34,7 +34,7 @@ class Scope:
         """The id that `next_id` will give."""
         return f"{self.path}/{label}#{self._ordinals.get(label, 0) + 1}"
 
-    def branch(self, name: str, owner: asyncio.Task[object] | None = None) -> Scope:
+    def branch(self, name: str, owner: Task[object] | None = None) -> Scope:
         """A scope below this one; equal names are told apart by their occurrence."""
         return Scope(self.next_id(name), owner)
 
@@ -47,16 +47,12 @@ class Scope:
         name = guest.path.rpartition("/")[2]
         guests = self._guests = self._guests or {}
         if name not in guests:
-            guests[name] = Scope(f"{self.path}/{name}", self._owner)
+            guests[name] = Scope(f"{self.path}/{name}", self.owner)
         return guests[name]
 
-    def is_led_by(self, task: asyncio.Task[object] | None) -> bool:
+    def is_led_by(self, task: Task[object] | None) -> bool:
         """Whether the task is the very one the scope belongs to."""
-        return self._owner is task
-
-    def owned_by(self, task: asyncio.Task[object] | None) -> bool:
-        """Whether the task works in this scope itself; without a task (in a thread) everybody does."""
-        return task is None or self._owner is None or self._owner is task
+        return self.owner is task
 
 
 _current: ContextVar[Scope | None] = ContextVar("pilotage_scope", default=None)
@@ -97,7 +93,7 @@ class Inside:
 
 def inside(path: str) -> Inside:
     """What is asked for in the block belongs below the action of this id."""
-    return Inside(Scope(path, _running_task()))
+    return Inside(Scope(path, running_task()))
 
 
 def entered(scope: Scope | None) -> Inside:
@@ -110,16 +106,22 @@ def entered(scope: Scope | None) -> Inside:
 
 def worker_scope(name: str) -> Scope:
     """A scope of its own for the calling task, below the one it works in."""
-    return scope_for(name).branch(name, _running_task())
+    return scope_for(name).branch(name, running_task())
 
 
 def scope_for(label: str, asked: JsonValue = None) -> Scope:
-    """The scope of the calling task; a new task gets its branch by the first thing it asks for."""
+    """The scope of the calling task; a new task gets its branch by the first thing it asks for.
+
+    Without a task (in a thread), and where a scope has no owner, everybody works in the scope itself.
+    """
     scope = _current.get()
     if scope is None:
         raise LookupError("no run is active in this context")
-    task = _running_task()
-    if scope.owned_by(task):
+    try:
+        task = current_task()
+    except RuntimeError:
+        return scope
+    if task is None or scope.owner is None or scope.owner is task:
         return scope
     name = label if asked is None else f"{label}:{text_digest(canonical_json(asked))[:8]}"
     branch = scope.branch(f"task:{name}", task)
@@ -135,8 +137,9 @@ def _place_of(scope: Scope) -> Scope:
     return here if scope.contains(here) else here.as_host_of(scope)
 
 
-def _running_task() -> asyncio.Task[object] | None:
+def running_task() -> Task[object] | None:
+    """The task that asks; None in a thread."""
     try:
-        return asyncio.current_task()
+        return current_task()
     except RuntimeError:
         return None

@@ -89,7 +89,9 @@ class RunAttempt:
         self._task = asyncio.current_task()
         watch = asyncio.create_task(self._watch_the_time()) if self.effects.deadline is not None else None
         try:
-            return await self._observed()
+            # Where nobody looks on, nothing stands between this and the run.
+            is_alone = self.effects.observer.is_idle and self.effects.gate.is_open
+            return await (self._run() if is_alone else self._observed())
         except BaseException as death:
             # An attempt that ends without an outcome writes nothing any more, not even what it had begun to.
             self._ledger.kill(death)
@@ -212,7 +214,8 @@ class RunAttempt:
             return await self._stop(end)
         if self.effects.liveness.is_paused:
             return await self._ending.pause()
-        self.effects.recording.check_used_up()
+        if self.effects.has_record:
+            self.effects.recording.check_used_up()
         if self.telling.is_repeating:
             self.telling.go_live()
         if self.effects.switches is not None:
@@ -272,15 +275,15 @@ class RunAttempt:
             active_effects.set(self.effects),
             active_tool_calls.set(self._tools),
         )
-        telling, unrecalled = self.telling, self.effects.unrecalled
+        say, pipe, unrecalled = self.telling.say, self.telling.pipe, self.effects.unrecalled
         events = self._program.events()
         try:
             async for event in events:
                 if unrecalled:
                     await self._tools.recall_secrets()
-                telling.say(event)
-                if telling.is_full:
-                    await telling.room()
+                say(event)
+                if pipe is not None and pipe.is_full:
+                    await pipe.room()
         finally:
             await close(events)
         if self.effects.handling is not None:

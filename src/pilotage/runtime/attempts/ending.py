@@ -16,7 +16,7 @@ from pilotage.agent.principal import RunContext
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import AgentOutputGuardError
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
 from pilotage.runtime.actions.interruptions import (
     AWAITS,
     HandedOver,
@@ -100,11 +100,12 @@ class Ending:
             # What was held back until now is the text of an answer that must not be seen as it was.
             self._telling.drop()
         self._telling.flush(is_guarded=True)
-        if under_way := self._effects.outcomes.still_open(self._effects.recording):
+        outcomes, recording = self._effects.outcomes, self._effects.recording
+        is_anything_begun = self._effects.has_record or outcomes.under_way
+        if is_anything_begun and (under_way := outcomes.still_open(recording)):
             await end_children(self._cleanup, under_way)
         spent = self._effects.spending.spent
-        record = encode_result(published, spent)
-        self._keep(record)
+        record = self._kept(published, spent)
         if self._closing.conversation is not None and self._closing.question:
             said = (self._closing.conversation, self._closing.question, record["result"])
             self._ledger.say(_turns(*said, label_to_keep(self._effects.trust)))
@@ -124,8 +125,7 @@ class Ending:
         close_as_unknown(self._ledger, under_way)
         left = replace(left, interruption=left.interruption or str(error["code"]))
         spent = self._effects.spending.spent
-        record = encode_result(left, spent, error)
-        self._keep(record)
+        record = self._kept(left, spent, error)
         return await self._told(situation, left, error, record, spent)
 
     async def pause(self, pause: Paused | None = None) -> RunResult:
@@ -228,7 +228,8 @@ class Ending:
         told: dict[str, JsonValue] = {"output": self._publication.view_of(record)["result"]}
         if answer.interruption is not None:
             told["interruption_reason"] = answer.interruption
-        self._telling.prepare(RunFinishedEvent(self._by, error, {**told, **_counters(spent)}))
+        told |= {"model_steps": spent.steps, "tool_calls": spent.tool_calls, "total_tokens": spent.tokens}
+        self._telling.prepare(RunFinishedEvent(self._by, error, told))
         await self._ledger.barrier()
         self._telling.release()
         return RunResult(
@@ -242,13 +243,16 @@ class Ending:
             spent,
         )
 
-    def _keep(self, record: JsonObject) -> None:
+    def _kept(self, answer: Answer, spent: BudgetAmount, error: JsonObject | None = None) -> JsonObject:
+        """The record of an answer, put into the next commit; where nothing is kept, what readers are told of it."""
         if not self._ledger.is_kept:
-            return
+            return {"result": to_json_value(answer.output)}
+        record = encode_result(answer, spent, error)
         action = self._publication.action(None)
         labelled = with_label(record, self._effects.trust)
         kept = cast(JsonObject, secretless(labelled, self._effects.redactor))
         self._ledger.append(action, JournalStage.AFTER, 1, kept, self._publication.view_of(kept))
+        return record
 
     def _waiting(self, waits: Mapping[str, JsonObject]) -> AgentState:
         """The state of a run that waits for people; one whose question was put off goes on waiting like that."""
@@ -311,10 +315,6 @@ class Ending:
         if state.status in (AgentStatus.ACTIVE, AgentStatus.CANCELLING):
             return state
         return state.moved_to(AgentSituation.RUNNING)
-
-
-def _counters(spent: BudgetAmount) -> JsonObject:
-    return {"model_steps": spent.steps, "tool_calls": spent.tool_calls, "total_tokens": spent.tokens}
 
 
 def error_of(end: BaseException) -> JsonObject:

@@ -68,7 +68,7 @@ class HandWritten(Program):
     @property
     def answer(self) -> Answer:
         spent = self._effects.spending
-        return Answer(self._output, usage=spent.usage, turns=spent.spent.steps)
+        return Answer(self._output, usage=spent.usage, turns=spent.own.steps)
 
 
 class Architected(Program):
@@ -113,6 +113,6 @@ class Architected(Program):
             (session.interruption_reason or "agent_interrupted") if session.interrupted else None,
             # What branches, workers and turns that are folded took is in no session.
             spent.usage,
-            spent.spent.steps,
+            spent.own.steps,
             dict(session.metadata),
         )

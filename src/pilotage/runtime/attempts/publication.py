@@ -72,7 +72,7 @@ class Publication:
     @property
     def _must_be_asked(self) -> bool:
         """Whether somebody may have to allow it; that nobody was asked before is known by what is recorded."""
-        return not self._effects.gate.is_open or self._effects.waits.was_asked(RESULT)
+        return not self._effects.gate.is_open or self._effects.was_asked(RESULT)
 
     async def partial(self, answer: Answer) -> Answer:
         """What a run leaves that does not come to its answer: nothing that was refused, or that nobody could allow."""
@@ -117,13 +117,13 @@ class Publication:
         return await self._effects.gate.question(_BOUNDARY, action) is not None
 
     async def _approved(self, output: JsonValue) -> None:
-        action, waits = self.action(self._shown(output), output), self._effects.waits
-        asks = None if waits.was_asked(action.id) else await self._effects.gate.question(_BOUNDARY, action)
-        if asks is None and not waits.was_asked(action.id):
+        action, was_asked = self.action(self._shown(output), output), self._effects.was_asked(RESULT)
+        asks = None if was_asked else await self._effects.gate.question(_BOUNDARY, action)
+        if asks is None and not was_asked:
             return
         call = Call(Scope("run"), action, _published, lambda given: given, boundary=_BOUNDARY)
         try:
-            waits.approved_arguments(call, 1, asks)
+            self._effects.waits.approved_arguments(call, 1, asks)
         except ToolError as rejected:
             raise RunEnded(AgentSituation.APPROVAL_REJECTED, str(rejected)) from rejected
 

@@ -29,15 +29,25 @@ async def next_signal(kind: AgentSignalKind) -> AgentSignal:
     label = f"signal:{kind.value}"
     scope = scope_for(label)
     _check(effects, kind, scope.path)
-    with effects.liveness.acting(scope):
-        is_new = effects.recording.is_used_up
-        signal = effects.inbox.take_one(scope.next_id(label), kind)
-        if signal is None:
-            raise Paused(reason=f"waiting for a signal: {kind.value}", facts={AWAITS: kind.value})
-        effects.learn_from_signals()
-        if is_new:
-            effects.begin_anew()
-            effects.waits.go_on(f"a signal has come: {kind.value}")
+    effects.liveness.begin(scope)
+    try:
+        signal = _taken(effects, scope.next_id(label), kind)
+    except BaseException as end:
+        effects.liveness.ended(scope, end)
+        raise
+    effects.liveness.ended(scope)
+    return signal
+
+
+def _taken(effects: Effects, action_id: str, kind: AgentSignalKind) -> AgentSignal:
+    is_new = effects.recording.is_used_up
+    signal = effects.inbox.take_one(action_id, kind)
+    if signal is None:
+        raise Paused(reason=f"waiting for a signal: {kind.value}", facts={AWAITS: kind.value})
+    effects.learn_from_signals()
+    if is_new:
+        effects.begin_anew()
+        effects.waits.go_on(f"a signal has come: {kind.value}")
     return signal
 
 

@@ -101,7 +101,7 @@ class Condensing:
 
     async def _is_allowed(self) -> bool:
         boundary, effects = AgentApprovalBoundaryKind.CONTEXT_TRANSFORMATION, self._effects
-        was_asked = effects.waits.was_asked(self._action.id)
+        was_asked = effects.was_asked(self._action.id)
         asks = None if was_asked else await effects.gate.question(boundary, self._action)
         if asks is None and not was_asked:
             return True

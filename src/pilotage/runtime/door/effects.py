@@ -67,21 +67,27 @@ from pilotage.runtime.stream.telling import Telling
 class IParts(Protocol):
     """Makes the parts of a run that many runs do without, when they are asked for."""
 
+    def waits(self, effects: Effects) -> Waits: ...
+    def inbox(self, effects: Effects) -> Inbox: ...
     def children(self, effects: Effects) -> IChildren: ...
     def context(self, effects: Effects) -> IContext: ...
-    def needs_context(self, request: ModelRequest) -> bool: ...
 
 
 class Effects:
     """Carries out the actions of one attempt at a run."""
+
+    # Looked at by few runs. What every action looks at is set in each of them: that is found at once.
+    earlier_trace: str | None = None
+    may_delegate = False
+    _waits: Waits | None = None
+    _inbox: Inbox | None = None
+    _children: IChildren | None = None
 
     def __init__(
         self,
         ledger: Ledger,
         recording: Recording,
         gate: Gate,
-        waits: Waits,
-        inbox: Inbox,
         telling: Telling,
         spending: Spending,
         clock: IClock,
@@ -96,9 +102,9 @@ class Effects:
         self.salt = salt or ledger.run.run_id
         self.ledger = ledger
         self.recording = recording
+        self.has_record = not recording.is_empty
+        """Whether anything was done in an earlier attempt."""
         self.gate = gate
-        self.waits = waits
-        self.inbox = inbox
         self.telling = telling
         self.spending = spending
         self.clock = clock
@@ -110,18 +116,36 @@ class Effects:
         self.open_streams: list[IOpenStream] = []
         self.unrecalled: list[AgentToolDescriptor] = []
         self._parts = parts
-        self._children: IChildren | None = None
+        self.is_kept = ledger.is_kept
+        self.needs_context = ledger.is_kept
+        """Whether what models are shown is looked at, whatever they are asked."""
         self._context: IContext | None = None
         self.prompts: IPrompts | None = None
         self.handling: ISignalHandling | None = None
         self.switches: SwitchStage | None = None
         self.warnings: IWarnings | None = None
         self.observer: Observer = NOBODY_OBSERVES
-        self.earlier_trace: str | None = None
-        self.may_delegate = False
         self.trust = RUN_INPUT
         self.message_id = f"{ledger.run.run_id}:message"
         self._hold = hold
+
+    @property
+    def waits(self) -> Waits:
+        """The questions to people, and their answers."""
+        if self._waits is None:
+            self._waits = self._parts.waits(self)
+        return self._waits
+
+    def was_asked(self, action_id: str) -> bool:
+        """Whether a person was asked about an action: then the answer counts, whatever the gate says by now."""
+        return self.has_record and self.waits.was_asked(action_id)
+
+    @property
+    def inbox(self) -> Inbox:
+        """What is sent to the run."""
+        if self._inbox is None:
+            self._inbox = self._parts.inbox(self)
+        return self._inbox
 
     @property
     def children(self) -> IChildren:
@@ -131,7 +155,7 @@ class Effects:
 
     def context_for(self, request: ModelRequest) -> IContext | None:
         """What decides what a model is shown of a request; None where it is shown as it is."""
-        is_needed = self._context is not None or self._parts.needs_context(request)
+        is_needed = self.needs_context or self._context is not None or request.context
         return self.context if is_needed else None
 
     @property
@@ -148,19 +172,26 @@ class Effects:
             ToolError: the action failed for certain.
             RunInterruption: this attempt at the run ends here.
         """
-        with self.liveness.acting(call.scope):
+        self.liveness.begin(call.scope)
+        try:
             if self.open_streams:
                 for stream in self.open_streams_at(call.scope.path):
                     await stream.drain()
             if self.handling is not None and not call.action.is_read_only:
                 await self.handling.before(call.action.id)
-            recorded = self.recording.take(call.action)
+            recorded = self.recording.take(call.action) if self.has_record else None
             if recorded is not None:
-                return await self._recovered(call, recorded)
-            if self.switches is not None:
-                await self.switches.check(_tool_name(call))
-            self.begin_anew()
-            return await self._begun(call)
+                result = await self._recovered(call, recorded)
+            else:
+                if self.switches is not None:
+                    await self.switches.check(_tool_name(call))
+                self.begin_anew()
+                result = await self._begun(call)
+        except BaseException as end:
+            self.liveness.ended(call.scope, end)
+            raise
+        self.liveness.ended(call.scope)
+        return result
 
     def ask_ahead(self, calls: Sequence[Call]) -> None:
         """Ask people about calls that must wait for another one, so that all can be answered at once."""
@@ -197,7 +228,7 @@ class Effects:
 
     def fingerprint(self, action_id: str, kind: AgentActionKind, name: str, asked: JsonValue = None) -> str:
         """The fingerprint of an action of this run; a run that nobody keeps needs none."""
-        if not self.ledger.is_kept:
+        if not self.is_kept:
             return ""
         return fingerprint_of(self.salt, action_id, kind, name, asked)
 
@@ -276,7 +307,7 @@ class Effects:
         used = NOTHING
         try:
             self._count(call)
-            was_asked = self.waits.was_asked(call.action.id)
+            was_asked = self.was_asked(call.action.id)
             verdict = await self.gate.before_call(call, self.trust, was_asked=was_asked)
             arguments = self._allowed(call, verdict)
             used = ONE_TOOL_CALL
@@ -288,18 +319,14 @@ class Effects:
     def _count(self, call: Call) -> None:
         if call.action.kind is AgentActionKind.TOOL_CALL and not call.is_reserved:
             self.spending.reserve_tool_calls()
-            self.warn_if_near()
-
-    def warn_if_near(self) -> None:
-        """Tell the readers of the run where it comes near a bound."""
-        if self.warnings is not None:
-            self.warnings.look_at(self.spending)
+            if self.warnings is not None:
+                self.warnings.look_at(self.spending)
 
     def _allowed(self, call: Call, verdict: GateVerdict) -> JsonObject | None:
         """Return when the gate and, where one is needed, a person allow the call: with other arguments, if any."""
         if isinstance(verdict, Deny):
             raise self.outcomes.refused(call, verdict.reason)
-        if call.needs_approval or isinstance(verdict, Ask) or self.waits.was_asked(call.action.id):
+        if call.needs_approval or isinstance(verdict, Ask) or self.was_asked(call.action.id):
             return self.waits.approved_arguments(call, 1, verdict)
         return None
 
@@ -384,8 +411,9 @@ class Effects:
 
     def _know(self, call: Call) -> None:
         """The program knows what came of a call from here on: whatever it decides, it decides knowing it."""
-        if call.descriptor is not None:
-            self.trust = label_after_tool(self.trust, call.descriptor)
+        tool = call.descriptor
+        if tool is not None and tool.result_label is not None:
+            self.trust = label_after_tool(self.trust, tool)
 
     def _know_inside(self, call: Call) -> None:
         """What happened inside a call that replay does not enter: it was paid for, and what it recalled is known."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
 
 from pilotage.runtime.actions.interruptions import (
     HandedOver,
@@ -13,7 +12,7 @@ from pilotage.runtime.actions.interruptions import (
     RunEnded,
     RunInterruption,
 )
-from pilotage.runtime.actions.scope import Scope
+from pilotage.runtime.actions.scope import Scope, running_task
 from pilotage.runtime.journal.ledger import Ledger
 
 _UNDER_WAY = ("tool:", "step:")
@@ -21,25 +20,6 @@ _UNDER_WAY = ("tool:", "step:")
 
 class BranchStopped(RunInterruption):
     """Nobody needs the result of this branch any more."""
-
-
-class Acting:
-    """An action under way. A class, because a generator as context manager costs as much as a small action."""
-
-    __slots__ = ("_liveness", "_scope")
-
-    def __init__(self, liveness: Liveness, scope: Scope) -> None:
-        self._liveness = liveness
-        self._scope = scope
-
-    def __enter__(self) -> None:
-        self._liveness.check(self._scope)
-        self._liveness.under_way += 1
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._liveness.ended(self._scope, error)
 
 
 class Liveness:
@@ -86,28 +66,34 @@ class Liveness:
         """What ended the attempt, once its program has been told: it may not come through as if nothing had been."""
         return self._end if self._is_met else None
 
-    def acting(self, scope: Scope) -> Acting:
-        """Around every action: refuses to begin for the dead, and notes what an action ended with.
+    def begin(self, scope: Scope) -> None:
+        """In front of every action: refuses to begin for the dead. `ended` follows, whatever comes of the action.
 
         Raises:
-            RunInterruption: this attempt, or this branch of it, is over; raised where the block begins.
+            RunInterruption: this attempt, or this branch of it, is over; then nothing has begun.
         """
-        return Acting(self, scope)
+        self.check(scope)
+        self.under_way += 1
 
-    def ended(self, scope: Scope, end: BaseException | None) -> None:
+    def ended(self, scope: Scope, end: BaseException | None = None) -> None:
         """An action is over, with what it raised."""
+        if end is not None:
+            self._hear(scope, end)
+        self.under_way -= 1
+        if self._idle is not None and not self.under_way:
+            self._idle.set()
+
+    def _hear(self, scope: Scope, end: BaseException) -> None:
+        """What an action raises may be the end of its branch, or of the attempt."""
         if isinstance(end, Paused):
             self.pause(scope, end)
         elif isinstance(end, (RunDiverged, RunEnded, LimitReached)):
             self.end(end)
             self._is_met = True
-        self.under_way -= 1
-        if self._idle is not None and not self.under_way:
-            self._idle.set()
 
     def pause(self, scope: Scope, pause: Paused) -> None:
         """The calling task and everything above its scope wait from now on."""
-        self._paused.append((scope.path, _running_task(), pause))
+        self._paused.append((scope.path, running_task(), pause))
 
     def end(self, end: RunInterruption) -> None:
         """Nothing begins any more, in no branch; whoever asks gets `end`."""
@@ -130,7 +116,7 @@ class Liveness:
             raise self._end
         if self._stopped and any(_begins_below(path, scope.path) for path in self._stopped):
             raise BranchStopped
-        me = _running_task()
+        me = running_task()
         if me is not None:
             self._tasks.add(me)
         for path, task, pause in self._paused:
@@ -156,7 +142,7 @@ class Liveness:
 
     def siblings(self) -> list[asyncio.Task[object]]:
         """The other tasks that act for this run and are still at it."""
-        me = _running_task()
+        me = running_task()
         return [task for task in self._tasks if task is not me and not task.done()]
 
     async def quiesce(self, end: RunInterruption) -> None:
@@ -177,10 +163,3 @@ def _begins_below(stopped: str, path: str) -> bool:
     if not path.startswith(f"{stopped}/"):
         return False
     return not any(part.startswith(_UNDER_WAY) for part in path[len(stopped) + 1 :].split("/"))
-
-
-def _running_task() -> asyncio.Task[object] | None:
-    try:
-        return asyncio.current_task()
-    except RuntimeError:
-        return None

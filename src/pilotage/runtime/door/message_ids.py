@@ -13,7 +13,6 @@ def message_id_of(run_id: str, action_id: str, epoch: int) -> str:
 
 def next_message_id(effects: Effects) -> str:
     """The id of what the model will say in the next call of this scope: in replay the one it had."""
-    action_id = scope_for("model").coming_id("model")
-    recorded = effects.recording.outcome_of(action_id)
-    epoch = recorded.epoch if recorded is not None else effects.ledger.epoch
-    return message_id_of(effects.ledger.run.run_id, action_id, epoch)
+    action_id, ledger = scope_for("model").coming_id("model"), effects.ledger
+    recorded = effects.recording.outcome_of(action_id) if effects.has_record else None
+    return message_id_of(ledger.run.run_id, action_id, ledger.epoch if recorded is None else recorded.epoch)

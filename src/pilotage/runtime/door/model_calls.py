@@ -21,7 +21,6 @@ from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolErro
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.actions.action import Action, new_action
 from pilotage.runtime.actions.call import Attempt, Call
-from pilotage.runtime.actions.closing import close
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.handling import is_inside_an_action
@@ -62,15 +61,11 @@ _TOKEN, _MESSAGE, _CALL = (
 class ModelCall:
     """One call. Its id is taken when it is made, not when its first event is awaited."""
 
-    is_over = False
-    _is_new = True
-    _is_open = False
     _inner: AsyncIterator[ModelStreamEvent]
     _replay: Iterator[ModelStreamEvent] = iter(())
     _told: ToldUsage | None = None
-    _held = _took = NOTHING
+    _took = NOTHING
     _manifest: JsonObject | None = None
-    _budgeted: BudgetReservation | None = None
     _asked_at: float | None = None
     _reader: ref[ModelStream] | None = None
     _leaving: asyncio.Task[None] | None = None
@@ -81,6 +76,10 @@ class ModelCall:
         self._model = model
         self._name = name
         self._request = self._asked_for = request
+        self._is_new = True
+        self._is_open = self.is_over = False
+        self._held = NOTHING
+        self._budgeted: BudgetReservation | None = None
         self._read_ahead: deque[ModelStreamEvent] = deque()
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -126,8 +125,13 @@ class ModelCall:
             return self._read_ahead.popleft()
         if self._is_new:
             self._is_new = False
-            with self._liveness.acting(self._scope):
+            self._liveness.begin(self._scope)
+            try:
                 recorded = await self._begin()
+            except BaseException as end:
+                self._liveness.ended(self._scope, end)
+                raise
+            self._liveness.ended(self._scope)
             if recorded is None:
                 return await self._read()
             effects = self._effects
@@ -140,8 +144,9 @@ class ModelCall:
     async def _begin(self) -> JournalRow | None:
         """Ask the model, unless its reply is recorded."""
         effects = self._effects
-        request = await self._addressed() if effects.inbox.listens else self._request
-        recorded = effects.recording.take(self._action)
+        is_addressed = effects.is_kept and effects.inbox.listens
+        request = await self._addressed() if is_addressed else self._request
+        recorded = effects.recording.take(self._action) if effects.has_record else None
         reply = recorded.after if recorded is not None else None
         is_live = reply is None or not is_kept(reply)
         context = effects.context_for(request)
@@ -179,7 +184,8 @@ class ModelCall:
         reserved, used = await effects.gate.reserve(self._needed(request)), ONE_STEP
         try:
             await self._check_allowed(request)
-            self._keep_prompt(request)
+            if effects.prompts is not None:
+                effects.prompts.keep(self._action.id, self._name, request)
             response = await self._model.complete(request)
             used += effects.spending.settle_model_call(self._name, response.usage, held)
         except ModelCallError:
@@ -194,10 +200,6 @@ class ModelCall:
         if denied is not None:
             raise ModelCallError(f"the model call is not allowed: {denied.reason}")
 
-    def _keep_prompt(self, request: ModelRequest) -> None:
-        if self._effects.prompts is not None:
-            self._effects.prompts.keep(self._action.id, self._name, request)
-
     async def _open(self, request: ModelRequest) -> None:
         effects = self._effects
         if effects.switches is not None:
@@ -206,11 +208,13 @@ class ModelCall:
         effects.message_id = message_id_of(effects.ledger.run.run_id, self._action.id, effects.ledger.epoch)
         effects.telling.supersede(effects.message_id)
         self._held = effects.spending.reserve_model_call(self._name)
-        effects.warn_if_near()
-        if not effects.gate.is_open or effects.waits.was_asked(self._action.id):
+        if effects.warnings is not None:
+            effects.warnings.look_at(effects.spending)
+        if not effects.gate.is_open or effects.was_asked(self._action.id):
             await self._pass_the_gate(request)
         effects.go_on()
-        self._keep_prompt(request)
+        if effects.prompts is not None:
+            effects.prompts.keep(self._action.id, self._name, request)
         self._asked_for = request
         self._inner = self._model.stream(request)
         self._is_open = True
@@ -242,7 +246,7 @@ class ModelCall:
 
     async def _ask_whoever_must_be_asked(self) -> None:
         boundary, effects = AgentApprovalBoundaryKind.MODEL_CALL, self._effects
-        was_asked = effects.waits.was_asked(self._action.id)
+        was_asked = effects.was_asked(self._action.id)
         asks = None if was_asked else await effects.gate.question(boundary, self._action)
         if asks is None and not was_asked:
             return
@@ -268,6 +272,9 @@ class ModelCall:
                 raise self._failed(error) from error
             if self._liveness.must_look:
                 self._look()
+            if event.kind is _TOKEN and event.usage is None:
+                self._text.append(event.token_delta or "")
+                return event
             event = self._noted(event)
             if event.response is not None:
                 await self._replied(event.response)
@@ -298,7 +305,7 @@ class ModelCall:
         effects = self._effects
         if response.metadata:
             self._name = response.answered_by or self._name
-        if effects.ledger.is_kept:
+        if effects.is_kept:
             record: dict[str, JsonValue] = {"result": encode_response(response)}
             if self._reasoning:
                 record["reasoning"] = "".join(self._reasoning)
@@ -345,7 +352,8 @@ class ModelCall:
             self._leave()
         if self._budgeted is not None:
             await self._settle(ONE_STEP + self._took)
-        await close(self._inner)
+        if (aclose := getattr(self._inner, "aclose", None)) is not None:
+            await aclose()
 
     def _leave(self) -> None:
         """Record what was read; an attempt that is being stopped has not left, and makes the call again."""

@@ -31,9 +31,9 @@ class ModelStream(AsyncGenerator[ModelStreamEvent, None]):
     def __anext__(self) -> Coroutine[Any, Any, ModelStreamEvent]:
         return self._call.next()
 
-    async def aclose(self) -> None:
+    def aclose(self) -> Coroutine[Any, Any, None]:
         """Leave the stream, if it has not ended."""
-        await self._call.close()
+        return self._call.close()
 
     async def asend(self, value: None, /) -> ModelStreamEvent:
         return await self._call.next()

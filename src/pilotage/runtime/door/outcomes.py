@@ -56,14 +56,18 @@ class Outcomes:
             ToolError: the result has no JSON form, and that is recorded instead.
         """
         try:
-            record: JsonObject = {"result": self._without_secrets(call, to_json_value(result))}
+            kept = to_json_value(result)
+            if self._may_hold_secrets(call):
+                kept = self._without_secrets(call, kept)
+            record: JsonObject = {"result": kept}
             # A run that nobody keeps, and nobody watches, shows its results to nobody.
             view = call.view_of(result) if self._is_seen else record
         except (TypeError, ValueError) as error:
             words = f"{call.action.name!r} was done, but its result cannot be recorded: {error}"
             raise self.failed(call, attempt, ToolError(words)) from error
         self._close(call, attempt, record, view)
-        self._report(call, has_failed=False)
+        if self._ledger.is_kept:
+            self._report(call, has_failed=False)
         return view
 
     def refused(self, call: Call, reason: str) -> ToolError:
@@ -72,7 +76,8 @@ class Outcomes:
 
     def failed(self, call: Call, attempt: int, error: Exception) -> ToolError:
         """Write down that an action failed for certain, and give the error the program gets, now and in replay."""
-        self._report(call, has_failed=True)
+        if self._ledger.is_kept:
+            self._report(call, has_failed=True)
         return self._ended(call, attempt, error)
 
     def _ended(self, call: Call, attempt: int, error: Exception) -> ToolError:
@@ -85,7 +90,7 @@ class Outcomes:
 
     def as_recorded(self, call: Call, result: object) -> object:
         """A live result as the program may have it: what is secret in it is a mark, now as in replay."""
-        if not self._redactor.revision and not _secrets_of(call):
+        if not self._may_hold_secrets(call):
             return result
         whole = to_json_value(result)
         kept = self._without_secrets(call, whole)
@@ -104,11 +109,15 @@ class Outcomes:
     def _report(self, call: Call, *, has_failed: bool) -> None:
         """Tell what may have changed something; what a child came to is told by the child."""
         action = call.action
-        if self._ledger.is_kept and not action.is_read_only and action.kind in _TOLD:
+        if not action.is_read_only and action.kind in _TOLD:
             told = action_completed(
                 self._ledger.state, action.id, action.kind, action.name, has_failed=has_failed
             )
             self._ledger.report(told)
+
+    def _may_hold_secrets(self, call: Call) -> bool:
+        tool = call.descriptor
+        return self._redactor.revision > 0 or (tool is not None and bool(tool.secret_results))
 
     def _without_secrets(self, call: Call, result: JsonValue) -> JsonValue:
         """Secrets are in no record, not even in a sealed one."""

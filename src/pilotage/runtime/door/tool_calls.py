@@ -52,11 +52,15 @@ class ToolCalls:
         secrets: ISecrets | None = None,
         handler: IAgentToolHandler | None = None,
     ) -> None:
-        self.threads = Threads(effects.ledger.run)
         self._effects = effects
         self._run_context = context
         self._secrets = secrets
         self._handler = handler
+
+    @property
+    def threads(self) -> Threads:
+        """The threads that work for the run."""
+        return Threads(self._effects.ledger.run)
 
     def call(self, tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """Perform a call: an awaitable for an async tool, the result for a sync one."""
@@ -126,7 +130,7 @@ class ToolCalls:
             action,
             partial(self._act, invocation),
             tool.decode,
-            reconciler(invocation),
+            reconciler(invocation) if tool.descriptor.metadata.reconcile is not None else None,
             AgentApprovalBoundaryKind.TOOL_INVOCATION,
             tool.needs_approval,
             partial(shown_to_others, tool.descriptor, effects.redactor),

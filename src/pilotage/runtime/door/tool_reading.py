@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
-from inspect import Signature, isawaitable, iscoroutinefunction, signature
+from inspect import Parameter, Signature, isawaitable, iscoroutinefunction, signature
 from typing import Any, TypeAlias, cast
 
 from pilotage.agent.evidence_capture import capture_result
@@ -111,9 +111,7 @@ def read_invocation(tool: ToolFunction, args: tuple[object, ...], kwargs: Mappin
     Raises:
         AgentToolDispatchError: the function belongs to no class.
     """
-    bound = _signature_of(tool).bind_partial(*args, **kwargs)
-    bound.apply_defaults()
-    arguments = dict(bound.arguments)
+    arguments = _by_name(tool, args, kwargs)
     owner = arguments.pop("self") if "self" in arguments else arguments.pop("cls", None)
     arguments.pop("runtime_context", None)
     if BY_NAME in arguments:
@@ -173,6 +171,35 @@ def reconciler(invocation: Invocation) -> Callable[[str], Awaitable[object]] | N
         return await found if isawaitable(found) else found
 
     return reconcile
+
+
+def _by_name(tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
+    """The arguments of a call by name, defaults included, in the order of the parameters."""
+    defaults = _defaults_of(tool)
+    if defaults is None or len(args) > len(defaults) or not kwargs.keys() <= defaults.keys():
+        return _bound_by_signature(tool, args, kwargs)
+    given = dict(zip(defaults, args, strict=False))
+    if not given.keys().isdisjoint(kwargs):
+        return _bound_by_signature(tool, args, kwargs)
+    named = {**defaults, **given, **kwargs}
+    return {name: each for name, each in named.items() if each is not Parameter.empty}
+
+
+def _bound_by_signature(
+    tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> dict[str, object]:
+    """What `inspect` makes of a call, for parameters of all kinds; it raises what calling the function would."""
+    bound = _signature_of(tool).bind_partial(*args, **kwargs)
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+@lru_cache(maxsize=1024)
+def _defaults_of(tool: ToolFunction) -> Mapping[str, object] | None:
+    """The parameters with their defaults, where each can be given by place and by name; else None."""
+    parameters = _signature_of(tool).parameters
+    is_plain = all(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in parameters.values())
+    return {name: each.default for name, each in parameters.items()} if is_plain else None
 
 
 @lru_cache(maxsize=1024)

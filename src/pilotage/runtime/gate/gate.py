@@ -107,6 +107,7 @@ class Stages:
 
 
 NO_STAGES = Stages()
+_PATIENT = Asker()
 
 
 class Gate:
@@ -123,7 +124,7 @@ class Gate:
         self._context = context
         self._stages = stages
         self._capabilities = capabilities
-        self._asker = Asker(stages.settings)
+        self._asker = _PATIENT if stages.settings is None else Asker(stages.settings)
         self.is_open = stages is NO_STAGES
         self.settles_with: Callable[[BudgetSettlement], None] | None = None
         """Where what was spent is counted with the next commit; None for a run that nobody keeps."""

@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from pilotage.agent.delegation import DelegationBudget
 from pilotage.agent.limits import AgentExecutionLimits, LimitCode
-from pilotage.agent.model_reply import ModelUsage
+from pilotage.agent.model_reply import ModelUsage, no_usage
 from pilotage.agent.ports.budget import BudgetAmount, BudgetExhausted
 from pilotage.agent.ports.pricing import IAgentPricing, ModelCost
 from pilotage.filling import unchecked
@@ -25,9 +25,8 @@ ONE_TOOL_CALL = BudgetAmount(tool_calls=1)
 _amount = unchecked(BudgetAmount)
 
 _NO_LIMITS = AgentExecutionLimits()
-_NO_USAGE = ModelUsage()
+_NO_USAGE = no_usage()
 _FREE = Decimal(0)
-_UNBOUNDED = (None, None, None, None)
 
 
 class Spending:
@@ -127,6 +126,8 @@ class Spending:
         Raises:
             LimitReached: tokens or cost are bounded, and nobody can say what the call took.
         """
+        if usage is _NO_USAGE and not self.is_bounded:
+            return NOTHING
         tokens, cost = self._counted(model, usage, held)
         used = BudgetAmount(tokens=tokens or 0, cost=cost or _FREE) if tokens or cost else NOTHING
         if not self.is_bounded:
@@ -149,7 +150,7 @@ class Spending:
     ) -> tuple[int | None, Decimal | None]:
         if held is not NOTHING:
             self.let_go(held)
-        if usage == _NO_USAGE:
+        if usage is _NO_USAGE or usage == _NO_USAGE:
             return None, None
         tokens = _tokens_of(usage)
         cost = None if tokens is None else self.prices.of(model, usage)
@@ -197,7 +198,12 @@ class Account:
     @property
     def is_bounded(self) -> bool:
         bounds = self.limits
-        return (bounds.max_steps, bounds.max_tool_calls, bounds.max_tokens, bounds.max_cost) != _UNBOUNDED
+        return (
+            bounds.max_steps is not None
+            or bounds.max_tool_calls is not None
+            or bounds.max_tokens is not None
+            or bounds.max_cost is not None
+        )
 
     def add_tokens(self, tokens: int, cost: Decimal, usage: ModelUsage) -> None:
         self.tokens += tokens

@@ -69,11 +69,11 @@ def decode_input(definition: AgentDefinition, recorded: JsonObject) -> dict[str,
 
 def decode_instruction(recorded: JsonObject) -> Instruction:
     """The recorded instruction of a declarative agent."""
-    said = cast("list[JsonValue]", recorded.get("messages", []))
-    messages = [
-        cast(ModelMessage, StructuredOutputSpec.from_type(ModelMessage).decode(each)) for each in said
-    ]
-    return Instruction(cast(str, recorded["instruction"]), tuple(messages))
+    prompt, said = cast(str, recorded["instruction"]), cast("list[JsonValue]", recorded.get("messages", ()))
+    if not said:
+        return Instruction(prompt)
+    read = StructuredOutputSpec.from_type(ModelMessage).decode
+    return Instruction(prompt, tuple(cast(ModelMessage, read(each)) for each in said))
 
 
 def _encode_instruction(definition: AgentDefinition, given: object) -> JsonObject:

@@ -47,7 +47,10 @@ class ScopedRuntime(IScopedRuntime):
     def __init__(self, effects: Effects, scope: Scope | None = None) -> None:
         self._effects = effects
         self._scope = scope
-        self._folds = Folds(effects)
+
+    @property
+    def _folds(self) -> Folds:
+        return Folds(self._effects)
 
     @property
     def _children(self) -> Children:

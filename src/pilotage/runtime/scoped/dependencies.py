@@ -77,11 +77,10 @@ class RunDependencies(Dependencies):
         self._effects = effects
         self._provided = provided
         self._instructions = instructions
-        self._take(provided)
-
-    def _take(self, provided: Provided) -> None:
-        stages = provided.stages
-        self.memory: IAgentMemory | None = self._remembering(provided.memory)
+        stages, memory = provided.stages, provided.memory
+        self.memory: IAgentMemory | None = (
+            None if memory is None else ScopedMemory(memory, effects, context, scope)
+        )
         self.budget: IAgentBudget = stages.budget or _NO_BUDGET
         self.permissions: IAgentPermissions = stages.permissions or _ALLOW_ALL
         self.hooks: Sequence[IAgentHooks] = stages.hooks
@@ -111,9 +110,6 @@ class RunDependencies(Dependencies):
     @property
     def fast_budget(self) -> bool:
         return self._provided.stages.budget is None
-
-    def _remembering(self, memory: IAgentMemory | None) -> ScopedMemory | None:
-        return None if memory is None else ScopedMemory(memory, self._effects, self.context, self._scope)
 
     def fresh_session(self, instructions: str | None = None) -> AgentSession:
         run_id = self.attribution.run_id
@@ -152,8 +148,9 @@ class RunDependencies(Dependencies):
         if effects.unrecalled:
             await self._tools.recall_secrets()
         effects.telling.say(event)
-        if effects.telling.is_full:
-            await effects.telling.room()
+        pipe = effects.telling.pipe
+        if pipe is not None and pipe.is_full:
+            await pipe.room()
 
     def next_message_id(self) -> str:
         if self._scope is None:

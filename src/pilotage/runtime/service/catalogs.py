@@ -40,10 +40,11 @@ class Catalogs:
             AgentDefinitionError: a catalog holds what is no tool, or two tools of the agent share a name.
             ApplicationStartError: the agent cannot run with these tools in this application.
         """
-        holders = {id(each): each for each in vars(instance).values()}.values()
-        providers = [each for each in holders if isinstance(each, IAgentToolProvider)]
+        held = vars(instance).values()
+        providers = {id(each): each for each in held if isinstance(each, IAgentToolProvider)}.values()
         if not providers:
             return
+        holders = {id(each): each for each in held}.values()
         methods = [_methods_of(each) for each in (instance, *holders)]
         own = {tool.identity.key for catalog in methods for tool in catalog.descriptors}
         offered = [(each, tool) for each in providers for tool in _catalog_of(each).descriptors]

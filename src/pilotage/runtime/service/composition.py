@@ -10,15 +10,16 @@ from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelUsage
-from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.ports.architecture import AgentSession
+from pilotage.agent.ports.architecture import AgentSession, Dependencies
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.pricing import IAgentPricing
+from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.agent.principal import RunContext
 from pilotage.agent.sealing_check import hidden_output
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.filling import unchecked
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.attempts.attempt import RunAttempt
 from pilotage.runtime.attempts.cancellation import Cleanup
@@ -77,6 +78,7 @@ class Overrides:
 NO_OVERRIDES = Overrides()
 
 _NOTHING_USED = ModelUsage(0, 0, 0)
+_attributed = unchecked(AgentEventAttribution)
 
 
 @value
@@ -110,9 +112,9 @@ class Composer:
         """An attempt that is ready to run."""
         definition, start, ledger = material.definition, material.start, material.ledger
         run_id = ledger.run.run_id
-        by = AgentEventAttribution(
-            definition.agent_id, run_id, start.conversation or run_id, start.parent, start.branch
-        )
+        # Names that we gave ourselves are no blanks; a conversation is what its caller calls it.
+        attributed = _attributed if start.conversation is None else AgentEventAttribution
+        by = attributed(start.agent, run_id, start.conversation or run_id, start.parent, start.branch)
         context = start.context(run_id)
         given = decode_instruction(start.input) if definition.is_declarative else None
         effects = self._effects(material, by, context)
@@ -156,23 +158,12 @@ class Composer:
     def _effects(self, material: Material, by: AgentEventAttribution, context: RunContext) -> Effects:
         definition, start, ledger = material.definition, material.start, material.ledger
         services, spec = self._services, definition.spec
-        recording = Recording.of(material.rows)
         redactor = Redactor(spec.redaction)
         parent = material.parent
         return Effects(
             ledger,
-            recording,
+            Recording.of(material.rows),
             Gate(start.principal, context, services.stages, start.capabilities),
-            Waits(
-                ledger,
-                recording,
-                _answers(material.pending),
-                services.clock,
-                services.ids,
-                spec.on_rejection,
-                redactor,
-            ),
-            Inbox(ledger, recording, material.pending, start.salt, _hearing(definition), redactor),
             self._telling(material, by, Exposure(spec.streaming_exposure_mode, redactor)),
             Spending(
                 start.limits,
@@ -198,6 +189,9 @@ class Composer:
         """Give the effects what follows from the run's agent, its start and what came before it."""
         definition, start = material.definition, material.start
         effects.may_delegate = definition.spec.delegation_allowed
+        if definition.spec.context_budget is not None or start.given:
+            # A run that nobody keeps needs no manifest; what it is given or may not exceed is looked at all the same.
+            effects.needs_context = True
         if start.trust:
             effects.trust = effects.trust.join(TrustLabel.from_payload(start.trust))
         for turn in material.history:
@@ -206,14 +200,16 @@ class Composer:
         if self._services.provided.telemetry is not None:
             effects.observer = Observer(self._services.provided.telemetry)
             effects.earlier_trace = last_trace(material.rows)
-        if material.ledger.is_kept:
-            effects.gate.settles_with = material.ledger.settle_budget
         if effects.gate.has_budget or effects.spending.own.is_bounded:
             warnings = BudgetWarnings(effects, by, material.told)
             effects.warnings, effects.gate.warns = warnings, warnings.tell
-        effects.switches = self._switches(definition, effects)
+        if self._services.switches is not None:
+            effects.switches = self._switches(self._services.switches, definition, material.ledger)
+        if not material.ledger.is_kept:
+            return
+        effects.gate.settles_with = material.ledger.settle_budget
         self._listen_for_loss(material.ledger, effects)
-        if definition.spec.prompt_snapshots and material.ledger.is_kept:
+        if definition.spec.prompt_snapshots:
             seals = self._services.seals(material.ledger.run)
             effects.prompts = PromptSnapshots(material.ledger, effects.redactor, seals)
 
@@ -228,12 +224,15 @@ class Composer:
     ) -> Architected:
         definition, start, services = material.definition, material.start, self._services
         drawn = blueprint_of(definition, material.instance or services.instance_of(definition), services)
-        dependencies = RunDependencies(
+        offer = drawn.offer
+        if start.capabilities is not None:
+            offer = offer.within(start.capabilities)
+        if start.deferred:
+            offer = with_deferred(offer, start.deferred)
+        dependencies: Dependencies = RunDependencies(
             effects,
             ScopedModel(self._model(material, drawn)),
-            ScopedTools(
-                with_deferred(drawn.offer.within(start.capabilities), start.deferred), tools, effects
-            ),
+            ScopedTools(offer, tools, effects),
             ScopedRuntime(effects),
             by,
             context,
@@ -248,16 +247,37 @@ class Composer:
             [*map(_as_message, material.history), *given.messages],
             cumulative_usage=_NOTHING_USED,
         )
-        equipped = with_exits(dependencies, drawn.architecture, start.exits)
-        recall = _recall(definition, services, effects, context, given.prompt)
-        return Architected(drawn.architecture, session, equipped, given.prompt, effects, recall)
+        if start.exits:
+            dependencies = with_exits(dependencies, drawn.architecture, start.exits)
+        remembers = definition.spec.memory is not None
+        recall = _recall(definition, services, effects, context, given.prompt) if remembers else None
+        return Architected(drawn.architecture, session, dependencies, given.prompt, effects, recall)
 
     def _listen_for_loss(self, ledger: Ledger, effects: Effects) -> None:
         """Let others know what came of actions when somebody else has the run by then."""
-        port = self._services.late_outcomes if ledger.is_kept else None
+        port = self._services.late_outcomes
         if port is not None:
             late = effects.outcomes.late = LateOutcomes(port, ledger.run, ledger.epoch)
             ledger.on_lost = late.tell_rows
+
+    def waits(self, material: Material, effects: Effects) -> Waits:
+        """The questions of a run to people."""
+        return Waits(
+            effects.ledger,
+            effects.recording,
+            _answers(material.pending),
+            effects.clock,
+            effects.ids,
+            material.definition.spec.on_rejection,
+            effects.redactor,
+        )
+
+    def inbox(self, material: Material, effects: Effects) -> Inbox:
+        """What is sent to a run."""
+        hearing = _hearing(material.definition)
+        return Inbox(
+            effects.ledger, effects.recording, material.pending, effects.salt, hearing, effects.redactor
+        )
 
     def children(self, material: Material, effects: Effects) -> Children:
         """The runs that will belong to a run."""
@@ -286,10 +306,7 @@ class Composer:
         instance = material.instance or self._services.instance_of(definition)
         return SignalHandling(definition.signal_handlers, instance, effects, tools.recall_secrets, by)
 
-    def _switches(self, definition: AgentDefinition, effects: Effects) -> SwitchStage | None:
-        switches, ledger = self._services.switches, effects.ledger
-        if switches is None:
-            return None
+    def _switches(self, switches: IAgentSwitches, definition: AgentDefinition, ledger: Ledger) -> SwitchStage:
         return SwitchStage(switches, definition.agent_id, ledger.run.tenant_id, is_kept=ledger.is_kept)
 
     def _model(self, material: Material, drawn: Blueprint) -> IAgentModel:
@@ -310,17 +327,17 @@ class Parts:
         self._composer = composer
         self._material = material
 
+    def waits(self, effects: Effects) -> Waits:
+        return self._composer.waits(self._material, effects)
+
+    def inbox(self, effects: Effects) -> Inbox:
+        return self._composer.inbox(self._material, effects)
+
     def children(self, effects: Effects) -> Children:
         return self._composer.children(self._material, effects)
 
     def context(self, effects: Effects) -> ContextStage:
         return self._composer.context(self._material, effects)
-
-    def needs_context(self, request: ModelRequest) -> bool:
-        """A run that nobody keeps needs no manifest; what it is given or may not exceed is looked at all the same."""
-        material = self._material
-        has_any = material.definition.spec.context_budget is not None or bool(material.start.given)
-        return has_any or material.ledger.is_kept or bool(request.context)
 
 
 def _recall(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.run_input import RunAgentInput
 from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.agent.tools.deferred import deferred_tool
 from pilotage.errors import CallerError
@@ -20,7 +19,7 @@ def can_wait_for_callers(definition: AgentDefinition) -> bool:
 
 
 def deferred_tools_of(
-    services: Services, definition: AgentDefinition, given: object
+    services: Services, definition: AgentDefinition, given: Sequence[ModelToolSpec]
 ) -> tuple[ModelToolSpec, ...]:
     """The tools that come with an input, each one that a model can be offered.
 
@@ -28,23 +27,20 @@ def deferred_tools_of(
         AgentDefinitionError: a name or a schema is wrong.
         CallerError: the agent cannot wait for its callers, or has a tool of that name itself.
     """
-    tools = tuple(given.deferred_tools) if isinstance(given, RunAgentInput) else ()
-    if not tools:
-        return ()
     if not can_wait_for_callers(definition):
         raise CallerError(
             f"agent {definition.agent_id!r} cannot wait for tools that its caller carries out: that takes runs which "
             "are kept, and a loop that a model drives. Leave the tools out."
         )
     known = set(_names(blueprint_of(definition, services.instance_of(definition), services).offer))
-    for tool in tools:
+    for tool in given:
         if tool.name in known:
             raise CallerError(
                 f"the input brings a tool {tool.name!r}, and there is one of that name already. Rename it."
             )
         known.add(tool.name)
         deferred_tool(tool)
-    return tools
+    return tuple(given)
 
 
 def with_deferred(offer: Offer, tools: Sequence[ModelToolSpec]) -> Offer:

@@ -17,6 +17,7 @@ from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import RunConflictError, RunNotFoundError
+from pilotage.filling import unchecked
 from pilotage.runtime.actions.interruptions import RunOwnershipLost
 from pilotage.runtime.attempts.attempt import RunAttempt
 from pilotage.runtime.attempts.cancellation import begin_cancellation
@@ -37,6 +38,7 @@ from pilotage.runtime.stream.subscription import LogReader, Subscription
 from pilotage.runtime.stream.telling import KeptTelling
 from pilotage.runtime.stream.told import told_items
 
+_new_state = unchecked(AgentState)
 _TURNING = frozenset({AgentSignalKind.PAUSE, AgentSignalKind.RESUME})
 
 
@@ -125,7 +127,7 @@ class Launcher(IRunStarter):
     ) -> LiveRun:
         """Start a run that nobody keeps; it is not known to anybody but its reader."""
         situation = AgentSituation.RUNNING
-        state = AgentState(run.run_id, definition.agent_id, situation.status, situation.transition)
+        state = _new_state(run.run_id, start.agent, situation.status, situation.transition)
         material = Material(
             definition,
             instance or self._services.instance_of(definition),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.ports.model import IAgentModel
-from pilotage.agent.run_input import RunAgentInput
+from pilotage.agent.ports.model import IAgentModel, ModelSelection
 from pilotage.container.application import Application
 from pilotage.errors import CallerError, ModelNotFoundError, PodNotFoundError
 from pilotage.runtime.service.model_check import problems_with
@@ -52,16 +51,14 @@ def check_driven(services: Services, definition: AgentDefinition) -> None:
     services.driven.add(definition.agent_id)
 
 
-def selection_of(services: Services, definition: AgentDefinition, given: object) -> str | None:
-    """The model that an input selects for a run of the agent; None where it selects none.
+def selection_of(services: Services, definition: AgentDefinition, selection: ModelSelection) -> str:
+    """The model that an input selects for a run of the agent.
 
     Raises:
         ModelNotFoundError: the application has no such model.
         CallerError: the agent uses the models it injects, or the model cannot do what the agent asks of it.
     """
-    if not isinstance(given, RunAgentInput) or given.model_selection is None:
-        return None
-    wanted = given.model_selection.model_ref
+    wanted = selection.model_ref
     if not definition.is_declarative:
         raise CallerError(
             f"{definition.target.__name__} has an execute() of its own, which uses the models it injects. "

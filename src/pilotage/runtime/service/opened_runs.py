@@ -26,6 +26,7 @@ from pilotage.errors import (
     RunConflictError,
     start_error,
 )
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.attempts.live import LiveRun
 from pilotage.runtime.service.composition import NO_OVERRIDES, Overrides
@@ -36,6 +37,9 @@ from pilotage.runtime.service.starting import Starts, run_id_of
 from pilotage.runtime.stream.feed import Pipe
 from pilotage.runtime.stream.subscription import Subscription
 from pilotage.runtime.stream.telling import PipedTelling
+
+_run_key = unchecked(RunKey)
+"""Of an id and a tenant that are no blanks: an input and a principal have none."""
 
 
 class OpenedRun(Protocol):
@@ -164,8 +168,8 @@ class OpenedRuns:
                 "their readers. Make it durable: AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)."
             )
         start = await self._starts.described(definition, given, principal, None, {}, overrides)
-        history = await self._launcher.history(start)
-        run = RunKey(principal.tenant, named or self._services.ids.uid())
+        history = await self._launcher.history(start) if start.history else ()
+        run = _run_key(principal.tenant, named or self._services.ids.uid())
         live = self._launcher.begin_unkept(
             definition, start, run, instance=instance, history=history, overrides=overrides
         )

@@ -100,18 +100,21 @@ class Starts:
         Raises:
             CallerError: the metadata holds what only the run itself says of its start.
         """
-        selected = selection_of(self._services, definition, given)
-        if selected is None and overrides.model is None:
-            check_driven(self._services, definition)
-        context, keeps_turns = _NO_CONTEXT, True
+        selected, context, keeps_turns, deferred = None, _NO_CONTEXT, True, ()
         if isinstance(given, RunAgentInput):
+            if given.model_selection is not None:
+                selected = selection_of(self._services, definition, given.model_selection)
             conversation = conversation or given.conversation_id
             metadata = {**given.metadata, **metadata}
             context, keeps_turns = given.context, not given.message_history
-        _reject_own_facts(metadata)
+        if selected is None and overrides.model is None:
+            check_driven(self._services, definition)
+        if metadata:
+            _reject_own_facts(metadata)
         has_turns = keeps_turns and conversation is not None
-        deferred = deferred_tools_of(self._services, definition, given)
-        label = _label_of(context, deferred)
+        if isinstance(given, RunAgentInput) and given.deferred_tools:
+            deferred = deferred_tools_of(self._services, definition, given.deferred_tools)
+        is_given_any = bool(context.packs or deferred)
         return RunStart(
             definition.agent_id,
             encode_input(definition, given),
@@ -123,7 +126,7 @@ class Starts:
             definition=definition_digest(definition),
             metadata=metadata,
             given=encode_context(context),
-            trust=label.to_payload() if label is not None else {},
+            trust=_label_of(context, deferred).to_payload() if is_given_any else {},
             model=selected,
             deferred=deferred,
         )
@@ -200,12 +203,10 @@ def _asked(start: RunStart) -> tuple[object, ...]:
     return start.agent, start.input, start.given, start.model, start.deferred
 
 
-def _label_of(context: AgentContext, deferred: Sequence[ModelToolSpec]) -> TrustLabel | None:
-    """How far a run may be trusted that reads what it is given; None where that is nothing."""
+def _label_of(context: AgentContext, deferred: Sequence[ModelToolSpec]) -> TrustLabel:
+    """How far a run may be trusted that reads what it is given."""
     labels = [label_of_context(context)] if context.packs else []
-    return (
-        TrustLabel.join_all([*labels, *([FROM_CALLER] if deferred else ())]) if labels or deferred else None
-    )
+    return TrustLabel.join_all([*labels, *([FROM_CALLER] if deferred else ())])
 
 
 def _with_labels(trust: JsonObject, turns: Sequence[ConversationTurn]) -> JsonObject:
@@ -221,7 +222,7 @@ def _message(turn: ConversationTurn) -> ModelMessage:
 
 def _reject_own_facts(metadata: JsonObject) -> None:
     """A caller's metadata must not pose as what the run knows of itself: by its name others find it."""
-    if metadata and (taken := sorted(_OWN_FACTS.intersection(metadata))):
+    if taken := sorted(_OWN_FACTS.intersection(metadata)):
         names = ", ".join(map(repr, taken))
         raise CallerError(
             f"the metadata of a run has {names}, which the run itself says. Choose another name; a name for the run "

@@ -66,17 +66,17 @@ class Exposure:
 
     def __init__(self, mode: StreamingExposureMode, redactor: Redactor) -> None:
         self._mode = mode
-        self._redactor = redactor
+        self.redactor = redactor
         self._texts: dict[TextId, _Text] = {}
         self._latest: TextId | None = None
         self._held: list[AgentEvent] = []
         self._holds_all = mode is StreamingExposureMode.NO_STREAM_UNTIL_FINAL_GUARDED
-        self._holds_nothing = mode in _AT_ONCE
+        self.holds_nothing = mode in _AT_ONCE
 
     @property
     def is_transparent(self) -> bool:
         """Whether every event would pass as it is. A secret that is registered ends that."""
-        return self._holds_nothing and self._redactor.is_idle
+        return self.holds_nothing and self.redactor.is_idle
 
     @property
     def held_texts(self) -> set[TextId]:
@@ -96,7 +96,7 @@ class Exposure:
         if piece is not None and piece[0] == self._latest and not event.metadata:
             # Nearly every event is the next piece of the text that the last one was a piece of.
             text = self._texts[piece[0]]
-            if text.revision == self._redactor.revision:
+            if text.revision == self.redactor.revision:
                 return text.push(event, piece[1])
         return list(self._passed(event))
 
@@ -123,12 +123,12 @@ class Exposure:
 
     def redacted(self, event: AgentEvent) -> AgentEvent:
         """An event that is no piece of a text, redacted at once; the same object where nothing is forbidden in it."""
-        if self._redactor.is_idle:
+        if self.redactor.is_idle:
             return event
         changes: dict[str, Any] = {}
         for name in (*_SAID.get(type(event), ()), "metadata"):
             said = getattr(event, name)
-            shown = self._redactor.json(said)
+            shown = self.redactor.json(said)
             if shown is not said:
                 # Some fields must not be blank, and a policy may replace by nothing.
                 changes[name] = shown if not isinstance(shown, str) or shown.strip() else REDACTED_VALUE
@@ -148,7 +148,7 @@ class Exposure:
         if text_id != self._latest:
             yield from self._turned_to(text_id)
         text = self._texts[text_id]
-        if text.revision != self._redactor.revision:
+        if text.revision != self.redactor.revision:
             yield from text.finish()
             text = self._texts[text_id] = self._begun(text_id)
         yield from text.push(event, words)
@@ -181,11 +181,9 @@ class Exposure:
 
     def _begun(self, text_id: TextId) -> _Text:
         if self._mode is StreamingExposureMode.STRICT:
-            return _WholeText(self._redactor)
+            return _WholeText(self.redactor)
         in_words = self._mode is StreamingExposureMode.BALANCED and text_id[0] != _ARGUMENTS
-        return (
-            _WordByWord(self._redactor) if in_words and not self._redactor.is_idle else _Text(self._redactor)
-        )
+        return _WordByWord(self.redactor) if in_words and not self.redactor.is_idle else _Text(self.redactor)
 
 
 class _Text:

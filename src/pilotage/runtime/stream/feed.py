@@ -98,22 +98,24 @@ class Pipe(AsyncIterator[AgentEvent]):
     `is_full` says that the run should wait for its reader.
     """
 
-    __slots__ = ("_is_over", "_queue", "_reader", "_writer", "is_full")
+    __slots__ = ("_is_over", "_queue", "_reader", "_writer", "has_begun", "is_full")
 
     def __init__(self) -> None:
         self._queue: deque[AgentEvent] = deque()
         self._is_over = False
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
+        self.has_begun = False
         self.is_full = False
 
     def put(self, event: AgentEvent) -> None:
         """Hand an event over."""
-        self._queue.append(event)
+        queue = self._queue
+        queue.append(event)
         if self._reader is not None:
             reader, self._reader = self._reader, None
             _release(reader)
-        elif len(self._queue) >= QUEUE_LIMIT:
+        elif len(queue) >= QUEUE_LIMIT:
             self.is_full = True
 
     def close(self) -> None:
@@ -132,13 +134,16 @@ class Pipe(AsyncIterator[AgentEvent]):
         """The next event, or None where it must be waited for."""
         if not self._queue:
             return None
-        event = self._queue.popleft()
-        if self.is_full and len(self._queue) < QUEUE_LIMIT // 2:
+        if self.is_full and len(self._queue) <= QUEUE_LIMIT // 2:
             self.is_full = False
             _release(self._writer)
-        return event
+        return self._queue.popleft()
 
     async def __anext__(self) -> AgentEvent:
+        if not self.has_begun:
+            # The run has its first turn before anybody waits for it: then there is something to read, without a wait.
+            self.has_begun = True
+            await asyncio.sleep(0)
         while (event := self.take()) is None:
             if self._is_over:
                 raise StopAsyncIteration

@@ -31,6 +31,9 @@ class ITold(Protocol):
 class Telling(ABC):
     """Takes the events of one attempt at a run."""
 
+    is_repeating = False
+    """Whether there is something in the log that the program may say again."""
+
     def __init__(self, exposure: Exposure) -> None:
         self._exposure = exposure
 
@@ -40,12 +43,16 @@ class Telling(ABC):
         Raises:
             AgentOutputGuardError: something of it must not be seen at all.
         """
-        exposure = self._exposure
-        if exposure.is_transparent:
+        if self._exposure.is_transparent:
             self._pass_on(event)
         else:
-            for released in exposure.push(event):
+            for released in self._exposure.push(event):
                 self._pass_on(released)
+
+    @property
+    def pipe(self) -> Pipe | None:
+        """The one reader that the run waits for where it is slow; None where readers never hold the run up."""
+        return None
 
     def flush(self, *, is_guarded: bool = False) -> None:
         """Tell what was held back and may be seen now; behind the final guard that is everything.
@@ -60,11 +67,6 @@ class Telling(ABC):
         """Forget what was held back: it must not be seen."""
         self._exposure.drop()
 
-    @property
-    def is_repeating(self) -> bool:
-        """Whether there is something in the log that the program may say again."""
-        return False
-
     def go_live(self) -> None:  # noqa: B027 - nothing to do where nothing was said before
         """The program has repeated everything it said before; from here on it says something new."""
 
@@ -73,14 +75,6 @@ class Telling(ABC):
 
     def compare(self, runs: Iterable[str], untold: Untold) -> None:  # noqa: B027 - the same
         """What these runs below this one say is compared with the log by somebody else, behind the redaction."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the run should wait for its reader."""
-        return False
-
-    async def room(self) -> None:  # noqa: B027 - who is never full need not be waited for
-        """Return when the run may go on telling."""
 
     def start_facts(self) -> JsonObject:
         """What the first event of the attempt says about the ones before."""
@@ -111,23 +105,22 @@ class PipedTelling(Telling):
 
     def __init__(self, exposure: Exposure, forward: Callable[[AgentEvent], None] | None = None) -> None:
         super().__init__(exposure)
-        self.pipe = Pipe()
+        self._pipe = Pipe()
         # A child has no reader of its own: what it tells, its parent tells.
-        self._put = forward or self.pipe.put
+        self._put = forward or self._pipe.put
         self._prepared: list[AgentEvent] = []
 
+    @property
+    def pipe(self) -> Pipe:
+        return self._pipe
+
     def say(self, event: AgentEvent) -> None:
-        if self._exposure.is_transparent:
+        exposure = self._exposure
+        # `is_transparent` without the call: this is done for every piece of a text.
+        if exposure.holds_nothing and exposure.redactor.is_idle:
             self._put(event)
         else:
             super().say(event)
-
-    @property
-    def is_full(self) -> bool:
-        return self.pipe.is_full
-
-    async def room(self) -> None:
-        await self.pipe.room()
 
     def report(self, event: AgentEvent) -> None:
         self._put(self._exposure.redacted(event))
@@ -141,7 +134,7 @@ class PipedTelling(Telling):
         self._prepared.clear()
 
     def close(self) -> None:
-        self.pipe.close()
+        self._pipe.close()
 
     def _pass_on(self, event: AgentEvent) -> None:
         self._put(event)
@@ -168,7 +161,7 @@ class KeptTelling(Telling):
         self._epoch = ledger.epoch
         self._prepared: list[tuple[int, AgentEvent]] = []
         self._before = SaidBefore(told, by) if told else None
-        self._is_repeating = bool(told)
+        self.is_repeating = bool(told)
         self._compared: dict[str, Untold] = {}
 
     def say(self, event: AgentEvent) -> None:
@@ -198,12 +191,8 @@ class KeptTelling(Telling):
     def close(self) -> None:
         self.feed.close()
 
-    @property
-    def is_repeating(self) -> bool:
-        return self._is_repeating
-
     def go_live(self) -> None:
-        self._is_repeating = False
+        self.is_repeating = False
         if self._before is not None:
             self._before.go_live(self._exposure.held_texts)
             if self._before.is_done:

@@ -166,6 +166,19 @@ async def test_a_reader_of_a_pipe_gets_each_event_when_it_is_told() -> None:
     assert await waiting_for_the_end is None
 
 
+async def test_a_run_has_its_first_turn_before_its_reader_waits() -> None:
+    pipe = Pipe()
+
+    async def run() -> None:
+        pipe.put(event(1))
+        pipe.put(event(2))
+        pipe.close()
+
+    running = asyncio.ensure_future(run())
+    assert [each async for each in pipe] == [event(1), event(2)]
+    await running
+
+
 async def test_a_full_pipe_makes_the_writer_wait_until_its_reader_has_caught_up() -> None:
     pipe = Pipe()
     await pipe.room()

@@ -159,8 +159,8 @@ async def test_a_run_without_a_log_is_told_to_wait_for_a_slow_reader() -> None:
     telling = PipedTelling(Exposure(StreamingExposureMode.LOW_LATENCY, Redactor()))
     for _ in range(QUEUE_LIMIT):
         telling.say(says("a"))
-    assert telling.is_full
+    assert telling.pipe.is_full
     for _ in range(QUEUE_LIMIT // 2 + 1):
         await anext(telling.pipe)
-    assert not telling.is_full
-    await telling.room()
+    assert not telling.pipe.is_full
+    await telling.pipe.room()
