@@ -45,7 +45,8 @@ class Spending:
     ) -> None:
         self._account = Account(limits)
         self.accounts: tuple[Account, ...] = (self._account, *(parent.accounts if parent is not None else ()))
-        self.prices: Prices = Prices(pricing) if parent is None else parent.prices
+        prices = _NO_PRICES if pricing is None else Prices(pricing)
+        self.prices: Prices = prices if parent is None else parent.prices
         self.is_bounded: bool = self._account.is_bounded or (parent is not None and parent.is_bounded)
 
     @property
@@ -231,6 +232,9 @@ class Prices:
             return None if self.pricing is None else self.pricing.cost_of(model, usage)
         except Exception:  # noqa: BLE001 - a table that fails knows no price
             return None
+
+
+_NO_PRICES = Prices(None)
 
 
 def child_limits(own: AgentExecutionLimits, packet: DelegationBudget) -> AgentExecutionLimits:

@@ -100,7 +100,9 @@ class Starts:
         Raises:
             CallerError: the metadata holds what only the run itself says of its start.
         """
-        selected, context, keeps_turns, deferred = None, _NO_CONTEXT, True, ()
+        selected: str | None = None
+        deferred: tuple[ModelToolSpec, ...] = ()
+        context, keeps_turns = _NO_CONTEXT, True
         if isinstance(given, RunAgentInput):
             if given.model_selection is not None:
                 selected = selection_of(self._services, definition, given.model_selection)

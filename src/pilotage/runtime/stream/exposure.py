@@ -41,7 +41,7 @@ from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.said_before import SUPERSEDED
 from pilotage.safety.masking import REDACTED_VALUE
 
-_AT_ONCE = (StreamingExposureMode.LOW_LATENCY, StreamingExposureMode.BALANCED)
+_LOW_LATENCY, _BALANCED = StreamingExposureMode.LOW_LATENCY, StreamingExposureMode.BALANCED
 _ARGUMENTS = "arguments"
 _LONGEST_WORD = 64
 _MOST_TEXTS = 16
@@ -71,7 +71,7 @@ class Exposure:
         self._latest: TextId | None = None
         self._held: list[AgentEvent] = []
         self._holds_all = mode is StreamingExposureMode.NO_STREAM_UNTIL_FINAL_GUARDED
-        self.holds_nothing = mode in _AT_ONCE
+        self.holds_nothing = mode is _BALANCED or mode is _LOW_LATENCY
 
     @property
     def is_transparent(self) -> bool:
@@ -182,7 +182,7 @@ class Exposure:
     def _begun(self, text_id: TextId) -> _Text:
         if self._mode is StreamingExposureMode.STRICT:
             return _WholeText(self.redactor)
-        in_words = self._mode is StreamingExposureMode.BALANCED and text_id[0] != _ARGUMENTS
+        in_words = self._mode is _BALANCED and text_id[0] != _ARGUMENTS
         return _WordByWord(self.redactor) if in_words and not self.redactor.is_idle else _Text(self.redactor)
 
 
