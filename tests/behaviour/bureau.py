@@ -68,9 +68,10 @@ class Bureau:
         model: IAgentModel | None = None,
         fault: Fault | None = None,
         has_sealer: bool = True,
+        journal: FaultyJournal | None = None,
     ) -> AsyncGenerator[AgentRuns, None]:
         """One process with an agent, its program and whatever else it has."""
-        self.journal = FaultyJournal(self.store.journal, fault)
+        self.journal = journal or FaultyJournal(self.store.journal, fault)
         store = self.store
         app = Application("bureau").add(agent, Desk, self.world, *pods, self.ids, self.clock, self.journal)
         app.add(store.states, store.signals, store.evidence, store.leases, store.wake_ups)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from decimal import Decimal
 
 import pytest
@@ -19,11 +20,11 @@ from tests.behaviour.bureau import (
 )
 from tests.behaviour.office import Worker
 
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, RunKey
 from pilotage.agent.ports.leases import IAgentLeases, Lease
 from pilotage.errors import RunConflictError
 from pilotage.runtime.actions.interruptions import RunOwnershipLost, StoreUnavailable
-from pilotage.testing import StopBefore
+from pilotage.testing import FaultyJournal, MemoryStore, StopBefore
 
 LEASE_SECONDS = 30
 
@@ -259,3 +260,126 @@ async def test_cancelling_a_run_that_another_process_has_taken_is_no_crash() -> 
             await asyncio.wait_for(owner.cancel(handle.id), 5)
         assert await other.cancel(handle.id)
         assert (await taken.result()).status == "cancelled"
+
+
+class Quiet(Frozen):
+    """Leases that know what they were asked for."""
+
+    def __init__(self, leases: IAgentLeases) -> None:
+        super().__init__(leases)
+        self.asked: list[str] = []
+
+    async def acquire(self, run: RunKey, owner: str, seconds: float) -> Lease | None:
+        self.asked.append("acquire")
+        return await super().acquire(run, owner, seconds)
+
+    async def release(self, run: RunKey, owner: str) -> None:
+        self.asked.append("release")
+        await super().release(run, owner)
+
+
+async def test_a_run_that_comes_to_its_end_never_asks_for_its_lease_alone() -> None:
+    story = Busy()
+    leases = story.bureau.store.leases = Quiet(story.bureau.store.leases)  # type: ignore[assignment]
+    async with story.bureau.process(story.agent, story.program, story.counter) as runs:
+        handle = await runs.start(story.agent, "A-17")
+        await story.counter.begun["read a"].wait()
+        assert await story.holder(handle.id) is not None
+        story.counter.may_end["read a"].set()
+        assert triple((await handle.result()).state) == COMPLETED
+        assert await story.holder(handle.id) is None
+    assert leases.asked == []  # type: ignore[attr-defined]
+    assert nobody_is_left()
+
+
+class Witness(FaultyJournal):
+    """A journal that looks who drives a run as soon as its first commit is there."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store.journal)
+        self._leases = store.leases
+        self.drivers: dict[RunKey, Lease | None] = {}
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        outcomes = await super().commit(commits)
+        for commit in commits:
+            if commit.expected_head == 0:
+                self.drivers[commit.run] = await self._leases.holder(commit.run)
+        return outcomes
+
+
+@pytest.mark.parametrize("name", [None, "mine"])
+async def test_there_is_no_moment_in_which_a_run_has_begun_and_nobody_drives_it(name: str | None) -> None:
+    story = Busy()
+    story.counter.may_end["read a"].set()
+    witness = Witness(story.bureau.store)
+    async with story.bureau.process(story.agent, story.program, story.counter, journal=witness) as runs:
+        handle = await runs.start(story.agent, "A-17", id=name)
+        assert triple((await handle.result()).state) == COMPLETED
+    assert [lease is not None for lease in witness.drivers.values()] == [True]
+
+
+class Slow(FaultyJournal):
+    """A journal whose commits wait until they may go on."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store.journal)
+        self.is_asked, self.may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        self.is_asked.set()
+        await self.may_go_on.wait()
+        return await super().commit(commits)
+
+
+async def test_whoever_stops_waiting_for_a_start_leaves_a_run_that_others_can_take_up_at_once() -> None:
+    story = Busy()
+    slow = Slow(story.bureau.store)
+    async with story.bureau.process(story.agent, story.program, journal=slow) as runs:
+        starting = asyncio.ensure_future(runs.start(story.agent, "A-17"))
+        await slow.is_asked.wait()
+        starting.cancel()
+        await asyncio.sleep(0)
+        slow.may_go_on.set()
+        await asyncio.wait([starting])
+        assert starting.cancelled()
+        (state,) = await story.bureau.store.states.list_resume_candidates()
+        assert await story.holder(state.id) is None
+    async with story.bureau.process(story.agent, story.other) as other:
+        assert triple((await resumed(other, state.id)).state) == COMPLETED
+
+
+class Mute(FaultyJournal):
+    """A journal that writes everything and never says so."""
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        await super().commit(commits)
+        raise OSError("the reply was lost")
+
+
+async def test_a_start_of_which_nobody_knows_the_outcome_leaves_no_lease_behind() -> None:
+    story = Busy()
+    mute = Mute(story.bureau.store.journal)
+    async with story.bureau.process(story.agent, story.program, journal=mute) as runs:
+        with pytest.raises(StoreUnavailable):
+            await runs.start(story.agent, "A-17")
+        (state,) = await story.bureau.store.states.list_resume_candidates()
+        assert await story.holder(state.id) is None
+    async with story.bureau.process(story.agent, story.other) as other:
+        assert triple((await resumed(other, state.id)).state) == COMPLETED
+
+
+async def test_a_start_that_comes_second_leaves_the_lease_of_the_first_alone() -> None:
+    story = Busy()
+    async with (
+        story.bureau.process(story.agent, story.program, story.counter) as owner,
+        story.bureau.process(story.agent, story.other) as other,
+    ):
+        handles = await asyncio.gather(
+            owner.start(story.agent, "A-17", id="mine"), other.start(story.agent, "A-17", id="mine")
+        )
+        assert handles[0].id == handles[1].id
+        await story.counter.begun["read a"].wait()
+        assert await story.holder(handles[0].id) is not None
+        story.counter.may_end["read a"].set()
+        assert triple((await handles[0].result()).state) == COMPLETED

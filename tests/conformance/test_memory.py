@@ -47,6 +47,7 @@ from pilotage.testing.conformance import (
 )
 from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance
 from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance
+from pilotage.testing.conformance.lease_commits import LeaseCommitConformance
 from pilotage.testing.conformance.leases import LeasesConformance, PassTime
 from pilotage.testing.conformance.transaction import ReadOutbox
 from pilotage.testing.conformance.wakeups import WakeUpsConformance
@@ -177,6 +178,16 @@ class TestMemoryLeases(LeasesConformance):
     @pytest.fixture
     def second_leases(self, store: MemoryStore) -> IAgentLeases:
         return MemoryLeases(store.tables)
+
+
+class TestMemoryStoreWithLeases(LeaseCommitConformance):
+    @pytest.fixture
+    def journal(self, store: MemoryStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def leases(self, store: MemoryStore) -> IAgentLeases:
+        return store.leases
 
 
 class TestMemoryWakeUps(WakeUpsConformance):

@@ -26,6 +26,7 @@ from pilotage.ids import SystemClock
 from pilotage.testing import MemoryJournal, MemoryStore, VirtualClock
 from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance
 from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance
+from pilotage.testing.conformance.lease_commits import LeaseCommitConformance
 from pilotage.testing.conformance.leases import LeasesConformance
 from pilotage.testing.conformance.wakeups import WakeUpsConformance
 from pilotage.testing.conversations import Conversation, MemoryTaskStore
@@ -429,6 +430,95 @@ class OneByOne(MemoryJournal):
 
     def conversation_of(self, commit: JournalCommit) -> Conversation:
         return self._tables.conversations.find(commit.run.tenant_id, commit.conversation or "chat")
+
+
+class LosesTheLease(OneByOne):
+    async def take(self, commit: JournalCommit) -> CommitOutcome:
+        return await super().take(replace(commit, lease=None))
+
+
+class LeasesBeforeTheCommit(OneByOne):
+    async def take(self, commit: JournalCommit) -> CommitOutcome:
+        if commit.lease is not None:
+            await MemoryLeases(self._tables).acquire(commit.run, commit.lease.owner, commit.lease.seconds)
+        return await super().take(replace(commit, lease=None))
+
+
+class LeasesAgain(OneByOne):
+    async def take(self, commit: JournalCommit) -> CommitOutcome:
+        outcome = await super().take(commit)
+        if commit.lease is not None and isinstance(outcome, Committed):
+            await MemoryLeases(self._tables).acquire(commit.run, commit.lease.owner, commit.lease.seconds)
+        return outcome
+
+
+class LeavesALeaseToOthers(OneByOne):
+    async def take(self, commit: JournalCommit) -> CommitOutcome:
+        is_taken = commit.run in self._tables.leases
+        return await super().take(replace(commit, lease=None) if is_taken else commit)
+
+
+class KeepsTheLeaseBehindTheEnd(OneByOne):
+    async def take(self, commit: JournalCommit) -> CommitOutcome:
+        lease = self._tables.leases.get(commit.run)
+        outcome = await super().take(commit)
+        if lease is not None:
+            self._tables.leases.setdefault(commit.run, lease)
+        return outcome
+
+
+class EndsTheLeaseBeforeTheCommit(OneByOne):
+    async def take(self, commit: JournalCommit) -> CommitOutcome:
+        if commit.state is not None and commit.state.is_terminal:
+            self._tables.leases.pop(commit.run, None)
+        return await super().take(commit)
+
+
+class EndsTheLeaseOfACancellation(OneByOne):
+    async def take(self, commit: JournalCommit) -> CommitOutcome:
+        outcome = await super().take(commit)
+        if commit.state is not None and commit.state.status is AgentStatus.CANCELLING:
+            self._tables.leases.pop(commit.run, None)
+        return outcome
+
+
+class EndsAllLeases(OneByOne):
+    async def take(self, commit: JournalCommit) -> CommitOutcome:
+        outcome = await super().take(commit)
+        if commit.state is not None and commit.state.is_terminal:
+            self._tables.leases.clear()
+        return outcome
+
+
+LEASE_COMMIT_BUGS = [
+    LosesTheLease,
+    LeasesBeforeTheCommit,
+    LeasesAgain,
+    LeavesALeaseToOthers,
+    KeepsTheLeaseBehindTheEnd,
+    EndsTheLeaseBeforeTheCommit,
+    EndsTheLeaseOfACancellation,
+    EndsAllLeases,
+]
+
+
+def lease_commit_fixtures(journal: type[MemoryJournal]) -> Mapping[str, object]:
+    clock = VirtualClock()
+    store = MemoryStore(clock)
+
+    async def pass_time(seconds: float) -> None:
+        clock.advance(seconds)
+
+    return {"journal": journal(store), "leases": store.leases, "pass_time": pass_time}
+
+
+async def test_the_kit_for_leases_in_commits_finds_nothing_in_a_journal_without_a_bug() -> None:
+    assert await failing_tests(LeaseCommitConformance, lambda: lease_commit_fixtures(MemoryJournal)) == []
+
+
+@pytest.mark.parametrize("bug", LEASE_COMMIT_BUGS)
+async def test_the_kit_for_leases_in_commits_notices_a_bug(bug: type[MemoryJournal]) -> None:
+    assert await failing_tests(LeaseCommitConformance, lambda: lease_commit_fixtures(bug)) != []
 
 
 class LosesTurns(OneByOne):

@@ -45,6 +45,7 @@ from pilotage.testing.conformance import (
     WakeUpsConformance,
 )
 from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance
+from pilotage.testing.conformance.lease_commits import LeaseCommitConformance
 from pilotage.testing.conformance.leases import PassTime
 from pilotage.testing.conformance.transaction import ReadOutbox
 
@@ -151,6 +152,20 @@ class TestSqlAlchemyLeases(LeasesConformance):
     @pytest.fixture
     def second_leases(self, second_store: SqlAlchemyStore) -> IAgentLeases:
         return second_store.leases
+
+    @pytest.fixture
+    def pass_time(self, let_time_pass: PassTime) -> PassTime:
+        return let_time_pass
+
+
+class TestSqlAlchemyStoreWithLeases(LeaseCommitConformance):
+    @pytest.fixture
+    def journal(self, store: SqlAlchemyStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def leases(self, store: SqlAlchemyStore) -> IAgentLeases:
+        return store.leases
 
     @pytest.fixture
     def pass_time(self, let_time_pass: PassTime) -> PassTime:

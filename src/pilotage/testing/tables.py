@@ -7,7 +7,7 @@ or not at all.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.journal import (
@@ -216,7 +216,17 @@ class MemoryTables:
         self.outbox.add(run, writes.outbox, self.clock.now())
         for settlement in commit.settled:
             self.spending.settle(commit.run.tenant_id, settlement, self.clock.now())
+        self._pass_lease(commit)
         return Committed(len(journal.rows))
+
+    def _pass_lease(self, commit: JournalCommit) -> None:
+        """Who begins a run drives it; one that has ended nobody drives any more."""
+        run, asked = commit.run, commit.lease
+        if asked is not None:
+            end = self.clock.now() + timedelta(seconds=asked.seconds)
+            self.leases[run] = Lease(run, asked.owner, end, asked.seconds)
+        if commit.state is not None and commit.state.is_terminal:
+            self.leases.pop(run, None)
 
 
 def _action(row: JournalRow) -> _Action:

@@ -83,6 +83,7 @@ class Writes:
         default_factory=list[tuple[RunKey, ConversationTurns]]
     )
     settled: list[tuple[str, BudgetSettlement]] = field(default_factory=list[tuple[str, BudgetSettlement]])
+    leases: list[Values] = field(default_factory=list[Values])
 
 
 class Batch:
@@ -197,6 +198,9 @@ class Batch:
         if commit.turns is not None:
             writes.turns.append((commit.run, commit.turns))
         writes.settled.extend((tenant, settlement) for settlement in commit.settled)
+        if commit.lease is not None:
+            asked = {"owner": commit.lease.owner, "granted_seconds": commit.lease.seconds}
+            writes.leases.append({"tenant_id": tenant, "run_id": commit.run.run_id, **asked})
         return Committed(run.head)
 
     def _hold(self, key: RunKey, run: Standing) -> None:

@@ -21,6 +21,7 @@ from sqlalchemy import (
     bindparam,
     cast,
     column,
+    delete,
     func,
     literal_column,
     select,
@@ -81,11 +82,13 @@ def bulk_insert(
     extra: Types | None = None,
     beside: tuple[Table, Sequence[str]] | None = None,
     skips_known: bool = False,
+    replaces: Sequence[str] = (),
 ) -> Bulk:
     """Inserts rows: the columns that are given, and those that are computed from what is given.
 
     `extra` names what is given and no column. `beside` is a table with a row for each that is given, found by its key:
-    columns may be computed from that too. Rows that are known already are left alone if `skips_known`.
+    columns may be computed from that too. Rows that are known already are left alone if `skips_known`; those that are
+    known by the key `replaces` are replaced.
     """
 
     def build(values: Given, source: FromClause | None) -> ClauseElement:
@@ -100,6 +103,9 @@ def bulk_insert(
             if beside is not None:
                 chosen = chosen.where(*(beside[0].c[name] == values[name] for name in beside[1]))
             all_ = insert.from_select(list(expressions), chosen)
+        if replaces:
+            changed = {name: all_.excluded[name] for name in expressions if name not in replaces}
+            return all_.on_conflict_do_update(index_elements=list(replaces), set_=changed)
         return all_.on_conflict_do_nothing() if skips_known else all_
 
     return Bulk({**{name: table.c[name].type for name in given}, **(extra or {})}, build)
@@ -119,6 +125,15 @@ def bulk_update(
         return update(table).where(*matches, condition(values)).values(dict(computed(values)))
 
     return Bulk({**{name: table.c[name].type for name in key}, **given}, build)
+
+
+def bulk_delete(table: Table, key: Sequence[str]) -> Bulk:
+    """Deletes the rows with these keys, as far as there are any."""
+
+    def build(values: Given, _: FromClause | None) -> ClauseElement:
+        return delete(table).where(*(table.c[name] == values[name] for name in key))
+
+    return Bulk({name: table.c[name].type for name in key}, build)
 
 
 def _one_by_one(dialect: Dialect, given: Types, build: Build) -> Run:

@@ -8,10 +8,19 @@ from typing import Any
 from sqlalchemy import BigInteger, bindparam, case, func, literal_column, select, tuple_
 from sqlalchemy.sql.expression import ColumnElement
 
-from pilotage.adapters.sqlalchemy.bulk import Given, bulk_insert, bulk_update
-from pilotage.adapters.sqlalchemy.columns import Moment, now
+from pilotage.adapters.sqlalchemy.bulk import Given, bulk_delete, bulk_insert, bulk_update
+from pilotage.adapters.sqlalchemy.columns import Moment, now, seconds_from_now
 from pilotage.adapters.sqlalchemy.reading import NUMBER
-from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, evidence, journal, outbox, runs, signals
+from pilotage.adapters.sqlalchemy.tables import (
+    PLACES,
+    blobs,
+    evidence,
+    journal,
+    leases,
+    outbox,
+    runs,
+    signals,
+)
 from pilotage.agent.ports.journal import JournalStage
 
 _LOCKED = select(
@@ -163,3 +172,12 @@ CONSUME = bulk_update(
     {},
     lambda _: signals.c.consumed_at.is_(None),
 )
+
+GRANT_LEASES = bulk_insert(
+    leases,
+    ("tenant_id", "run_id", "owner", "granted_seconds"),
+    lambda given: {"expires_at": seconds_from_now(given["granted_seconds"])},
+    replaces=("tenant_id", "run_id"),
+)
+
+END_LEASES = bulk_delete(leases, ("tenant_id", "run_id"))

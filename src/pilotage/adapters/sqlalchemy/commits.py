@@ -15,8 +15,10 @@ from pilotage.adapters.sqlalchemy.batch import Batch, Known, Standing, Writes, a
 from pilotage.adapters.sqlalchemy.commit_statements import (
     ACTIONS,
     CONSUME,
+    END_LEASES,
     EPOCH_THEN,
     EVIDENCE,
+    GRANT_LEASES,
     HOLDERS,
     INSERT_BLOBS,
     INSERT_EVENTS,
@@ -160,6 +162,8 @@ def _write(engines: Engines, connection: Connection, known: Known, writes: Write
         ]
         INSERT_EVIDENCE.send(connection, writes.evidence)
         INSERT_EVENTS.send(connection, writes.outbox)
+        GRANT_LEASES.send(connection, writes.leases)
+        END_LEASES.send(connection, [run for run in (*moved, *made) if run["ended"]])
     for changed, rows in expected:
         _expect(changed(), rows)
     said = sorted(writes.turns, key=lambda turn: (turn[0].tenant_id, turn[1].conversation_id))

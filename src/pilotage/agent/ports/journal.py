@@ -162,11 +162,24 @@ class OutboxEvent:
 
 
 @value
+class LeaseRequest:
+    """Who drives a run from its first commit on, and for how many seconds nobody else should try."""
+
+    owner: str
+    seconds: float
+
+    def __post_init__(self) -> None:
+        reject_blank(self, owner=self.owner)
+        reject_not_positive(self, seconds=self.seconds)
+
+
+@value
 class JournalCommit:
     """What one run wants to commit. The token lets the writer recognise its own rows after a lost reply.
 
     The first commit of a run may name the `parent` it was started by and the `conversation` it holds until it
-    ends, paused or not. `turns` are added to that conversation. `settled` is what the tenant has spent by it.
+    ends, paused or not, and take the `lease` of the run. `turns` are added to that conversation. `settled` is what the
+    tenant has spent by it.
     """
 
     run: RunKey
@@ -181,6 +194,7 @@ class JournalCommit:
     conversation: str | None = None
     turns: ConversationTurns | None = None
     settled: tuple[BudgetSettlement, ...] = ()
+    lease: LeaseRequest | None = None
 
     def __post_init__(self) -> None:
         reject_blank(self, token=self.token, conversation=self.conversation)
@@ -189,6 +203,11 @@ class JournalCommit:
             raise AgentDefinitionError(
                 f"JournalCommit of run {self.run.run_id!r} names a parent or a conversation behind row "
                 f"{self.expected_head}. Only the first commit of a run does."
+            )
+        if self.expected_head and self.lease is not None:
+            raise AgentDefinitionError(
+                f"JournalCommit of run {self.run.run_id!r} takes a lease behind row {self.expected_head}. "
+                "Only the first commit of a run does; later it is acquired."
             )
         if self.parent is not None:
             _reject_unfit_parent(self.run, self.parent)
@@ -269,6 +288,11 @@ class IAgentJournal(ABC):
     cancelling or has ended; as CONVERSATION_HELD one whose conversation is held by a run that has not ended. Both
     are decided inside the transaction: a parent that is being cancelled, or a second run of the conversation,
     cannot slip in between.
+
+    The lease that the first commit of a run asks for is granted with it, from the moment it is written, whoever had one
+    before: of several who begin a run the journal chooses one, and that one drives it. A commit whose state has ended
+    the run takes the run's lease away, whoever has it: nobody drives it any more. Both are the leases of `IAgentLeases`
+    over the same store. A commit that is not written changes no lease; nor does one that is recognised by its token.
     """
 
     @abstractmethod

@@ -40,7 +40,8 @@ class IAgentLeases(ABC):
 
     Every adapter guarantees: of several owners that ask at once exactly one gets the lease; time is the store's
     and nobody else's; a lease needs no run, so it can be taken before the run's first commit. A lease that has run
-    out counts as none, whether or not anything cleared it away.
+    out counts as none, whether or not anything cleared it away. A lease that the first commit of a run took is like any
+    other, and the commit that ends a run takes its lease away (see `IAgentJournal`).
     """
 
     @abstractmethod

@@ -37,6 +37,11 @@ class LateOutcomes:
             if row.stage is JournalStage.AFTER and _is_asked_about(row.kind, row.idempotency):
                 self._tell(row.action_id, row.attempt, cast(JsonObject, row.view))
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything is told."""
+        return not self._telling
+
     async def settle(self) -> None:
         """Return when everything is told."""
         if self._telling:

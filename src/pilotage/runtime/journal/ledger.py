@@ -23,6 +23,7 @@ from pilotage.agent.ports.journal import (
     JournalHead,
     JournalRow,
     JournalStage,
+    LeaseRequest,
     OutboxEvent,
     RowTexts,
     RunKey,
@@ -47,10 +48,11 @@ _SALT, _TOKEN = 16, 24
 
 @value
 class Opening:
-    """What the first commit of a run says of others: the run it belongs to, the conversation it holds from now on."""
+    """What the first commit of a run says: the run it belongs to, its conversation, who drives it from now on."""
 
     parent: RunKey | None = None
     conversation: str | None = None
+    lease: LeaseRequest | None = None
 
 
 class Ledger:
@@ -194,6 +196,11 @@ class Ledger:
         if self._death is not None:
             raise self._death
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether no commit is under way."""
+        return (self._soon is None or self._soon.done()) and not self._committing.locked()
+
     async def settle(self) -> None:
         """Return when no commit is under way any more."""
         if self._soon is not None and not self._soon.done():
@@ -271,7 +278,8 @@ class Ledger:
     def _opened(self) -> dict[str, Any]:
         if self._committed or self._opening is None:
             return {}
-        return {"parent": self._opening.parent, "conversation": self._opening.conversation}
+        opening = self._opening
+        return {"parent": opening.parent, "conversation": opening.conversation, "lease": opening.lease}
 
     def _sealed(
         self,

@@ -68,5 +68,9 @@ class UnkeptLedger(Ledger):
         if said is not None and self._conversations is not None:
             await self._conversations.append_turns(self.run.tenant_id, said.conversation_id, said.turns)
 
+    @property
+    def is_settled(self) -> bool:
+        return True
+
     async def settle(self) -> None:
         return

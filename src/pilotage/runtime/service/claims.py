@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import cast
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.ports.journal import JournalHead, JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.journal import JournalHead, JournalRow, JournalStage, LeaseRequest, RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.sealing_check import input_fields
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
@@ -16,6 +16,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.actions.interruptions import RunOwnershipLost, StartRefused
 from pilotage.runtime.gate.deadline import decode_deadline, encode_deadline, extended
 from pilotage.runtime.journal.chain import NO_HEAD
+from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger, Opening
 from pilotage.runtime.journal.start_record import RunStart, definition_digest, encode_start
 from pilotage.runtime.service.services import Services
@@ -32,15 +33,31 @@ class Claims:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def begin(self, definition: AgentDefinition, start: RunStart, run: RunKey) -> Ledger:
-        """Begin a run; when this returns, it is durable.
+    async def begin(
+        self, definition: AgentDefinition, start: RunStart, run: RunKey, hold: Hold | None = None
+    ) -> Ledger:
+        """Begin a run, and take its lease in the same commit; when this returns, both are done.
+
+        Of several who begin a run of one id the journal chooses one; the others get no lease and hold nobody up.
 
         Raises:
             RunConflictError: its conversation is held by another run, or its id is taken.
             StartRefused: the run it belongs to is ending.
         """
-        ledger = self._opened(definition, start, run)
-        await self._commit_start(ledger, run, is_child=start.parent is not None)
+        ledger = self._opened(definition, start, run, hold.request if hold else None)
+        committed = self._commit_start(ledger, run, is_child=start.parent is not None)
+        if hold is None:
+            await committed
+            return ledger
+        try:
+            await hold.take_with(committed)
+        except (RunConflictError, StartRefused):
+            raise
+        except BaseException:
+            # The commit may be under way, or may have taken the lease without anybody hearing of it.
+            await ledger.settle()
+            await hold.forgo()
+            raise
         return ledger
 
     async def begin_fork(
@@ -53,7 +70,13 @@ class Claims:
         await self._commit_start(ledger, run, is_child=False)
         return ledger.state
 
-    def _opened(self, definition: AgentDefinition, start: RunStart, run: RunKey) -> Ledger:
+    def _opened(
+        self,
+        definition: AgentDefinition,
+        start: RunStart,
+        run: RunKey,
+        lease: LeaseRequest | None = None,
+    ) -> Ledger:
         situation = AgentSituation.CREATED
         facts: JsonObject = {"parent": start.parent} if start.parent else {}
         state = AgentState(
@@ -61,7 +84,7 @@ class Claims:
         )
         parent = RunKey(run.tenant_id, start.parent) if start.parent else None
         held = start.conversation if start.history is not None else None
-        ledger = self._ledger(state, NO_HEAD, ToldLog(), Opening(parent, held))
+        ledger = self._ledger(state, NO_HEAD, ToldLog(), Opening(parent, held, lease))
         record = encode_start(start)
         ledger.claim(record, {**record, "input": guard_json_value(start.input, input_fields(definition))})
         ledger.move(state.moved_to(AgentSituation.RUNNING))

@@ -89,13 +89,9 @@ class Launcher(IRunStarter):
     ) -> LiveRun:
         if parent is not None and not parent.ledger.is_kept:
             return self.begin_unkept(definition, start, run, parent=parent)
-        # Of several who begin a run of one id the journal chooses one; the others must not hold it up. Where nobody
-        # else knows the id the lease comes first, or somebody might find a run that has begun and that nobody drives.
-        is_known = start.parent is not None or "alias" in start.metadata
-        hold = None if is_known else await self._services.hold(run)
+        hold = self._services.hold_of(run)
+        ledger = await self.claims.begin(definition, start, run, hold)
         try:
-            ledger = await self.claims.begin(definition, start, run)
-            hold = hold or await self._services.hold(run)
             history = await self.history(start)
             instance = self._services.instance_of(definition)
         except BaseException:
@@ -301,6 +297,7 @@ class Launcher(IRunStarter):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        await self._services.rest()
 
     def _set_going(self, material: Material) -> LiveRun:
         attempt = self._composer.compose(material)
@@ -343,9 +340,20 @@ async def _known(run: RunKey) -> RunKey:
 
 async def _driven(attempt: RunAttempt, hold: Hold | None, audit: AuditTrail | None) -> RunResult:
     try:
-        return await attempt.run()
+        result = await attempt.run()
+        if hold is not None and result.state.is_terminal:
+            hold.end()
+        return result
     finally:
-        await _to_the_end(_left(attempt, hold, audit))
+        if audit is not None or not _has_left(attempt, hold):
+            await _to_the_end(_left(attempt, hold, audit))
+
+
+def _has_left(attempt: RunAttempt, hold: Hold | None) -> bool:
+    """Whether nothing of an attempt is under way any more: then nobody needs a task to see to it."""
+    effects = attempt.effects
+    is_told = effects.outcomes.late is None or effects.outcomes.late.is_settled
+    return is_told and effects.ledger.is_settled and (hold is None or not hold.is_held)
 
 
 async def _left(attempt: RunAttempt, hold: Hold | None, audit: AuditTrail | None) -> None:

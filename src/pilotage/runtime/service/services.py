@@ -35,7 +35,7 @@ from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError, AgentPersistenceConfigurationError
 from pilotage.ids import IClock, IIds, SystemClock, SystemIds
 from pilotage.runtime.gate.gate import Stages
-from pilotage.runtime.journal.leasing import Hold, LeaseSettings
+from pilotage.runtime.journal.leasing import Hold, LeaseSettings, Leasing
 from pilotage.runtime.journal.sealing import Seals
 from pilotage.runtime.journal.signal_seals import SignalSeals
 from pilotage.runtime.journal.writer import JournalWriter
@@ -54,6 +54,7 @@ class Services:
         self.app = app
         self.driven: set[str] = set()
         """The agents of which it is known that a model drives them."""
+        self._leasing: Leasing | None = None
 
     @cached_property
     def clock(self) -> IClock:
@@ -126,17 +127,27 @@ class Services:
         """What this process is called where processes compete."""
         return self.ids.uid()
 
+    def hold_of(self, run: RunKey) -> Hold | None:
+        """What this process holds a run with, where the application has leases; it holds nothing yet."""
+        if self._leasing is None and self.leases is not None:
+            self._leasing = Leasing(self.leases, self.owner, self.clock, self.lease_settings)
+        return None if self._leasing is None else Hold(self._leasing, run)
+
     async def hold(self, run: RunKey) -> Hold | None:
         """This process's lease on a run, where the application has leases.
 
         Raises:
             RunConflictError: another process has it.
         """
-        if self.leases is None:
-            return None
-        hold = Hold(self.leases, run, self.owner, self.clock, self.lease_settings)
-        await hold.take()
+        hold = self.hold_of(run)
+        if hold is not None:
+            await hold.take()
         return hold
+
+    async def rest(self) -> None:
+        """Return when nothing is done here by itself any more, unless somebody still holds a run."""
+        if self._leasing is not None:
+            await self._leasing.keeper.rest()
 
     @cached_property
     def stages(self) -> Stages:

@@ -20,6 +20,7 @@ pytest.register_assert_rewrite(
             "evidence",
             "journal",
             "late_outcomes",
+            "lease_commits",
             "leases",
             "memory",
             "model",
@@ -45,6 +46,7 @@ from pilotage.testing.conformance.conversations import (  # noqa: E402
 from pilotage.testing.conformance.evidence import EvidenceRepositoryConformance  # noqa: E402
 from pilotage.testing.conformance.journal import JournalConformance  # noqa: E402
 from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance  # noqa: E402
+from pilotage.testing.conformance.lease_commits import LeaseCommitConformance  # noqa: E402
 from pilotage.testing.conformance.leases import LeasesConformance  # noqa: E402
 from pilotage.testing.conformance.memory import MemoryConformance  # noqa: E402
 from pilotage.testing.conformance.model import ModelConformance  # noqa: E402
@@ -65,6 +67,7 @@ __all__ = [
     "EvidenceRepositoryConformance",
     "JournalConformance",
     "LateOutcomesConformance",
+    "LeaseCommitConformance",
     "LeasesConformance",
     "MemoryConformance",
     "ModelConformance",

@@ -12,6 +12,7 @@ from pilotage.agent.ports.journal import (
     JournalCommit,
     JournalRow,
     JournalStage,
+    LeaseRequest,
     OutboxEvent,
     RunKey,
 )
@@ -72,6 +73,11 @@ LATER = "JournalCommit of run 'r1' names a parent or a conversation behind row 1
         ({"expected_head": 1, "rows": (), "parent": RunKey("acme", "r0")}, LATER),
         ({"expected_head": 1, "rows": (), "conversation": "chat"}, LATER),
         (
+            {"expected_head": 1, "rows": (), "lease": LeaseRequest("ada", 30.0)},
+            "JournalCommit of run 'r1' takes a lease behind row 1. Only the first commit of a run does; later it is "
+            "acquired.",
+        ),
+        (
             {"conversation": " "},
             "JournalCommit.conversation is blank. Give it at least one visible character, or leave it out.",
         ),
@@ -89,6 +95,12 @@ def test_a_commit_cannot_start_a_run_in_a_wrong_place(wrong: dict[str, object], 
     with pytest.raises(AgentDefinitionError) as caught:
         replace(JournalCommit(RUN, "t", 0, (ROW,)), **wrong)  # type: ignore[arg-type]
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("wrong", [(" ", 30.0), ("ada", 0.0), ("ada", -1.0), ("ada", float("inf"))], ids=repr)
+def test_who_asks_for_a_lease_has_a_name_and_says_how_long(wrong: tuple[str, float]) -> None:
+    with pytest.raises(AgentDefinitionError, match="LeaseRequest"):
+        LeaseRequest(*wrong)
 
 
 def test_a_refusal_is_the_commits_own_fault_unless_it_says_otherwise() -> None:

@@ -1,10 +1,16 @@
-"""Leases that were claimed and not used go back, unless somebody in this process has come to use them."""
+"""Holding a run: leases are kept alive, go back when they are let go, and are gone when the run has ended."""
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from pilotage.agent.ports.journal import RunKey
-from pilotage.runtime.journal.leasing import Hold, give_back
+from pilotage.agent.ports.leases import Lease
+from pilotage.runtime.journal.leasing import Hold, Leasing, give_back
 from pilotage.testing import MemoryStore, VirtualClock
+from pilotage.testing.leases import MemoryLeases
 
 RUN = RunKey("default", "run-1")
 
@@ -13,7 +19,7 @@ async def test_a_claimed_lease_goes_back_unless_somebody_here_holds_it_meanwhile
     clock = VirtualClock()
     leases = MemoryStore(clock).leases
     await leases.acquire(RUN, "me", 30.0)
-    hold = Hold(leases, RUN, "me", clock)
+    hold = Hold(Leasing(leases, "me", clock), RUN)
     await hold.take()
     await give_back(leases, RUN, "me")
     assert await leases.holder(RUN) is not None
@@ -29,3 +35,110 @@ async def test_the_lease_of_another_process_stays_where_it_is() -> None:
     lease = await leases.acquire(RUN, "another", 30.0)
     await give_back(leases, RUN, "me")
     assert await leases.holder(RUN) == lease
+
+
+class Watched(MemoryLeases):
+    """Leases that know how often they were released, and may keep whoever asks waiting."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store.tables)
+        self.releases = 0
+        self.is_silent = False
+
+    async def acquire(self, run: RunKey, owner: str, seconds: float) -> Lease | None:
+        lease = await super().acquire(run, owner, seconds)
+        if self.is_silent:
+            await asyncio.Event().wait()
+        return lease
+
+    async def release(self, run: RunKey, owner: str) -> None:
+        self.releases += 1
+        await super().release(run, owner)
+
+
+class Place:
+    """A store, its clock, and what one process holds runs with."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.leases = Watched(MemoryStore(self.clock))
+        self.leasing = Leasing(self.leases, "me", self.clock)
+
+    async def held(self) -> Hold:
+        hold = Hold(self.leasing, RUN)
+        await hold.take()
+        return hold
+
+
+async def test_the_lease_of_a_run_that_has_ended_need_not_go_back() -> None:
+    place = Place()
+    hold = await place.held()
+    assert hold.is_held
+    hold.end()
+    assert not hold.is_held
+    await hold.let_go()
+    assert place.leases.releases == 0
+
+
+async def test_with_company_the_last_one_gives_it_back_even_if_the_run_has_ended() -> None:
+    place = Place()
+    first, second = await place.held(), await place.held()
+    first.end()
+    assert first.is_held
+    await first.let_go()
+    assert await place.leases.holder(RUN) is not None
+    await second.let_go()
+    assert await place.leases.holder(RUN) is None
+
+
+async def test_who_had_company_gives_it_back_even_if_the_run_has_ended() -> None:
+    place = Place()
+    first, second = await place.held(), await place.held()
+    await second.let_go()
+    first.end()
+    assert first.is_held
+    await first.let_go()
+    assert await place.leases.holder(RUN) is None
+
+
+async def test_who_may_have_taken_it_anew_gives_it_back_even_if_the_run_has_ended() -> None:
+    place = Place()
+    hold = await place.held()
+    place.clock.advance(100)
+    place.leases.is_silent = True
+    asking = asyncio.ensure_future(hold.renew())
+    await asyncio.sleep(0)
+    asking.cancel()
+    await asyncio.wait([asking])
+    hold.end()
+    assert hold.is_held
+    await hold.let_go()
+    assert await place.leases.holder(RUN) is None
+
+
+async def test_a_lease_that_a_commit_takes_counts_from_before_the_commit() -> None:
+    place = Place()
+    hold = Hold(place.leasing, RUN)
+    seconds = hold.request.seconds
+
+    async def slow_commit() -> None:
+        place.clock.advance(seconds / 2)
+
+    await hold.take_with(slow_commit())
+    assert hold.is_safe
+    place.clock.advance(seconds / 6)
+    assert not hold.is_safe
+    await hold.let_go()
+
+
+async def test_a_commit_that_fails_takes_no_lease() -> None:
+    place = Place()
+    hold = Hold(place.leasing, RUN)
+
+    async def failing_commit() -> None:
+        raise OSError("away")
+
+    with pytest.raises(OSError, match="away"):
+        await hold.take_with(failing_commit())
+    assert not hold.is_held
+    assert not hold.is_safe
