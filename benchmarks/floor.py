@@ -7,8 +7,8 @@ standard library: it runs in the environments of peers too.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable
+from typing import Any, Protocol
 
 INSTRUCTIONS = "Look things up, then answer."
 PAGE = "0123456789abcdef" * 16
@@ -16,6 +16,16 @@ PAGE = "0123456789abcdef" * 16
 WORDS = ("the ", "quick ", "brown ", "fox ", "jumps ", "over ", "lazy ", "dogs, ")
 
 Event = dict[str, Any]
+
+
+class IJournal(Protocol):
+    """Where rows go. What has to be waited for is given back."""
+
+    def append(self, row: str, /) -> Awaitable[None] | None:
+        """Keep a row."""
+        ...
+
+    def __len__(self) -> int: ...
 
 
 async def look_up(page: int) -> str:
@@ -38,7 +48,7 @@ async def model(messages: list[Event]) -> AsyncGenerator[Event, None]:
         yield {"kind": "done", "reply": {"content": "done", "tool_calls": []}}
 
 
-async def events(turns: int, journal: list[str] | None = None) -> AsyncGenerator[Event, None]:
+async def events(turns: int, journal: IJournal | None = None) -> AsyncGenerator[Event, None]:
     """A run as a stream of events; into the journal goes a row before and one after every action."""
     messages: list[Event] = [
         {"role": "system", "content": INSTRUCTIONS},
@@ -47,28 +57,33 @@ async def events(turns: int, journal: list[str] | None = None) -> AsyncGenerator
     yield {"kind": "run_started"}
     while True:
         reply: Event = {}
-        _note(journal, "before", "model", len(messages))
+        if (noted := _note(journal, "before", "model", len(messages))) is not None:
+            await noted
         async for event in model(messages):
             if event["kind"] == "done":
                 reply = event["reply"]
             else:
                 yield event
-        _note(journal, "after", "model", reply)
+        if (noted := _note(journal, "after", "model", reply)) is not None:
+            await noted
         messages.append({"role": "assistant", **reply})
         if not reply["tool_calls"]:
             break
         for call in reply["tool_calls"]:
-            _note(journal, "before", call["name"], call)
+            if (noted := _note(journal, "before", call["name"], call)) is not None:
+                await noted
             result = await TOOLS[call["name"]](**call["arguments"])
-            _note(journal, "after", call["name"], result)
+            if (noted := _note(journal, "after", call["name"], result)) is not None:
+                await noted
             messages.append({"role": "tool", "id": call["id"], "content": json.dumps(result)})
             yield {"kind": "result", "id": call["id"], "result": result}
     yield {"kind": "run_finished", "output": reply["content"]}
 
 
-def _note(journal: list[str] | None, stage: str, name: str, what: object) -> None:
-    if journal is not None:
-        journal.append(json.dumps({"seq": len(journal) + 1, "stage": stage, "name": name, "record": what}))
+def _note(journal: IJournal | None, stage: str, name: str, what: object) -> Awaitable[None] | None:
+    if journal is None:
+        return None
+    return journal.append(json.dumps({"seq": len(journal) + 1, "stage": stage, "name": name, "record": what}))
 
 
 async def run(turns: int) -> None:

@@ -71,7 +71,7 @@ async def _measure(effort: Effort) -> dict[str, float]:
 
 async def _on_postgresql(effort: Effort) -> dict[str, float]:
     """The same on a server, in a schema of its own; nothing where there is none."""
-    plain = PlainPostgresql.connected(POSTGRESQL, f"pilotage_benchmark_{uuid4().hex[:8]}")
+    plain = await PlainPostgresql.connected(POSTGRESQL, f"pilotage_benchmark_{uuid4().hex[:8]}")
     if plain is None:
         return {}
     kit = Kit(DatabaseSettings(plain.url), plain, Asking())
@@ -83,7 +83,7 @@ async def _on_postgresql(effort: Effort) -> dict[str, float]:
             }
     finally:
         kit.store.close()
-        plain.close()
+        await plain.close()
 
 
 @contextmanager

@@ -1,17 +1,22 @@
 """The floor of durable runs: the loop written by hand with a plain driver, a small row before and after each action.
 
-Each row is a commit of its own, as a loop without a journal writer does it.
+Each row is a commit of its own, as a loop without a journal writer does it. A server is asked through the driver's
+connection for event loops: a loop that waited for it in place would hold up everything else in the process.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable
 from itertools import count
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from benchmarks import floor
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection
 
 _TABLE = "CREATE TABLE floor (run TEXT, seq INTEGER, row TEXT, PRIMARY KEY (run, seq))"
 _names = map(str, count(1))
@@ -21,11 +26,11 @@ class Plain(ABC):
     """One connection."""
 
     @abstractmethod
-    def write(self, run: str, seq: int, row: str) -> None:
+    def write(self, run: str, seq: int, row: str) -> Awaitable[None] | None:
         """Write a row and commit it."""
 
     @abstractmethod
-    def read(self, run: str) -> list[tuple[str]]:
+    async def read(self, run: str) -> list[str]:
         """The rows of a run, in order."""
 
     async def run(self, turns: int) -> str:
@@ -37,20 +42,23 @@ class Plain(ABC):
 
     async def resume(self, run: str) -> list[dict[str, Any]]:
         """The messages of a run from its rows."""
-        return await floor.resume([row for (row,) in self.read(run)])
+        return await floor.resume(await self.read(run))
 
 
-class _Notes(list[str]):
+class _Notes:
     """The journal of the floor's loop: what is appended is committed."""
 
     def __init__(self, database: Plain, run: str) -> None:
-        super().__init__()
-        self.database = database
+        self._database = database
+        self._count = 0
         self.run = run
 
-    def append(self, text: str) -> None:
-        super().append("")
-        self.database.write(self.run, len(self), text)
+    def append(self, row: str, /) -> Awaitable[None] | None:
+        self._count += 1
+        return self._database.write(self.run, self._count, row)
+
+    def __len__(self) -> int:
+        return self._count
 
 
 class PlainSqlite(Plain):
@@ -65,8 +73,9 @@ class PlainSqlite(Plain):
     def write(self, run: str, seq: int, row: str) -> None:
         self._connection.execute("INSERT INTO floor VALUES (?, ?, ?)", (run, seq, row))
 
-    def read(self, run: str) -> list[tuple[str]]:
-        return self._connection.execute("SELECT row FROM floor WHERE run = ? ORDER BY seq", (run,)).fetchall()
+    async def read(self, run: str) -> list[str]:
+        statement = "SELECT row FROM floor WHERE run = ? ORDER BY seq"
+        return [row for (row,) in self._connection.execute(statement, (run,))]
 
     def close(self) -> None:
         self._connection.close()
@@ -76,35 +85,36 @@ class PlainPostgresql(Plain):
     """A server."""
 
     @classmethod
-    def connected(cls, server: str, schema: str) -> Self | None:
+    async def connected(cls, server: str, schema: str) -> Self | None:
         """A connection to a new schema; None where there is no driver, or no server."""
         try:
-            import psycopg
+            from psycopg import AsyncConnection, OperationalError
         except ImportError:
             return None
+        url = f"{server}?options=-csearch_path%3D{schema}"
         try:
-            psycopg.connect(server, autocommit=True).close()
-        except psycopg.OperationalError:
+            connection = await AsyncConnection.connect(url)
+        except OperationalError:
             return None
-        return cls(server, schema)
+        await connection.execute(f"CREATE SCHEMA {schema}")
+        await connection.execute(_TABLE)
+        await connection.commit()
+        return cls(connection, url, schema)
 
-    def __init__(self, server: str, schema: str) -> None:
-        import psycopg
-
+    def __init__(self, connection: AsyncConnection, url: str, schema: str) -> None:
+        self._connection = connection
         self._schema = schema
-        self.url = f"{server}?options=-csearch_path%3D{schema}"
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f"CREATE SCHEMA {schema}")
-        self._connection = psycopg.connect(self.url, autocommit=True)
-        self._connection.execute(_TABLE.replace("floor", "pilotage_floor", 1))
+        self.url = url
 
-    def write(self, run: str, seq: int, row: str) -> None:
-        self._connection.execute("INSERT INTO pilotage_floor VALUES (%s, %s, %s)", (run, seq, row))
+    async def write(self, run: str, seq: int, row: str) -> None:
+        await self._connection.execute("INSERT INTO floor VALUES (%s, %s, %s)", (run, seq, row))
+        await self._connection.commit()
 
-    def read(self, run: str) -> list[tuple[str]]:
-        statement = "SELECT row FROM pilotage_floor WHERE run = %s ORDER BY seq"
-        return self._connection.execute(statement, (run,)).fetchall()
+    async def read(self, run: str) -> list[str]:
+        statement = "SELECT row FROM floor WHERE run = %s ORDER BY seq"
+        return [row async for (row,) in await self._connection.execute(statement, (run,))]
 
-    def close(self) -> None:
-        self._connection.execute(f"DROP SCHEMA {self._schema} CASCADE")
-        self._connection.close()
+    async def close(self) -> None:
+        await self._connection.execute(f"DROP SCHEMA {self._schema} CASCADE")
+        await self._connection.commit()
+        await self._connection.close()

@@ -41,7 +41,6 @@ from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.recovery import AskHuman, Repeat
 from pilotage.runtime.journal.signal_seals import SignalSeals
-from pilotage.runtime.journal.writer import JournalWriter
 from pilotage.runtime.scoped.blocks import ScopedRuntime
 from pilotage.runtime.scoped.folds import Folds
 from pilotage.runtime.stream.telling import KeptTelling
@@ -125,24 +124,24 @@ def after_is_written_before_the_effect(planting: Planting) -> None:
 
 
 def a_moved_head_is_ignored(planting: Planting) -> None:
-    commit: Any = JournalWriter.commit
+    answered: Any = Ledger.answered
 
-    async def deaf(self: Any, asked: JournalCommit) -> CommitOutcome:
-        outcome: CommitOutcome = await commit(self, asked)
+    def deaf(self: Any, asked: JournalCommit, outcome: CommitOutcome | BaseException) -> None:
         if isinstance(outcome, HeadMoved):
-            return Committed(asked.expected_head + len(asked.rows))
-        return outcome
+            outcome = Committed(asked.expected_head + len(asked.rows))
+        answered(self, asked, outcome)
 
-    planting.put(JournalWriter, "commit", deaf)
+    planting.put(Ledger, "answered", deaf)
 
 
 def one_token_for_all_commits(planting: Planting) -> None:
-    commit: Any = JournalWriter.commit
+    drawn_up: Any = Ledger._drawn_up
 
-    async def repeating(self: Any, asked: JournalCommit) -> CommitOutcome:
-        return await commit(self, replace(asked, token=asked.token.partition(":")[0]))
+    def repeating(self: Any) -> JournalCommit:
+        commit: JournalCommit = drawn_up(self)
+        return replace(commit, token=commit.token.partition(":")[0])
 
-    planting.put(JournalWriter, "commit", repeating)
+    planting.put(Ledger, "_drawn_up", repeating)
 
 
 def attempts_share_their_tokens(planting: Planting) -> None:

@@ -6,7 +6,6 @@ means that somebody else has the run, and kills the attempt.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, assert_never, cast
 
@@ -15,6 +14,7 @@ from pilotage.agent.facts import fact_of
 from pilotage.agent.ports.budget import BudgetSettlement
 from pilotage.agent.ports.conversations import ConversationTurns
 from pilotage.agent.ports.journal import (
+    CommitOutcome,
     CommitRefusal,
     CommitRefused,
     Committed,
@@ -38,6 +38,7 @@ from pilotage.jsonvalue import JsonValue, text_digest
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.interruptions import RunOwnershipLost, StartRefused, StoreUnavailable
 from pilotage.runtime.journal.chain import digest_after, payload_digest
+from pilotage.runtime.journal.committing import Committing
 from pilotage.runtime.journal.sealing import Seals, WithoutKey, withholds, without_key_for
 from pilotage.runtime.journal.writer import JournalWriter
 from pilotage.runtime.stream.told_log import ToldLog
@@ -55,7 +56,7 @@ class Opening:
     lease: LeaseRequest | None = None
 
 
-class Ledger:
+class Ledger(Committing):
     """Appends rows, moves the state, consumes signals; `barrier` makes all of it durable, in one commit."""
 
     is_kept = True
@@ -71,6 +72,7 @@ class Ledger:
         log: ToldLog | None = None,
         opening: Opening | None = None,
     ) -> None:
+        super().__init__(writer)
         self._seals = seals or Seals(None, run)
         self._opening = opening
         self._turns: ConversationTurns | None = None
@@ -81,22 +83,17 @@ class Ledger:
         self.state = state
         self.epoch = head.epoch + 1
         self.log = log or ToldLog()
-        self._writer = writer
         # Nobody else has this id: two attempts that write the same rows must not take each other's for their own.
         # From the token, which stays when payloads are erased, nobody gets to the salt.
         self._token = text_digest(f"token of {writer_id}")[:_TOKEN]
         self._salt = text_digest(f"salt of {writer_id}")[:_SALT]
         self._commits = 0
-        self._changes = self._changes_committed = 0
         self._seq, self._digest = head.seq, head.digest
         self._committed = head.seq
         self._rows: list[JournalRow] = []
         self._consumed: list[str] = []
         self._moved: AgentState | None = None
-        self._death: BaseException | None = None
         self.on_lost: Callable[[Sequence[JournalRow]], None] | None = None
-        self._committing = asyncio.Lock()
-        self._soon: asyncio.Future[None] | None = None
 
     def claim(self, record: JsonValue, view: JsonValue) -> None:
         """Take the run over: the first row of an attempt."""
@@ -175,84 +172,36 @@ class Ledger:
         self._consumed.append(signal_id)
         self._changes += 1
 
-    async def barrier(self) -> None:
-        """Return when everything so far is committed.
-
-        Raises:
-            RunInterruption: it cannot be; the attempt is dead.
-        """
-        self.check_alive()
-        # Who is cancelled while waiting leaves a commit under way; its outcome must be known all the same.
-        flush = asyncio.ensure_future(self._flush(self._changes))
-        flush.add_done_callback(_heard)
-        await asyncio.shield(flush)
-
-    def kill(self, death: BaseException) -> None:
-        """End the attempt: every further effect raises `death`."""
-        self._death = self._death or death
-
-    def check_alive(self) -> None:
-        """Raise what killed the attempt, if anything did."""
-        if self._death is not None:
-            raise self._death
-
     @property
-    def is_settled(self) -> bool:
-        """Whether no commit is under way."""
-        return (self._soon is None or self._soon.done()) and not self._committing.locked()
+    def _has_promised(self) -> bool:
+        return self.log.is_promised
 
-    async def settle(self) -> None:
-        """Return when no commit is under way any more."""
-        if self._soon is not None and not self._soon.done():
-            await asyncio.wait([self._soon])
-        async with self._committing:
-            # Who was cancelled at a barrier has left its commit under way.
-            return
+    def _drawn_up(self) -> JournalCommit:
+        if not self._rows and not self.log.is_waiting:
+            # A change without a row would leave the head where it was, and somebody who read the run
+            # before it could still take it over as it had been.
+            self.claim({"state": self.state.status.value}, {"state": self.state.status.value})
+        if self.log.is_waiting:
+            self._write_log()
+        self._commits += 1
+        commit = JournalCommit(
+            run=self.run,
+            token=f"{self._token}:{self._commits}",
+            expected_head=self._committed,
+            rows=tuple(self._rows),
+            state=self._moved,
+            consumed_signals=tuple(self._consumed),
+            evidence=tuple(self._evidence),
+            outbox=tuple(self._facts),
+            turns=self._turns,
+            settled=tuple(self._settled),
+            **self._opened(),
+        )
+        self._rows, self._consumed, self._moved = [], [], None
+        self._evidence, self._turns, self._facts, self._settled = [], None, [], []
+        return commit
 
-    def _commit_soon(self) -> None:
-        """What was paid for, such as a model's reply, should not be lost with the process; nobody waits for it."""
-        if self._soon is None or self._soon.done():
-            self._soon = asyncio.ensure_future(self._flush(self._changes))
-            self._soon.add_done_callback(_heard)
-
-    async def _flush(self, changes: int) -> None:
-        """Commit everything there is, unless somebody else has committed as far as asked for."""
-        async with self._committing:
-            self.check_alive()
-            if self._changes_committed >= changes and not self.log.is_promised:
-                return
-            if not self._rows and not self.log.is_waiting:
-                # A change without a row would leave the head where it was, and somebody who read the run
-                # before it could still take it over as it had been.
-                self.claim({"state": self.state.status.value}, {"state": self.state.status.value})
-            if self.log.is_waiting:
-                self._write_log()
-            self._commits += 1
-            including = self._changes
-            commit = JournalCommit(
-                run=self.run,
-                token=f"{self._token}:{self._commits}",
-                expected_head=self._committed,
-                rows=tuple(self._rows),
-                state=self._moved,
-                consumed_signals=tuple(self._consumed),
-                evidence=tuple(self._evidence),
-                outbox=tuple(self._facts),
-                turns=self._turns,
-                settled=tuple(self._settled),
-                **self._opened(),
-            )
-            self._rows, self._consumed, self._moved = [], [], None
-            self._evidence, self._turns, self._facts, self._settled = [], None, [], []
-            await self._commit(commit)
-            self._changes_committed = including
-
-    async def _commit(self, commit: JournalCommit) -> None:
-        try:
-            outcome = await self._writer.commit(commit)
-        except BaseException as error:
-            self.kill(error)
-            raise
+    def _take(self, commit: JournalCommit, outcome: CommitOutcome) -> None:
         match outcome:
             case Committed(head) if head == commit.expected_head + len(commit.rows):
                 self._committed = head
@@ -273,7 +222,6 @@ class Ledger:
                 )
             case _:
                 assert_never(outcome)
-        self.check_alive()
 
     def _opened(self) -> dict[str, Any]:
         if self._committed or self._opening is None:
@@ -336,9 +284,3 @@ class Ledger:
         self._seq, self._digest = seq, digest
         self._rows.append(row)
         self._changes += 1
-
-
-def _heard(flush: asyncio.Future[None]) -> None:
-    """A commit that failed has killed the attempt; whoever acts next is told."""
-    if not flush.cancelled():
-        flush.exception()

@@ -4,59 +4,73 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Protocol
 
-from pilotage.agent.ports.journal import CommitOutcome, IAgentJournal, JournalCommit
+from pilotage.agent.ports.journal import CommitOutcome, IAgentJournal, JournalCommit, RunKey
 from pilotage.runtime.actions.interruptions import StoreUnavailable
 
 _TRIES = 3
 
 
+class ICommitting(Protocol):
+    """Who has something to commit: the ledger of a run."""
+
+    @property
+    def run(self) -> RunKey:
+        """Whose commit it is."""
+        ...
+
+    def next_commit(self) -> JournalCommit | None:
+        """Everything there is by now; None where there is nothing any more."""
+        ...
+
+    def answered(self, commit: JournalCommit, outcome: CommitOutcome | BaseException) -> None:
+        """What became of it. It must not raise: others wait for their answers."""
+        ...
+
+
 class JournalWriter:
     """Group commit: while one batch is being written, the next one gathers.
 
-    A commit whose reply was lost is sent again with its token; the store recognises its own rows. Until the
-    outcome is known nobody is told anything.
+    Who wants to commit is asked what, when it is its turn: by then there may be more. A commit whose reply was lost is
+    sent again with its token; the store recognises its own rows. Until the outcome is known nobody is told anything.
     """
 
     def __init__(self, journal: IAgentJournal) -> None:
         self._journal = journal
-        self._waiting: list[tuple[JournalCommit, asyncio.Future[CommitOutcome]]] = []
+        self._waiting: list[ICommitting] = []
         self._writing: asyncio.Task[None] | None = None
 
-    async def commit(self, commit: JournalCommit) -> CommitOutcome:
-        """Commit for one run; durable on return.
-
-        Raises:
-            StoreUnavailable: the store did not answer; whether the rows are in it is unknown.
-        """
-        future: asyncio.Future[CommitOutcome] = asyncio.get_running_loop().create_future()
-        self._waiting.append((commit, future))
+    def enlist(self, ledger: ICommitting) -> None:
+        """Commit for a run, with the next batch. Whoever waits for it may stop waiting: it is written all the same."""
+        self._waiting.append(ledger)
         if self._writing is None:
             self._writing = asyncio.create_task(self._write_all())
-        # A caller that is cancelled stops waiting; its rows are written all the same.
-        return await asyncio.shield(future)
 
     async def _write_all(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting, []
-                await self._write(batch)
+                ledgers, self._waiting = self._waiting, []
+                await self._write(ledgers)
         finally:
             self._writing = None
 
-    async def _write(self, batch: Sequence[tuple[JournalCommit, asyncio.Future[CommitOutcome]]]) -> None:
-        ordered = sorted(batch, key=lambda waiting: (waiting[0].run.tenant_id, waiting[0].run.run_id))
-        try:
-            outcomes = await self._send([commit for commit, _ in ordered])
-            answered = list(zip(ordered, outcomes, strict=True))
-        except BaseException as error:  # noqa: BLE001 - it goes to everyone who waits
-            for _, future in ordered:
-                if not future.done():
-                    future.set_exception(error)
+    async def _write(self, ledgers: list[ICommitting]) -> None:
+        if len(ledgers) > 1:
+            ledgers.sort(key=_name)
+        drawn_up = [(ledger, ledger.next_commit()) for ledger in ledgers]
+        batch = [(ledger, commit) for ledger, commit in drawn_up if commit is not None]
+        if not batch:
             return
-        for (_, future), outcome in answered:
-            if not future.done():
-                future.set_result(outcome)
+        try:
+            outcomes = await self._send([commit for _, commit in batch])
+            answers = list(zip(batch, outcomes, strict=True))
+        except BaseException as error:  # noqa: BLE001 - it goes to everyone who waits
+            for ledger, commit in batch:
+                ledger.answered(commit, error)
+            return
+        for (ledger, commit), outcome in answers:
+            ledger.answered(commit, outcome)
 
     async def _send(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
         for _ in range(_TRIES - 1):
@@ -68,3 +82,7 @@ class JournalWriter:
             return await self._journal.commit(commits)
         except OSError as error:
             raise StoreUnavailable(f"the journal did not answer {_TRIES} times: {error}") from error
+
+
+def _name(ledger: ICommitting) -> tuple[str, str]:
+    return ledger.run.tenant_id, ledger.run.run_id
