@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from pilotage.ids import IClock
 
-
 _LOOK_SECONDS = 2.0
 """How long it may take to notice that nobody is left: runs that follow each other share a task, and then it goes."""
 
