@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractContextManager
 
 import pytest
-from sqlalchemy import Connection, event, literal
+from sqlalchemy import Connection, Engine, event, literal
 
 from pilotage.adapters.sqlalchemy.columns import seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
@@ -18,10 +19,17 @@ from pilotage.agent.ports.journal import RunKey
 LEASE = {"tenant_id": "a", "run_id": "twice", "owner": "ada", "granted_seconds": 1.0}
 
 
-def transactions_of(store: SqlAlchemyStore) -> list[Connection]:
-    """Every transaction that hints are given in, from now on."""
-    seen: list[Connection] = []
-    event.listen(store.database.engines.hinting, "begin", seen.append)
+def transactions_of(store: SqlAlchemyStore) -> list[Engine]:
+    """Every transaction of a thread that writes, from now on."""
+    seen: list[Engine] = []
+    engines = store.database.engines
+    begin = engines.transaction
+
+    def noted(engine: Engine) -> AbstractContextManager[Connection]:
+        seen.append(engine)
+        return begin(engine)
+
+    engines.transaction = noted  # type: ignore[method-assign]
     return seen
 
 

@@ -6,9 +6,12 @@ written; what is not leaves no trace.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pilotage.adapters.sqlalchemy.mapping import (
+    NO_STATE,
     UnstorableError,
     Values,
     event_values,
@@ -48,7 +51,7 @@ class Standing:
     parent: str | None = None
     facts: int = 0
     is_stored: bool = False
-    state: Values = field(default_factory=lambda: state_values(None))
+    state: Mapping[str, Any] = field(default_factory=lambda: NO_STATE)
 
 
 @dataclass
@@ -165,7 +168,7 @@ class Batch:
         rows: list[Values],
         evidence: list[Values],
         outbox: list[Values],
-        state: Values,
+        state: Mapping[str, Any],
     ) -> Committed:
         known, writes, tenant = self.known, self.writes, commit.run.tenant_id
         known.runs[commit.run] = run
@@ -188,7 +191,8 @@ class Batch:
         known.pending.difference_update((commit.run, signal_id) for signal_id in commit.consumed_signals)
         writes.runs.add(commit.run)
         writes.journal.extend(rows)
-        writes.blobs.extend(blob for values in rows for blob in take_out_blobs(values))
+        for values in rows:
+            writes.blobs += take_out_blobs(values)
         writes.evidence.extend(evidence)
         writes.outbox.extend(outbox)
         writes.consumed.extend(
@@ -213,12 +217,12 @@ class Batch:
             del self.known.holders[place]
 
 
-def _drafted(commit: JournalCommit) -> tuple[list[Values], list[Values], list[Values], Values]:
+def _drafted(commit: JournalCommit) -> tuple[list[Values], list[Values], list[Values], Mapping[str, Any]]:
     return (
         row_values(commit.run, commit.rows, commit.token),
         [evidence_values(commit.run.tenant_id, each) for each in commit.evidence],
         [event_values(commit.run, event) for event in commit.outbox],
-        state_values(commit.state),
+        state_values(commit.state) if commit.state is not None else NO_STATE,
     )
 
 
@@ -231,7 +235,7 @@ def _parent_of(commit: JournalCommit) -> str | None:
 
 
 def _action(row: JournalRow) -> Action:
-    return row.action_id, row.stage.value, row.attempt
+    return row.action_id, row.stage, row.attempt
 
 
 def _starts_nothing(status: AgentStatus) -> bool:

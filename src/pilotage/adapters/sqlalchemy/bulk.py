@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from json import JSONEncoder
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from sqlalchemy import (
@@ -141,13 +142,16 @@ def _one_by_one(dialect: Dialect, given: Types, build: Build) -> Run:
     statement, places = compiled_text(build(binds, None), dialect)
     # A name may occur several times in a statement, and each time is a place of its own.
     names = {_bind(name): name for name in given}
-    converts = {name: to_driver(dialect, type_) for name, type_ in given.items()}
-    plan = [(names[place], converts[names[place]]) for place in places]
+    placed = [names[place] for place in places]
+    converts = [to_driver(dialect, given[name]) for name in placed]
+    converted = [(place, convert) for place, convert in enumerate(converts) if convert]
+    in_order = itemgetter(*placed)  # gives a tuple, for every statement has a key of several columns
 
     def run(connection: Connection, rows: Sequence[Values]) -> Changed:
-        sets = [
-            tuple([convert(row[name]) if convert else row[name] for name, convert in plan]) for row in rows
-        ]
+        sets = [list(in_order(row)) for row in rows]
+        for values in sets:
+            for place, convert in converted:
+                values[place] = convert(values[place])
         return _changed(carry_out(connection, statement, sets, many=True))
 
     return run
@@ -185,11 +189,15 @@ def _writer(dialect: Dialect, type_: TypeEngine[Any]) -> Convert:
     """What makes of a value what stands in the JSON."""
     match type_:
         case HexText():
-            return lambda value: None if value is None else to_packed(value).hex()
+            return _packed_digits
         case Moment():
             return lambda value: None if value is None else value.isoformat()
         case _:
             return to_driver(dialect, type_)
+
+
+def _packed_digits(text: str | None) -> str | None:
+    return None if text is None else to_packed(text).hex()
 
 
 _encoded = JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode

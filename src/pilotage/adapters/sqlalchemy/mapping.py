@@ -53,17 +53,19 @@ def value_of(text: str) -> JsonValue:
     return cast(JsonValue, json.loads(text))
 
 
-def state_values(state: AgentState | None) -> Values:
-    """What a run's columns say of its state; nothing where there is none."""
-    if state is None:
-        return {
-            "status": None,
-            "agent_type": None,
-            "state": None,
-            "given_at": None,
-            "wake_at": None,
-            "awaits": None,
-        }
+NO_STATE: Mapping[str, Any] = {
+    "status": None,
+    "agent_type": None,
+    "state": None,
+    "given_at": None,
+    "wake_at": None,
+    "awaits": None,
+}
+"""What a run's columns say of a state that there is none of."""
+
+
+def state_values(state: AgentState) -> Values:
+    """What a run's columns say of its state."""
     document: JsonObject = {
         "transition": state.transition,
         "reason": state.reason,

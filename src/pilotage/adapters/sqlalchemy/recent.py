@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pilotage.adapters.sqlalchemy.batch import Known, Standing
-from pilotage.adapters.sqlalchemy.mapping import state_values
+from pilotage.adapters.sqlalchemy.mapping import NO_STATE
 from pilotage.agent.ports.journal import JournalCommit, RunKey
 
 _MOST = 10_000
@@ -44,7 +44,7 @@ class RecentRuns:
             if standing.status is not None and standing.status.is_terminal:
                 continue
             standing.stored_head, standing.is_stored = standing.head, True
-            standing.state = state_values(None)
+            standing.state = NO_STATE
             self._standings[run] = standing
         while len(self._standings) > _MOST:
             del self._standings[next(iter(self._standings))]

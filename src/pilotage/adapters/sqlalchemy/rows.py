@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from pilotage.adapters.sqlalchemy.mapping import UnstorableError, Values
 from pilotage.adapters.sqlalchemy.payloads import (
@@ -33,12 +33,12 @@ def row_values(run: RunKey, rows: Sequence[JournalRow], token: str) -> list[Valu
             "run_id": run.run_id,
             "seq": row.seq,
             "action_id": row.action_id,
-            "kind": row.kind and row.kind.value,
-            "stage": row.stage.value,
+            "kind": row.kind and str(row.kind),
+            "stage": str(row.stage),
             "attempt": row.attempt,
             "epoch": row.epoch,
             "fingerprint": row.fingerprint,
-            "idempotency": row.idempotency.value,
+            "idempotency": str(row.idempotency),
             "key_id": stored.key_id,
             "record": stored.record,
             "record_blob": None,
@@ -66,7 +66,7 @@ def take_out_blobs(values: Values) -> list[Values]:
     """Put the digests of large texts in their place, and give the texts."""
     found: list[Values] = []
     for column in ("record", "view"):
-        content = cast("str | None", values[column])
+        content: str | None = values[column]
         if content is not None and len(content) >= BLOB_LENGTH:
             digest = blob_digest(values["tenant_id"], content)
             values[column], values[f"{column}_blob"] = None, digest

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from pilotage.adapters.sqlalchemy.columns import microseconds
-from pilotage.adapters.sqlalchemy.driver import carry_out
+from pilotage.adapters.sqlalchemy.driver import as_sqlalchemy_says_it, carry_out
 from pilotage.adapters.sqlalchemy.engines import Engines, first_value
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.start_errors import DatabaseDurabilityError
@@ -42,12 +42,21 @@ class SqliteEngines(Engines):
 
     @contextmanager
     def transaction(self, engine: Engine) -> Generator[Connection]:
-        """On a connection that the one thread that writes keeps: getting one takes as long as the transaction."""
+        """On a connection that the one thread that writes keeps: getting one takes as long as the transaction.
+
+        The driver begins and ends it: SQLAlchemy joins in only where somebody executes a statement through it.
+        """
         if engine not in self._kept:
             self._kept[engine] = engine.connect()
         connection = self._kept[engine]
-        with connection.begin():
+        line = _line_of(connection)
+        _begin_immediate(connection)
+        try:
             yield connection
+            _end(connection, connection.commit, line.commit)
+        except BaseException:
+            _end(connection, connection.rollback, line.rollback)
+            raise
 
     def take_turns(self, connection: Connection, *queue: str) -> None:
         """Nothing to do: there is one writer at a time."""
@@ -119,5 +128,18 @@ def _set_up(connection: sqlite3.Connection, _: Any, *, pragmas: tuple[str, ...],
         connection.execute(pragma).close()
 
 
+def _line_of(connection: Connection) -> sqlite3.Connection:
+    return cast(sqlite3.Connection, connection.connection.driver_connection)
+
+
 def _begin_immediate(connection: Connection) -> None:
-    carry_out(connection, "BEGIN IMMEDIATE", ()).close()
+    if not _line_of(connection).in_transaction:
+        carry_out(connection, "BEGIN IMMEDIATE", ()).close()
+
+
+def _end(connection: Connection, end: Callable[[], None], end_line: Callable[[], None]) -> None:
+    if connection.in_transaction():
+        end()
+    else:
+        with as_sqlalchemy_says_it(connection):
+            end_line()

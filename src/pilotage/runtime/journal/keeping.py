@@ -8,6 +8,9 @@ from typing import Any, Protocol
 
 from pilotage.ids import IClock
 
+_LOOK_SECONDS = 2.0
+"""How long it may take to notice that nobody is left: runs that follow each other share a task, and then it goes."""
+
 
 class Renewable(Protocol):
     """What runs out unless it is renewed."""
@@ -20,7 +23,7 @@ class Renewable(Protocol):
 class Keeper:
     """Renews each of many every so often, from when it is added until it is dropped.
 
-    Its task is made when the first one is added. When none is left it looks once more and ends, or `rest` ends it.
+    Its task is made when the first one is added. When none is left it ends at its next look, or `rest` ends it.
     """
 
     def __init__(self, clock: IClock, every_seconds: float) -> None:
@@ -58,7 +61,7 @@ class Keeper:
             now = self._clock.monotonic()
             each, due = next(iter(self._due.items()))
             if due > now:
-                await self._clock.sleep(due - now)
+                await self._clock.sleep(min(due - now, _LOOK_SECONDS))
                 continue
             del self._due[each]
             self._due[each] = now + self._every

@@ -76,8 +76,10 @@ async def test_many_are_kept_by_one_task() -> None:
 
 async def test_the_task_ends_by_itself_when_none_is_left() -> None:
     room = Room()
-    room.keeper.drop(room.lit())
-    await room.wait(EVERY)
+    first = room.lit()
+    await room.wait(1)
+    room.keeper.drop(first)
+    await room.wait(2)
     assert tasks() == 0
     again = room.lit()
     await room.wait(EVERY)
