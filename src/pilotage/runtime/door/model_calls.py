@@ -401,7 +401,7 @@ class ModelCall:
         self.is_over = True
         view = self._effects.redactor.json(recorded_reply(record, self._request.tool_calling))
         added = None if self._manifest is None else {MANIFEST: self._manifest}
-        self._effects.ledger.append(self._action, JournalStage.AFTER, 1, record, view, added=added)
+        self._effects.ledger.append(self._action, JournalStage.AFTER, 1, record, view, None, added)
 
     def _replayed(self, record: dict[str, JsonValue]) -> Iterator[ModelStreamEvent]:
         self._effects.spending.absorb(ONE_STEP)
