@@ -19,6 +19,7 @@ from pilotage.adapters.sqlalchemy.payloads import (
 from pilotage.agent.ports.journal import ErasedRecord, JournalRow, JournalStage, RunKey, stored_row
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
+from pilotage.jsonvalue import JsonValue
 
 
 def row_values(run: RunKey, rows: Sequence[JournalRow], token: str) -> list[Values]:
@@ -107,6 +108,7 @@ _KINDS: Mapping[str | None, AgentActionKind | None] = {
 }
 _STAGES = {stage.value: stage for stage in JournalStage}
 _CLASSES = {each.value: each for each in Idempotency}
+_TOLD = JournalStage.TOLD.value
 
 
 def row_of(stored: StoredRow, payloads: Payloads, text_of: Callable[[int], str]) -> JournalRow:
@@ -124,5 +126,20 @@ def row_of(stored: StoredRow, payloads: Payloads, text_of: Callable[[int], str])
         stored.digest,
         stored.created_at,
         stored.salt,
-        read_view=partial(view_of, payloads, text_of) if stored.erased is None else None,
+        read_view=_reader_of(stored, payloads, text_of),
     )
+
+
+def _reader_of(
+    stored: StoredRow, payloads: Payloads, text_of: Callable[[int], str]
+) -> Callable[[], JsonValue] | None:
+    """What reads a view when somebody asks for it.
+
+    Whoever reads a journal wants what was told: that is decoded at once, in the thread that reads.
+    """
+    if stored.erased is not None:
+        return None
+    if stored.stage != _TOLD:
+        return partial(view_of, payloads, text_of)
+    told = view_of(payloads, text_of)
+    return lambda: told
