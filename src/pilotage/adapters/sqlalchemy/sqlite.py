@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -53,9 +53,13 @@ class SqliteEngines(Engines):
         _begin_immediate(connection)
         try:
             yield connection
-            _end(connection, connection.commit, line.commit)
+            with as_sqlalchemy_says_it(connection):
+                (connection if connection.in_transaction() else line).commit()
         except BaseException:
-            _end(connection, connection.rollback, line.rollback)
+            with as_sqlalchemy_says_it(connection):
+                # SQLAlchemy may think of its part as over already, or have none.
+                connection.rollback()
+                line.rollback()
             raise
 
     def take_turns(self, connection: Connection, *queue: str) -> None:
@@ -135,11 +139,3 @@ def _line_of(connection: Connection) -> sqlite3.Connection:
 def _begin_immediate(connection: Connection) -> None:
     if not _line_of(connection).in_transaction:
         carry_out(connection, "BEGIN IMMEDIATE", ()).close()
-
-
-def _end(connection: Connection, end: Callable[[], None], end_line: Callable[[], None]) -> None:
-    if connection.in_transaction():
-        end()
-    else:
-        with as_sqlalchemy_says_it(connection):
-            end_line()

@@ -79,8 +79,8 @@ class Threads:
             name = f"{self._name}_{len(self._threads)}"
             # The interpreter does not wait for threads of this kind; `_end` does, once they know that they should end.
             thread = Thread(target=_work, args=(self._jobs, self._idle), name=name, daemon=True)
-            self._threads.append(thread)
             thread.start()
+            self._threads.append(thread)
 
 
 def tell(answers: Iterable[Answer]) -> None:
