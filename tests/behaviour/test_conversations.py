@@ -25,7 +25,7 @@ from pilotage import (
 )
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import IAgentJournal
-from pilotage.errors import RunConflictError
+from pilotage.errors import CallerError, RunConflictError
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runner import AgentRunner
@@ -184,6 +184,19 @@ async def test_a_refused_start_leaves_nothing_behind() -> None:
             with pytest.raises(RunConflictError):
                 await runs.start(Friend, "and now?", conversation_id=TALK, id=alias)
         assert len((await runs.list()).runs) == 1
+
+
+@pytest.mark.parametrize("agent", [Friend, Stranger])
+async def test_a_conversation_without_a_name_is_refused_before_anything_is_written(
+    agent: type[object],
+) -> None:
+    message = "conversation_id is blank. Give it at least one visible character, or leave it out."
+    async with Place().process(ScriptedModel([])) as app:
+        runs = app.get(AgentRuns)
+        with pytest.raises(CallerError) as refused:
+            await runs.start(agent, "hi", conversation_id=" ")
+        assert str(refused.value) == message
+        assert not (await runs.list()).runs
 
 
 async def test_runs_that_do_not_complete_say_nothing_and_let_the_conversation_go() -> None:

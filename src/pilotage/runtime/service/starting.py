@@ -98,7 +98,7 @@ class Starts:
         """What a run would start with now.
 
         Raises:
-            CallerError: the metadata holds what only the run itself says of its start.
+            CallerError: the metadata holds what only the run itself says of its start, or the conversation has no name.
         """
         selected: str | None = None
         deferred: tuple[ModelToolSpec, ...] = ()
@@ -113,6 +113,10 @@ class Starts:
             check_driven(self._services, definition)
         if metadata:
             _reject_own_facts(metadata)
+        if conversation is not None and not conversation.strip():
+            raise CallerError(
+                "conversation_id is blank. Give it at least one visible character, or leave it out."
+            )
         has_turns = keeps_turns and conversation is not None
         if isinstance(given, RunAgentInput) and given.deferred_tools:
             deferred = deferred_tools_of(self._services, definition, given.deferred_tools)
