@@ -31,8 +31,8 @@ WORDS = {
     "durable": "The same runs with a journal in memory: JSON, hash chain and the store of the tests included, no "
     "disk. The tool gives 256 bytes. The floor writes a JSON row before and after each action.",
     "persistence": "The same runs in a database. The floor writes a small row before and one after each action with "
-    "the plain driver, each in a commit of its own; on PostgreSQL with the driver's connection for event loops. NORMAL and "
-    "FULL are settings of SQLite: what is confirmed survives the death of the process, or that of the machine too.",
+    "the plain driver, each in a commit of its own; on PostgreSQL with the driver's connection for event loops. NORMAL "
+    "and FULL are settings of SQLite: what is confirmed survives the death of the process, or that of the machine too.",
     "memory": "Per run, of {side_by_side} that wait in a model call; per reader of a run.",
     "http_streams": "One process serves, over SQLite; another one has the readers, all of them of one run, and every "
     "tenth of them reads nothing. The model says a hundred tokens in a second. A turn is a model call of 20 tokens and "

@@ -39,6 +39,7 @@ class AgentBootstrapValidationPostProcessor(IPostProcessor, IContainerAware):
 
     def __init__(self) -> None:
         self._container: IContainer | None = None
+        self._sound: set[type] = set()
 
     def set_container(self, container: IContainer) -> None:
         self._container = container
@@ -68,14 +69,20 @@ class AgentBootstrapValidationPostProcessor(IPostProcessor, IContainerAware):
         definition = AgentDefinition.get_or_none(type(pod))
         if definition is None:
             return pod
+        # An agent may be made for every request, and its class is the same each time.
+        if type(pod) not in self._sound:
+            self._check_class(definition)
+            self._sound.add(type(pod))
+        if definition.is_declarative and self._container is not None:
+            attach_runner(pod, partial(self._container.get, IAgentRunnerFactory))
+        return pod
+
+    def _check_class(self, definition: AgentDefinition) -> None:
         try:
             definition.validate_bootstrap()
         except AgentDefinitionError as error:
             raise AgentBootstrapError(str(error)) from error
         self._require_persistence(definition)
-        if definition.is_declarative and self._container is not None:
-            attach_runner(pod, partial(self._container.get, IAgentRunnerFactory))
-        return pod
 
     def _require_persistence(self, definition: AgentDefinition) -> None:
         missing = [
