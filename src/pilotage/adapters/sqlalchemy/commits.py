@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from pilotage.adapters.sqlalchemy.batch import Batch, Known, Standing, Writes, as_columns
 from pilotage.adapters.sqlalchemy.commit_statements import (
     ACTIONS,
+    ADVANCE_RUNS,
     CONSUME,
     END_LEASES,
     EPOCH_THEN,
@@ -33,7 +34,7 @@ from pilotage.adapters.sqlalchemy.commit_statements import (
 )
 from pilotage.adapters.sqlalchemy.engines import Engines
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
-from pilotage.adapters.sqlalchemy.mapping import Stored
+from pilotage.adapters.sqlalchemy.mapping import Stored, Values
 from pilotage.adapters.sqlalchemy.recent import RecentRuns
 from pilotage.adapters.sqlalchemy.tenant_spending import settle_together
 from pilotage.adapters.sqlalchemy.turns import append_turns
@@ -149,13 +150,16 @@ def _look_closely(connection: Connection, commits: Iterable[JournalCommit], know
 
 def _write(engines: Engines, connection: Connection, known: Known, writes: Writes) -> None:
     written = [(key, known.runs[key]) for key in sorted(writes.runs, key=_order)]
-    moved = [as_columns(key, run) for key, run in written if run.is_stored]
+    stored = [as_columns(key, run) for key, run in written if run.is_stored]
+    advanced = [run for run in stored if _only_advances(run)]
+    moved = [run for run in stored if not _only_advances(run)]
     made = [as_columns(key, run) for key, run in written if not run.is_stored]
     with engines.in_one_trip(connection):
         INSERT_BLOBS.send(connection, writes.blobs)
         expected = [
             # Runs that end let go of their conversations before others take hold of them.
             (MOVE_RUNS.send(connection, moved), moved),
+            (ADVANCE_RUNS.send(connection, advanced), advanced),
             (INSERT_RUNS.send(connection, made), made),
             (INSERT_ROWS.send(connection, writes.journal), writes.journal),
             (CONSUME.send(connection, writes.consumed), writes.consumed),
@@ -170,6 +174,11 @@ def _write(engines: Engines, connection: Connection, known: Known, writes: Write
     for run, added in said:
         append_turns(engines, connection, run.tenant_id, added.conversation_id, added.turns, run.run_id)
     settle_together(connection, writes.settled)
+
+
+def _only_advances(run: Values) -> bool:
+    """Whether nothing but the journal of a run goes on; its first commit may say whose it is."""
+    return run["status"] is None and run["expected"] > 0
 
 
 def _order(key: RunKey) -> tuple[str, str]:
