@@ -68,19 +68,6 @@ def events_of(
             return
 
 
-def end_of(item: Final[Any] | Error | Cancel, by: AgentEventAttribution) -> RunFinishedEvent:
-    """The end of a run that says this; the same item comes back from it."""
-    match item:
-        case Final(output, metadata):
-            return RunFinishedEvent(by, None, {**metadata, _OUTPUT: to_json_value(output)})
-        case Error(code, message, retryable, metadata):
-            return RunFinishedEvent(by, _error(code, message, retryable, metadata))
-        case Cancel(reason, requested_by, metadata):
-            message = reason or "the run was cancelled"
-            who: JsonObject = {"reason": reason, "requested_by": requested_by}
-            return RunFinishedEvent(by, _error(CANCELLED, message, False, who), metadata)
-
-
 class YieldProjector:
     """Says as items what one run tells as events; remembers the tool calls whose result has not come.
 
@@ -181,10 +168,6 @@ def _end(event: RunFinishedEvent) -> AgentYield[Any]:
         return Cancel(cast("str | None", reason), cast("str | None", who), event.metadata)
     message = str(event.error.get("message", code))
     return Error(code, message, bool(event.error.get("retryable")), {**event.metadata, **facts})
-
-
-def _error(code: str, message: str, retryable: bool, metadata: JsonObject) -> JsonObject:
-    return {"code": code, "message": message, "retryable": retryable, "metadata": metadata}
 
 
 def _told_as(metadata: JsonObject) -> JsonObject | None:

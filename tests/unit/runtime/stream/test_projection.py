@@ -43,8 +43,8 @@ from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.state import AgentStateReason
 from pilotage.agent.yields import AgentYieldKind
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.stream.projection import TOLD_AS, YieldProjector, end_of, events_of
+from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.runtime.stream.projection import TOLD_AS, YieldProjector, events_of
 from pilotage.safety.fields import PII, SecretField, SensitiveField, SensitiveFieldDescriptor
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
@@ -155,6 +155,24 @@ def test_the_same_items_come_back(items: list[AgentYield[object]]) -> None:
     assert items_from(events) == items
 
 
+def end_of(item: Final[object] | Error | Cancel) -> RunFinishedEvent:
+    """The end of a run that says this."""
+    match item:
+        case Final(output, metadata):
+            return RunFinishedEvent(BY, None, {**metadata, "output": to_json_value(output)})
+        case Error(code, message, retryable, metadata):
+            return RunFinishedEvent(BY, _error(code, message, metadata, retryable=retryable))
+        case Cancel(reason, requested_by, metadata):
+            who: JsonObject = {"reason": reason, "requested_by": requested_by}
+            return RunFinishedEvent(
+                BY, _error("cancelled", reason or "cancelled", who, retryable=False), metadata
+            )
+
+
+def _error(code: str, message: str, metadata: JsonObject, *, retryable: bool) -> JsonObject:
+    return {"code": code, "message": message, "retryable": retryable, "metadata": metadata}
+
+
 @given(
     end=st.one_of(
         st.builds(Final, json_values, objects),
@@ -163,7 +181,7 @@ def test_the_same_items_come_back(items: list[AgentYield[object]]) -> None:
     )
 )
 def test_the_same_end_comes_back(end: Final[object] | Error | Cancel) -> None:
-    assert items_from([end_of(end, BY)]) == [end]
+    assert items_from([end_of(end)]) == [end]
 
 
 def test_recorded_evidence_comes_back_with_its_sensitive_fields() -> None:
