@@ -43,12 +43,12 @@ async def every_moment(folder: Path, database: str, most: int = 200, step: int =
     return total
 
 
-async def at_random(folder: Path, database: str, count: int = 100, every: float = 1.5) -> Findings:
+async def at_random(folder: Path, database: str, count: int = 100, every: float = 0.8) -> Findings:
     """Three workers, of which one is killed every now and then."""
     return await _disturbed(folder, database, count, every, Rig.kill_one)
 
 
-async def rolling(folder: Path, database: str, count: int = 200, every: float = 1.5) -> Findings:
+async def rolling(folder: Path, database: str, count: int = 200, every: float = 0.8) -> Findings:
     """Three workers that are stopped in good order, one after the other, again and again."""
     return await _disturbed(folder, database, count, every, Rig.restart_one)
 
