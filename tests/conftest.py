@@ -60,13 +60,19 @@ def sqlite_database(sqlite_template: Path, tmp_path: Path) -> DatabaseSettings:
 
 
 @pytest.fixture
+def forced_sqlite_database(sqlite_database: DatabaseSettings) -> DatabaseSettings:
+    """An SQLite file as it is without a setting: a thread writes, and every commit is forced to the disk."""
+    return DatabaseSettings(sqlite_database.url)
+
+
+@pytest.fixture
 def postgresql_database(postgresql_schema: SqlAlchemyStore) -> DatabaseSettings:
     """Empty tables on the server."""
     empty(postgresql_schema)
     return postgresql_schema.database.settings
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=[*BACKENDS, "forced_sqlite"])
 def database_settings(request: pytest.FixtureRequest) -> DatabaseSettings:
     """An empty database of each kind."""
     found: DatabaseSettings = request.getfixturevalue(f"{request.param}_database")

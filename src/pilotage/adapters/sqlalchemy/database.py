@@ -1,7 +1,9 @@
 """The database of an application: its engines, and the threads that talk to it.
 
 The event loop never waits for a database: whatever is asked of one is done in a thread, as one transaction. SQLite
-has one writer at a time, so one thread writes there, and nobody in this process ever waits for a lock of another.
+has one writer at a time, so one thread writes there, and nobody in this process ever waits for a lock of another. The
+exception is what needs no waiting: a few rows for a file that is not forced to its disk are written by the loop itself,
+in less time than it takes to wake a thread.
 
 A server that goes away for a while, because it is restarted or a line is cut, is waited for by whoever may ask twice.
 """
@@ -14,7 +16,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, exc
 
-from pilotage.adapters.sqlalchemy.engines import Engines
+from pilotage.adapters.sqlalchemy.engines import Engines, WouldWaitError
 from pilotage.adapters.sqlalchemy.errors import StoreUnreachableError, is_away, translated
 from pilotage.adapters.sqlalchemy.gathering import Gathering
 from pilotage.adapters.sqlalchemy.patience import pauses
@@ -58,15 +60,15 @@ class Database:
         look = partial(_look, self.engines, work)
         return await self._asked(lambda: self._readers.do(look), is_patient=waits)
 
-    async def write(self, work: Work[T], *, may_be_repeated: bool = False) -> T:
-        """Do something in one transaction, durable on return.
+    async def write(self, work: Work[T], *, may_be_repeated: bool = False, is_small: bool = False) -> T:
+        """Do something in one transaction, durable on return; what is small may be done in place.
 
         Raises:
             StoreUnreachableError: the database did not answer; whether it is done is unknown.
             ConflictingWriteError: it cannot be done; nothing is.
         """
-        write = partial(_write, self.engines, work)
-        return await self._asked(lambda: self._writers.do(write), is_patient=may_be_repeated)
+        ask = self._write_in_place if is_small and self.engines.writes_in_place else self._write_in_thread
+        return await self._asked(partial(ask, work), is_patient=may_be_repeated)
 
     async def hint(self, work: Work[T]) -> T:
         """Do something that the machine may undo by failing, and that may be done twice, with what else waits.
@@ -83,6 +85,17 @@ class Database:
         for threads in (self._writers, self._readers):
             threads.close()
         self.engines.dispose()
+
+    def _write_in_thread(self, work: Work[T]) -> Awaitable[T]:
+        return self._writers.do(partial(_write, self.engines, work))
+
+    async def _write_in_place(self, work: Work[T]) -> T:
+        self._writers.check_open()
+        try:
+            with self.engines.transaction_in_place() as connection:
+                return work(connection)
+        except WouldWaitError:
+            return await self._write_in_thread(work)
 
     async def _asked(self, ask: Callable[[], Awaitable[T]], *, is_patient: bool) -> T:
         """What the database says; whoever is patient asks again while the server is away."""

@@ -9,6 +9,10 @@ from typing import Any
 from sqlalchemy import Connection, Engine
 
 
+class WouldWaitError(Exception):
+    """It cannot be done at once. A thread can wait."""
+
+
 class Engines(ABC):
     """What differs between databases. Statements do not: those are in the modules of the ports."""
 
@@ -27,9 +31,20 @@ class Engines(ABC):
     patience_seconds: float
     """How long to wait for a database that is away to come back."""
 
+    writes_in_place: bool
+    """Whether a small transaction is over before a thread would begin with it: it waits for no server and no disk."""
+
     @abstractmethod
     def transaction(self, engine: Engine) -> AbstractContextManager[Connection]:
         """A transaction of one of the engines that write, for the length of the block; only for threads that write."""
+
+    @abstractmethod
+    def transaction_in_place(self) -> AbstractContextManager[Connection]:
+        """A transaction of `writing` for the event loop itself, where the engines write in place.
+
+        Raises:
+            WouldWaitError: somebody else is writing, or something is due that takes longer; nothing has begun.
+        """
 
     @abstractmethod
     def take_turns(self, connection: Connection, *queue: str) -> None:

@@ -24,6 +24,8 @@ from pilotage.agent.ports.journal import (
 )
 
 _TRIES = 5
+_FEW = 8
+"""So many commits, of a few rows each, do not hold the event loop up."""
 
 _HEAD = select(runs.c.head, runs.c.epoch, runs.c.digest).where(
     runs.c.tenant_id == bindparam("tenant"), runs.c.run_id == bindparam("run"), runs.c.head > 0
@@ -79,7 +81,8 @@ class SqlAlchemyJournal(IAgentJournal):
         engines, recent = self._database.engines, self._recent
         work = partial(commit_together, engines, recent, commits, looks_closely=looks_closely)
         # A commit may be sent twice: its token tells whether it was written the first time.
-        carried = await self._database.write(work, may_be_repeated=True)
+        is_small = len(commits) <= _FEW
+        carried = await self._database.write(work, may_be_repeated=True, is_small=is_small)
         recent.remember(carried.standings)
         return carried.outcomes
 

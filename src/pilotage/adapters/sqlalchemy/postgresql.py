@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, select
 
 from pilotage.adapters.sqlalchemy.driver import as_sqlalchemy_says_it, carry_out
-from pilotage.adapters.sqlalchemy.engines import Engines, first_value
+from pilotage.adapters.sqlalchemy.engines import Engines, WouldWaitError, first_value
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.start_errors import DatabaseDurabilityError
 
@@ -19,6 +19,8 @@ _LOCAL = "SET LOCAL synchronous_commit = off"
 
 class PostgresqlEngines(Engines):
     """The engines of a PostgreSQL database; all of them share one pool."""
+
+    writes_in_place = False
 
     def __init__(self, url: URL, settings: DatabaseSettings) -> None:
         self.writers = settings.pool_size
@@ -37,6 +39,10 @@ class PostgresqlEngines(Engines):
     def transaction(self, engine: Engine) -> AbstractContextManager[Connection]:
         """On a connection of the pool."""
         return engine.begin()
+
+    def transaction_in_place(self) -> AbstractContextManager[Connection]:
+        """Never: a server is waited for."""
+        raise WouldWaitError
 
     def take_turns(self, connection: Connection, *queue: str) -> None:
         """Take a lock by the name of the queue: numbers from a sequence would not be in the order of commits."""

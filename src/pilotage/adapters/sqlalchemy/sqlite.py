@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from pilotage.adapters.sqlalchemy.columns import microseconds
-from pilotage.adapters.sqlalchemy.driver import as_sqlalchemy_says_it, carry_out
 from pilotage.adapters.sqlalchemy.engines import Engines, first_value
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
+from pilotage.adapters.sqlalchemy.sqlite_turns import LOG_PAGES, Turns, begin_immediate
 from pilotage.adapters.sqlalchemy.start_errors import DatabaseDurabilityError
 from pilotage.ids import IClock
 
 _FULL = 2
-_LOG_PAGES = 4000
-"""How long the log may get before it is carried over: pages that are written again and again are carried over once."""
 
 
 class SqliteEngines(Engines):
@@ -33,34 +30,21 @@ class SqliteEngines(Engines):
     def __init__(self, url: URL, settings: DatabaseSettings, clock: IClock) -> None:
         self._url, self._settings, self._clock = url, settings, clock
         self._made: list[Engine] = []
-        self._kept: dict[Engine, Connection] = {}
+        self._turns = Turns(settings.timeout_seconds)
+        self.writes_in_place = settings.may_lose_commits_on_power_failure
         self.writing = self._writer("NORMAL" if settings.may_lose_commits_on_power_failure else "FULL")
         self.hinting = self._writer("NORMAL")
         # `foreign_keys` and the like matter to writers only; a reader that tries to write is a mistake of ours.
         self.reading = self._engine(settings.pool_size, "PRAGMA query_only = ON")
         _make_private(Path(str(url.database)))
 
-    @contextmanager
-    def transaction(self, engine: Engine) -> Generator[Connection]:
-        """On a connection that the one thread that writes keeps: getting one takes as long as the transaction.
+    def transaction(self, engine: Engine) -> AbstractContextManager[Connection]:
+        """On a connection that the one thread that writes keeps."""
+        return self._turns.transaction(engine)
 
-        The driver begins and ends it: SQLAlchemy joins in only where somebody executes a statement through it.
-        """
-        if engine not in self._kept:
-            self._kept[engine] = engine.connect()
-        connection = self._kept[engine]
-        line = _line_of(connection)
-        _begin_immediate(connection)
-        try:
-            yield connection
-            with as_sqlalchemy_says_it(connection):
-                (connection if connection.in_transaction() else line).commit()
-        except BaseException:
-            with as_sqlalchemy_says_it(connection):
-                # SQLAlchemy may think of its part as over already, or have none.
-                connection.rollback()
-                line.rollback()
-            raise
+    def transaction_in_place(self) -> AbstractContextManager[Connection]:
+        """On the connection of the thread that writes, while that has nothing to do."""
+        return self._turns.transaction_in_place(self.writing)
 
     def take_turns(self, connection: Connection, *queue: str) -> None:
         """Nothing to do: there is one writer at a time."""
@@ -85,8 +69,7 @@ class SqliteEngines(Engines):
             )
 
     def dispose(self) -> None:
-        for connection in self._kept.values():
-            connection.close()
+        self._turns.close()
         for engine in self._made:
             engine.dispose()
 
@@ -96,11 +79,10 @@ class SqliteEngines(Engines):
             2,
             "PRAGMA journal_mode = WAL",
             f"PRAGMA synchronous = {synchronous}",
-            f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}",
+            f"PRAGMA wal_autocheckpoint = {LOG_PAGES}",
             "PRAGMA foreign_keys = ON",
         )
-        # The lock is taken when the transaction begins: one that reads first and then writes could not be continued.
-        event.listen(engine, "begin", _begin_immediate)
+        event.listen(engine, "begin", begin_immediate)
         return engine
 
     def _engine(self, pool_size: int, *pragmas: str) -> Engine:
@@ -130,12 +112,3 @@ def _set_up(connection: sqlite3.Connection, _: Any, *, pragmas: tuple[str, ...],
     connection.create_function("clock_timestamp", 0, lambda: microseconds(clock.now()))
     for pragma in pragmas:
         connection.execute(pragma).close()
-
-
-def _line_of(connection: Connection) -> sqlite3.Connection:
-    return cast(sqlite3.Connection, connection.connection.driver_connection)
-
-
-def _begin_immediate(connection: Connection) -> None:
-    if not _line_of(connection).in_transaction:
-        carry_out(connection, "BEGIN IMMEDIATE", ()).close()

@@ -59,11 +59,19 @@ class Threads:
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._lock:
-            if self._is_closed:
-                raise ThreadsEndedError
+            self.check_open()
             self._jobs.put((job, future))
             self._see_that_somebody_takes_it()
         return future
+
+    def check_open(self) -> None:
+        """For whoever does without a thread what one would do.
+
+        Raises:
+            ThreadsEndedError: the threads have ended, or are about to.
+        """
+        if self._is_closed:
+            raise ThreadsEndedError
 
     def close(self) -> None:
         """Return when everything that was asked for is done and the threads have ended."""
