@@ -32,7 +32,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.expression import ClauseElement, ColumnElement
 from sqlalchemy.types import TypeEngine
 
-from pilotage.adapters.sqlalchemy.columns import HexText, Moment, to_packed
+from pilotage.adapters.sqlalchemy.columns import (
+    HexText,
+    Moment,
+    are_stored_as_they_are,
+    stored_or_none,
+    to_packed,
+)
 from pilotage.adapters.sqlalchemy.driver import Convert, carry_out, compiled_text, to_driver
 from pilotage.adapters.sqlalchemy.mapping import Values
 
@@ -143,18 +149,38 @@ def _one_by_one(dialect: Dialect, given: Types, build: Build) -> Run:
     # A name may occur several times in a statement, and each time is a place of its own.
     names = {_bind(name): name for name in given}
     placed = [names[place] for place in places]
-    converts = [to_driver(dialect, given[name]) for name in placed]
-    converted = [(place, convert) for place, convert in enumerate(converts) if convert]
     in_order = itemgetter(*placed)  # gives a tuple, for every statement has a key of several columns
+    converted = _converter([to_driver(dialect, given[name]) for name in placed])
 
     def run(connection: Connection, rows: Sequence[Values]) -> Changed:
-        sets = [list(in_order(row)) for row in rows]
-        for values in sets:
-            for place, convert in converted:
-                values[place] = convert(values[place])
+        sets = [converted(in_order(row)) for row in rows]
         return _changed(carry_out(connection, statement, sets, many=True))
 
     return run
+
+
+def _converter(converts: Sequence[Convert]) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
+    """Makes the parameters of a statement of the values of a row. Hardly any text has to be changed, so they are looked
+    at together.
+    """
+    texts = [place for place, convert in enumerate(converts) if convert is stored_or_none]
+    others = [
+        (place, convert)
+        for place, convert in enumerate(converts)
+        if convert and convert is not stored_or_none
+    ]
+
+    def converted(row: tuple[Any, ...]) -> Sequence[Any]:
+        values = list(row)
+        if not are_stored_as_they_are([row[place] for place in texts]):
+            for place in texts:
+                values[place] = stored_or_none(values[place])
+        for place, convert in others:
+            if values[place] is not None:
+                values[place] = convert(values[place])
+        return values
+
+    return converted
 
 
 def _all_at_once(dialect: Dialect, given: Types, build: Build) -> Run:

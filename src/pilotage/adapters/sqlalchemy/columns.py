@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -31,8 +31,14 @@ def to_stored(text: str) -> str:
     return _ESCAPED + text.encode("unicode_escape").decode("ascii")
 
 
-def _stored_or_none(text: str | None) -> str | None:
-    """What `to_stored` says, without another call for nearly all texts: a commit has dozens of them."""
+def are_stored_as_they_are(texts: Iterable[str | None]) -> bool:
+    """Whether `to_stored` certainly changes none of these, all looked at together: a commit has dozens of them."""
+    all_ = "".join(filter(None, texts))
+    return all_.isascii() and "\x00" not in all_ and _ESCAPED not in all_
+
+
+def stored_or_none(text: str | None) -> str | None:
+    """What `to_stored` says of a text that need not be there, without another call for nearly all of them."""
     if text is None or (text.isascii() and "\x00" not in text and text[:1] != _ESCAPED):
         return text
     return to_stored(text)
@@ -65,7 +71,7 @@ class ExactText(TypeDecorator[str]):
 
     # The functions themselves: the usual way goes through two more for every value.
     def bind_processor(self, dialect: Dialect) -> Any:
-        return _stored_or_none
+        return stored_or_none
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:
         return _unless_none(from_stored)
@@ -81,7 +87,7 @@ class HexText(TypeDecorator[str]):
     cache_ok = True
 
     def bind_processor(self, dialect: Dialect) -> Any:
-        return _packed_or_none
+        return _unless_none(to_packed)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:
         return _unless_none(from_packed)
@@ -98,10 +104,6 @@ def to_packed(text: str) -> bytes:
         return _OTHER + to_bytes(text)
     # Blanks and capitals are read as well, and would not come back.
     return _HEX + packed if packed.hex() == text else _OTHER + to_bytes(text)
-
-
-def _packed_or_none(text: str | None) -> bytes | None:
-    return None if text is None else to_packed(text)
 
 
 def from_packed(packed: bytes) -> str:

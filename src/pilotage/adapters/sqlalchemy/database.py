@@ -67,8 +67,11 @@ class Database:
             StoreUnreachableError: the database did not answer; whether it is done is unknown.
             ConflictingWriteError: it cannot be done; nothing is.
         """
-        ask = self._write_in_place if is_small and self.engines.writes_in_place else self._write_in_thread
-        return await self._asked(partial(ask, work), is_patient=may_be_repeated)
+        in_place = is_small and self.engines.writes_in_place
+        return await self._asked(
+            lambda: self._write_in_place(work) if in_place else self._write_in_thread(work),
+            is_patient=may_be_repeated,
+        )
 
     async def hint(self, work: Work[T]) -> T:
         """Do something that the machine may undo by failing, and that may be done twice, with what else waits.

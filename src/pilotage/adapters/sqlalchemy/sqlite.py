@@ -40,11 +40,11 @@ class SqliteEngines(Engines):
 
     def transaction(self, engine: Engine) -> AbstractContextManager[Connection]:
         """On a connection that the one thread that writes keeps."""
-        return self._turns.transaction(engine)
+        return self._turns.begin(engine)
 
     def transaction_in_place(self) -> AbstractContextManager[Connection]:
         """On the connection of the thread that writes, while that has nothing to do."""
-        return self._turns.transaction_in_place(self.writing)
+        return self._turns.begin_in_place(self.writing)
 
     def take_turns(self, connection: Connection, *queue: str) -> None:
         """Nothing to do: there is one writer at a time."""

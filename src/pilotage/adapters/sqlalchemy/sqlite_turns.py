@@ -7,8 +7,6 @@ joins in only where somebody executes a statement through it.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator
-from contextlib import contextmanager
 from threading import Lock
 from typing import cast
 
@@ -41,23 +39,23 @@ class Turns:
         self._kept: dict[Engine, Connection] = {}
         self._in_a_row = 0
 
-    @contextmanager
-    def transaction(self, engine: Engine) -> Generator[Connection]:
+    def begin(self, engine: Engine) -> Turn:
         """In the thread that writes."""
-        with self._turn:
+        self._turn.acquire()
+        try:
             if self._in_a_row:
                 self._in_a_row = 0
                 for connection in self._kept.values():
                     _tune(connection, self._patience, LOG_PAGES)
             if engine not in self._kept:
                 self._kept[engine] = engine.connect()
-            connection = self._kept[engine]
-            begin_immediate(connection)
-            with _ended(connection):
-                yield connection
+            begin_immediate(self._kept[engine])
+        except BaseException:
+            self._turn.release()
+            raise
+        return Turn(self._kept[engine], self._turn)
 
-    @contextmanager
-    def transaction_in_place(self, engine: Engine) -> Generator[Connection]:
+    def begin_in_place(self, engine: Engine) -> Turn:
         """In the event loop.
 
         Raises:
@@ -66,20 +64,54 @@ class Turns:
         if self._in_a_row >= IN_A_ROW or engine not in self._kept or not self._turn.acquire(blocking=False):
             raise WouldWaitError
         try:
-            connection = self._kept[engine]
             if not self._in_a_row:
-                _tune(connection, 0, 0)
+                _tune(self._kept[engine], 0, 0)
             self._in_a_row += 1
-            _begin_at_once(connection)
-            with _ended(connection):
-                yield connection
-        finally:
+            _begin_at_once(self._kept[engine])
+        except BaseException:
             self._turn.release()
+            raise
+        return Turn(self._kept[engine], self._turn)
 
     def close(self) -> None:
         """Close the connections."""
         for connection in self._kept.values():
             connection.close()
+
+
+class Turn:
+    """A transaction that has begun: for the length of a block, committed at its end; where the block fails, undone."""
+
+    def __init__(self, connection: Connection, turn: Lock) -> None:
+        self._connection, self._turn = connection, turn
+
+    def __enter__(self) -> Connection:
+        return self._connection
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                self._commit()
+            else:
+                self._undo()
+        finally:
+            self._turn.release()
+
+    def _commit(self) -> None:
+        try:
+            if self._connection.in_transaction():
+                self._connection.commit()
+            else:
+                carry_out(self._connection, "COMMIT", ()).close()
+        except BaseException:
+            self._undo()
+            raise
+
+    def _undo(self) -> None:
+        with as_sqlalchemy_says_it(self._connection):
+            # SQLAlchemy may think of its part as over already, or have none.
+            self._connection.rollback()
+            _line_of(self._connection).rollback()
 
 
 def begin_immediate(connection: Connection) -> None:
@@ -94,22 +126,6 @@ def _begin_at_once(connection: Connection) -> None:
     except OperationalError as error:
         if getattr(error.orig, "sqlite_errorcode", 0) & _ERROR == sqlite3.SQLITE_BUSY:
             raise WouldWaitError from error
-        raise
-
-
-@contextmanager
-def _ended(connection: Connection) -> Generator[None]:
-    """Commit what the block does; where it fails, nothing is done."""
-    line = _line_of(connection)
-    try:
-        yield
-        with as_sqlalchemy_says_it(connection):
-            (connection if connection.in_transaction() else line).commit()
-    except BaseException:
-        with as_sqlalchemy_says_it(connection):
-            # SQLAlchemy may think of its part as over already, or have none.
-            connection.rollback()
-            line.rollback()
         raise
 
 
