@@ -100,13 +100,15 @@ async def run_kept(turns: int) -> list[str]:
     return journal
 
 
-async def resume(journal: list[str]) -> list[Event]:
-    """The messages of a run from its journal: what must be known before the next action."""
+async def resume(rows: list[str], journal: IJournal) -> list[Event]:
+    """The messages of a run from its rows, and the row before the next action, which goes to the journal."""
     messages: list[Event] = []
-    for row in map(json.loads, journal):
+    for row in map(json.loads, rows):
         if row["stage"] == "after":
             role = "assistant" if row["name"] == "model" else "tool"
             messages.append({"role": role, "content": row["record"]})
+    if (noted := _note(journal, "before", "model", len(messages))) is not None:
+        await noted
     return messages
 
 

@@ -32,7 +32,8 @@ WORDS = {
     "disk. The tool gives 256 bytes. The floor writes a JSON row before and after each action.",
     "persistence": "The same runs in a database. The floor writes a small row before and one after each action with "
     "the plain driver, each in a commit of its own; on PostgreSQL with the driver's connection for event loops. NORMAL "
-    "and FULL are settings of SQLite: what is confirmed survives the death of the process, or that of the machine too.",
+    "and FULL are settings of SQLite: what is confirmed survives the death of the process, or that of the machine too; "
+    "at FULL the floor commits as often as a run of ours. Resuming is reading the rows, up to the next action.",
     "memory": "Per run, of {side_by_side} that wait in a model call; per reader of a run.",
     "http_streams": "One process serves, over SQLite; another one has the readers, all of them of one run, and every "
     "tenth of them reads nothing. The model says a hundred tokens in a second. A turn is a model call of 20 tokens and "

@@ -89,7 +89,8 @@ async def _on_postgresql(effort: Effort) -> dict[str, float]:
 @contextmanager
 def _sqlite(folder: Path, synchronous: str, model: IAgentModel) -> Iterator[Kit]:
     folder.mkdir()
-    plain = PlainSqlite(folder / "plain.db", synchronous)
+    # A run has three commits, for its three actions.
+    plain = PlainSqlite(folder / "plain.db", synchronous, rows_per_commit=2 if synchronous == "FULL" else 1)
     settings = DatabaseSettings(
         f"sqlite:///{folder / 'ours.db'}", may_lose_commits_on_power_failure=synchronous == "NORMAL"
     )
