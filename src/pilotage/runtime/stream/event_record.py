@@ -6,7 +6,8 @@ is. Which class a kind stands for is decided by the table in here and by nothing
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, cast
 
 from pilotage.agent.events import (
@@ -41,13 +42,16 @@ class _Shape(NamedTuple):
     required: tuple[str, ...]
     optional: tuple[str, ...]
     names: tuple[str, ...]
+    said: Callable[[AgentEvent], tuple[Any, ...]]
 
 
 def _shape(
     kind: AgentEventKind, make: type[AgentEvent], required: str = "", optional: str = ""
 ) -> tuple[type[AgentEvent], _Shape]:
     always, at_times = tuple(required.split()), tuple(optional.split())
-    return make, _Shape(kind.value, make, always, at_times, always + at_times)
+    names = always + at_times
+    said = cast("Callable[[AgentEvent], tuple[Any, ...]]", attrgetter("attribution", "metadata", *names))
+    return make, _Shape(kind.value, make, always, at_times, names, said)
 
 
 _SHAPES: Mapping[type[AgentEvent], _Shape] = dict(
@@ -75,15 +79,14 @@ _SHAPES: Mapping[type[AgentEvent], _Shape] = dict(
         _shape(AgentEventKind.ARTIFACT, ArtifactEvent, "artifact_id content", "name"),
     ]
 )
-_TEXTS = frozenset({"delta", "args_delta"})
-"""The fields of pieces of texts."""
+_NOTHING: JsonObject = {}
 
 _BY_KIND: Mapping[str, _Shape] = {shape.kind: shape for shape in _SHAPES.values()}
 
 
 def encode_event(event: AgentEvent, by: AgentEventAttribution) -> JsonObject:
     """The event as it is kept in the journal of the run that tells it."""
-    kind, _, required, optional, _ = _SHAPES[type(event)]
+    kind, _, required, optional, *_ = _SHAPES[type(event)]
     record: dict[str, JsonValue] = {"kind": kind}
     for name in required:
         record[name] = getattr(event, name)
@@ -100,21 +103,20 @@ def encode_event(event: AgentEvent, by: AgentEventAttribution) -> JsonObject:
     return record
 
 
-def is_kept_as(kept: JsonObject, text: JsonValue, event: AgentEvent, by: AgentEventAttribution) -> bool:
-    """Whether `encode_event` gives this; the text of a piece of one stands beside it.
+def is_kept_as(record: JsonObject, event: AgentEvent, by: AgentEventAttribution) -> bool:
+    """Whether `encode_event` gives what a log has kept; the text of a piece of one stands beside it.
 
     Of what is equal without being the same JSON, such as a tuple and a list, it may say no.
     """
-    shape = _SHAPES[type(event)]
-    if kept["kind"] != shape.kind or not _is_by(kept, event.attribution, by):
+    shape, kept = _SHAPES[type(event)], cast(JsonObject, record.get("event", record))
+    if kept["kind"] != shape.kind:
         return False
-    if (event.metadata or "metadata" in kept) and event.metadata != kept.get("metadata"):
-        return False
-    for name in shape.names:
-        said = text if text is not None and name in _TEXTS else kept.get(name)
-        if getattr(event, name) != said:
-            return False
-    return True
+    whose, metadata, *said = shape.said(event)
+    known = [kept.get(name) for name in shape.names]
+    if kept is not record and "text" in record:
+        # The last field of a piece is its text.
+        known[-1] = record["text"]
+    return said == known and metadata == kept.get("metadata", _NOTHING) and _is_by(kept, whose, by)
 
 
 def _is_by(kept: JsonObject, whose: AgentEventAttribution, by: AgentEventAttribution) -> bool:

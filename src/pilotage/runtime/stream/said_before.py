@@ -76,22 +76,22 @@ class SaidBefore:
 
         Entries that are not said again, such as what a tool told while it ran, are passed over.
         """
-        told, at = self._told, self._next
-        if event.attribution.run_id != self._by.run_id:
+        told, at, by = self._told, self._next, self._by
+        if event.attribution is not by and event.attribution.run_id != by.run_id:
             return False
-        if at < len(told) and self._is_at(at, event):
+        if at < len(told) and is_kept_as(told[at].record, event, by):
             self._next = at + 1
             return True
+        return self._is_soon(event)
+
+    def _is_soon(self, event: AgentEvent) -> bool:
+        told, at = self._told, self._next
         for ahead in range(at + 1, min(at + _AHEAD, len(told))):
-            if self._is_at(ahead, event):
+            if is_kept_as(told[ahead].record, event, self._by):
                 self._sort(told[at:ahead])
                 self._next = ahead + 1
                 return True
         return False
-
-    def _is_at(self, place: int, event: AgentEvent) -> bool:
-        item = self._told[place]
-        return is_kept_as(item.encoded, item.record.get("text"), event, self._by)
 
     def unsaid(self, event: AgentEvent) -> AgentEvent | None:
         """What of the event has not been told yet; None where all of it has."""

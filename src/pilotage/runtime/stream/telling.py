@@ -165,10 +165,12 @@ class KeptTelling(Telling):
         self._compared: dict[str, Untold] = {}
 
     def say(self, event: AgentEvent) -> None:
-        if self._exposure.is_transparent and self._before is None and not self._compared:
-            self._publish(event)
-        else:
+        if not self._exposure.is_transparent or self._compared:
             super().say(event)
+        elif self._before is None:
+            self._publish(event)
+        elif not self._before.is_next(event):
+            self._publish_unsaid(event, self._before)
 
     def start_facts(self) -> JsonObject:
         if self._epoch == 1:
@@ -225,11 +227,14 @@ class KeptTelling(Telling):
         if before is None:
             self._publish(event)
         elif not before.is_next(event):
-            for mark in before.superseded_by(event):
-                self._publish(mark)
-            unsaid = before.unsaid(event)
-            if unsaid is not None:
-                self._publish(unsaid)
+            self._publish_unsaid(event, before)
+
+    def _publish_unsaid(self, event: AgentEvent, before: SaidBefore) -> None:
+        for mark in before.superseded_by(event):
+            self._publish(mark)
+        unsaid = before.unsaid(event)
+        if unsaid is not None:
+            self._publish(unsaid)
 
     def _publish(self, event: AgentEvent) -> None:
         piece = piece_of(event)
