@@ -103,26 +103,22 @@ def encode_event(event: AgentEvent, by: AgentEventAttribution) -> JsonObject:
     return record
 
 
-def is_kept_as(record: JsonObject, event: AgentEvent, by: AgentEventAttribution) -> bool:
+def is_kept_as(record: Mapping[str, Any], event: AgentEvent, by: AgentEventAttribution) -> bool:
     """Whether `encode_event` gives what a log has kept; the text of a piece of one stands beside it.
 
     Of what is equal without being the same JSON, such as a tuple and a list, it may say no.
     """
-    shape, kept = _SHAPES[type(event)], cast(JsonObject, record.get("event", record))
+    shape = _SHAPES[type(event)]
+    kept: Mapping[str, Any] = record.get("event", record)
     if kept["kind"] != shape.kind:
         return False
     whose, metadata, *said = shape.said(event)
-    known = [kept.get(name) for name in shape.names]
+    known = [*map(kept.get, shape.names)]
     if kept is not record and "text" in record:
         # The last field of a piece is its text.
         known[-1] = record["text"]
-    return said == known and metadata == kept.get("metadata", _NOTHING) and _is_by(kept, whose, by)
-
-
-def _is_by(kept: JsonObject, whose: AgentEventAttribution, by: AgentEventAttribution) -> bool:
-    if whose is by or whose == by:
-        return "by" not in kept
-    return kept.get("by") == _encode_attribution(whose)
+    told_by = None if whose is by or whose == by else _encode_attribution(whose)
+    return said == known and metadata == kept.get("metadata", _NOTHING) and told_by == kept.get("by")
 
 
 def decode_event(record: JsonObject, by: AgentEventAttribution) -> AgentEvent:

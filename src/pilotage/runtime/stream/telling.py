@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Protocol, TypeAlias
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution
@@ -148,7 +149,7 @@ class KeptTelling(Telling):
         by: AgentEventAttribution,
         ledger: ITold,
         exposure: Exposure,
-        told: Sequence[ToldItem] = (),
+        told: deque[ToldItem] | None = None,
         forward: Callable[[AgentEvent], None] | None = None,
     ) -> None:
         super().__init__(exposure)
@@ -165,7 +166,9 @@ class KeptTelling(Telling):
         self._compared: dict[str, Untold] = {}
 
     def say(self, event: AgentEvent) -> None:
-        if not self._exposure.is_transparent or self._compared:
+        exposure = self._exposure
+        # `is_transparent` without the call: this is done for every event, and for every piece of a text.
+        if not (exposure.holds_nothing and exposure.redactor.is_idle) or self._compared:
             super().say(event)
         elif self._before is None:
             self._publish(event)

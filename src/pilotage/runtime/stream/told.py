@@ -78,6 +78,15 @@ def told_items(rows: Iterable[JournalRow]) -> Iterator[ToldItem]:
             yield from map(ToldItem, repeat(row.epoch), count(first), events)
 
 
+def last_number(rows: Sequence[JournalRow]) -> int:
+    """The number of the last event that was told."""
+    for row in reversed(rows):
+        if row.stage is JournalStage.TOLD:
+            record = cast("Mapping[str, JsonValue]", row.view)
+            return cast(int, record["first"]) + len(cast("Sequence[JsonObject]", record["events"])) - 1
+    return 0
+
+
 def last_valid(items: Iterable[ToldItem], seen: EventCursor) -> EventCursor:
     """What counts of what a reader has seen: what its teller could not commit never happened."""
     end = START
