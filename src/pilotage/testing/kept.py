@@ -53,16 +53,20 @@ class KeptRow:
         """The row as a reader gets it."""
         row = self.bare
         return stored_row(
-            row.seq, row.action_id, row.kind, row.stage, row.attempt, row.epoch, row.idempotency, source=self
+            row.seq,
+            row.action_id,
+            row.kind,
+            row.stage,
+            row.attempt,
+            row.epoch,
+            row.fingerprint,
+            row.idempotency,
+            source=self,
         )
 
     @property
     def is_plain(self) -> bool:
         return isinstance(self.record_kept, str)
-
-    @property
-    def fingerprint(self) -> str:
-        return self.bare.fingerprint
 
     @property
     def record(self) -> JsonValue | SealedRecord | ErasedRecord:

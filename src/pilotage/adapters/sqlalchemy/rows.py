@@ -112,8 +112,8 @@ class StoredRow(NamedTuple):
     stage: str
     attempt: int
     epoch: int
+    fingerprint: bytes
     idempotency: str
-    fingerprint_packed: bytes
     key: str | None
     record_stored: str | None
     record_blob: bytes | None
@@ -128,10 +128,6 @@ class StoredRow(NamedTuple):
     @property
     def is_plain(self) -> bool:
         return self.key is None and self.erased is None
-
-    @property
-    def fingerprint(self) -> str:
-        return from_packed(self.fingerprint_packed)
 
     @property
     def record(self) -> JsonValue | SealedRecord | ErasedRecord:
@@ -160,7 +156,7 @@ class StoredRow(NamedTuple):
 
 
 COLUMNS = (
-    *("action_id", "kind", "stage", "attempt", "epoch", "idempotency", "fingerprint", "key_id"),
+    *("action_id", "kind", "stage", "attempt", "epoch", "fingerprint", "idempotency", "key_id"),
     *("record", "record_blob", "view", "view_blob", "digest", "salt", "erased", "created_at"),
 )
 """The columns of a `StoredRow` behind its number."""
@@ -184,6 +180,7 @@ def row_of(stored: StoredRow) -> JournalRow:
         stage,
         stored.attempt,
         stored.epoch,
+        from_packed(stored.fingerprint),
         _CLASSES[stored.idempotency],
         source=stored,
     )

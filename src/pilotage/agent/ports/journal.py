@@ -133,8 +133,6 @@ class IStoredRow(Protocol):
         ...
 
     @property
-    def fingerprint(self) -> str: ...
-    @property
     def record(self) -> JsonValue | SealedRecord | ErasedRecord: ...
     @property
     def view(self) -> JsonValue: ...
@@ -146,7 +144,7 @@ class IStoredRow(Protocol):
     def salt(self) -> str: ...
 
 
-_DECODED_LATER = ("fingerprint", "record", "view", "digest", "created_at", "salt")
+_DECODED_LATER = ("record", "view", "digest", "created_at", "salt")
 
 
 @value(later=_DECODED_LATER)

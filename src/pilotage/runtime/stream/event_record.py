@@ -6,8 +6,7 @@ is. Which class a kind stands for is decided by the table in here and by nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from pilotage.agent.events import (
@@ -42,16 +41,13 @@ class _Shape(NamedTuple):
     required: tuple[str, ...]
     optional: tuple[str, ...]
     names: tuple[str, ...]
-    said: Callable[[AgentEvent], tuple[Any, ...]]
 
 
 def _shape(
     kind: AgentEventKind, make: type[AgentEvent], required: str = "", optional: str = ""
 ) -> tuple[type[AgentEvent], _Shape]:
     always, at_times = tuple(required.split()), tuple(optional.split())
-    names = always + at_times
-    said = cast("Callable[[AgentEvent], tuple[Any, ...]]", attrgetter("attribution", "metadata", *names))
-    return make, _Shape(kind.value, make, always, at_times, names, said)
+    return make, _Shape(kind.value, make, always, at_times, always + at_times)
 
 
 _SHAPES: Mapping[type[AgentEvent], _Shape] = dict(
@@ -79,14 +75,15 @@ _SHAPES: Mapping[type[AgentEvent], _Shape] = dict(
         _shape(AgentEventKind.ARTIFACT, ArtifactEvent, "artifact_id content", "name"),
     ]
 )
-_NOTHING: JsonObject = {}
+_TEXTS = frozenset({"delta", "args_delta"})
+"""The fields of pieces of texts."""
 
 _BY_KIND: Mapping[str, _Shape] = {shape.kind: shape for shape in _SHAPES.values()}
 
 
 def encode_event(event: AgentEvent, by: AgentEventAttribution) -> JsonObject:
     """The event as it is kept in the journal of the run that tells it."""
-    kind, _, required, optional, *_ = _SHAPES[type(event)]
+    kind, _, required, optional, _ = _SHAPES[type(event)]
     record: dict[str, JsonValue] = {"kind": kind}
     for name in required:
         record[name] = getattr(event, name)
@@ -110,15 +107,22 @@ def is_kept_as(record: Mapping[str, Any], event: AgentEvent, by: AgentEventAttri
     """
     shape = _SHAPES[type(event)]
     kept: Mapping[str, Any] = record.get("event", record)
-    if kept["kind"] != shape.kind:
+    if kept["kind"] != shape.kind or not _is_by(kept, event.attribution, by):
         return False
-    whose, metadata, *said = shape.said(event)
-    known = [*map(kept.get, shape.names)]
-    if kept is not record and "text" in record:
-        # The last field of a piece is its text.
-        known[-1] = record["text"]
-    told_by = None if whose is by or whose == by else _encode_attribution(whose)
-    return said == known and metadata == kept.get("metadata", _NOTHING) and told_by == kept.get("by")
+    if (event.metadata or "metadata" in kept) and event.metadata != kept.get("metadata"):
+        return False
+    text = None if kept is record else record.get("text")
+    for name in shape.names:
+        said = text if text is not None and name in _TEXTS else kept.get(name)
+        if getattr(event, name) != said:
+            return False
+    return True
+
+
+def _is_by(kept: Mapping[str, Any], whose: AgentEventAttribution, by: AgentEventAttribution) -> bool:
+    if whose is by or whose == by:
+        return "by" not in kept
+    return kept.get("by") == _encode_attribution(whose)
 
 
 def decode_event(record: JsonObject, by: AgentEventAttribution) -> AgentEvent:

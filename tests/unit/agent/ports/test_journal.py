@@ -62,7 +62,7 @@ def test_a_row_is_numbered_and_named(wrong: dict[str, object]) -> None:
 class Source:
     """What `ROW` was read from, its payloads as texts; notes what is asked for."""
 
-    fingerprint, digest, created_at, salt = "f", "d", None, ""
+    digest, created_at, salt = "d", None, ""
 
     def __init__(self, record: str = '{"to":"DE-1"}', *, is_plain: bool = True) -> None:
         self._record = record
@@ -82,14 +82,22 @@ class Source:
 
 def read_from(source: Source) -> JournalRow:
     return stored_row(
-        ROW.seq, ROW.action_id, ROW.kind, ROW.stage, ROW.attempt, ROW.epoch, ROW.idempotency, source=source
+        ROW.seq,
+        ROW.action_id,
+        ROW.kind,
+        ROW.stage,
+        ROW.attempt,
+        ROW.epoch,
+        ROW.fingerprint,
+        ROW.idempotency,
+        source=source,
     )
 
 
 def test_a_row_that_was_read_decodes_once_and_only_what_it_is_asked_for() -> None:
     source = Source()
     row = read_from(source)
-    assert (row.action_id, row.fingerprint, row.digest, row.is_plain) == (ROW.action_id, "f", "d", True)
+    assert (row.action_id, row.digest, row.is_plain) == (ROW.action_id, "d", True)
     assert source.asked == []
     assert row.view is row.view
     assert source.asked == ["view"]
