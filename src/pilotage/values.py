@@ -31,8 +31,8 @@ def value(*, slots: bool = True, later: Collection[str] = ()) -> Callable[[type[
 def value(cls: Any = None, /, *, slots: bool = True, later: Collection[str] = ()) -> Any:
     """Make a class a frozen dataclass; `slots=False` for generic ones, which some Pythons cannot slot.
 
-    A value may be made without the fields that are `later` (`filling.unchecked_without`): the method `_make_<field>`
-    makes one when somebody first asks for it.
+    A value may be made without the fields that are `later` (`filling.unchecked_without`): the method `_make_later`
+    makes one, by its name, when somebody first asks for it.
     """
     return (
         _define(cls, slots=slots, later=later)
@@ -105,7 +105,7 @@ def _made_when_asked(later: frozenset[str]) -> Callable[[Any, str], Any]:
     def method(self: Any, name: str) -> Any:
         if name not in later:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        made = getattr(self, f"_make_{name}")()
+        made = self._make_later(name)
         object.__setattr__(self, name, made)
         return made
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import cast
 
 from pilotage.agent.evidence import AgentEvidence
@@ -21,7 +20,7 @@ from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.values import value
 
 _TEXT_ALREADY = (SealedRecord, ErasedRecord)
-_with_payloads = changing(JournalRow, "record", "view", "encoded", "created_at")
+_with_payloads = changing(JournalRow, "record", "view", "encoded", "created_at", "source")
 _with_metadata = changing(AgentState, "metadata")
 _with_payload = changing(OutboxEvent, "payload")
 
@@ -35,13 +34,13 @@ class KeptRow:
     """A journal row whose record and view are texts; a sealed or erased record is text already."""
 
     bare: JournalRow
-    record: str | SealedRecord | ErasedRecord
-    view: str
+    record_kept: str | SealedRecord | ErasedRecord
+    view_kept: str
 
     @classmethod
     def of(cls, row: JournalRow, created_at: datetime | None = None) -> KeptRow:
         """The row as it is kept, with the store's time where that is given."""
-        bare = _with_payloads(row, None, None, None, created_at or row.created_at)
+        bare = _with_payloads(row, None, None, None, created_at or row.created_at, None)
         sealed = row.record if isinstance(row.record, _TEXT_ALREADY) else None
         if row.encoded is not None:
             texts = row.texts
@@ -52,7 +51,7 @@ class KeptRow:
 
     def read(self) -> JournalRow:
         """The row as a reader gets it."""
-        row, kept = self.bare, self.record
+        row = self.bare
         return stored_row(
             row.seq,
             row.action_id,
@@ -62,12 +61,32 @@ class KeptRow:
             row.epoch,
             row.fingerprint,
             row.idempotency,
-            parsed(kept) if isinstance(kept, str) else kept,
-            row.digest,
-            row.created_at,
-            row.salt,
-            read_view=partial(parsed, self.view),
+            source=self,
         )
+
+    @property
+    def is_plain(self) -> bool:
+        return isinstance(self.record_kept, str)
+
+    @property
+    def record(self) -> JsonValue | SealedRecord | ErasedRecord:
+        return parsed(self.record_kept) if isinstance(self.record_kept, str) else self.record_kept
+
+    @property
+    def view(self) -> JsonValue:
+        return parsed(self.view_kept)
+
+    @property
+    def digest(self) -> str:
+        return self.bare.digest
+
+    @property
+    def created_at(self) -> datetime | None:
+        return self.bare.created_at
+
+    @property
+    def salt(self) -> str:
+        return self.bare.salt
 
 
 @value

@@ -206,5 +206,5 @@ async def test_hints_are_heard_again_after_the_connection_was_cut(
 
 def test_a_row_of_the_tables_has_room_for_everything_a_row_says() -> None:
     named = {column.name for column in journal.c} | {"seq"}  # which is a part of its place
-    fields = set(JournalRow.__dataclass_fields__) - {"encoded", "read_view"}  # how texts are kept and read
+    fields = set(JournalRow.__dataclass_fields__) - {"encoded", "source"}  # how texts are kept and read
     assert fields - named == set()

@@ -136,6 +136,11 @@ def microseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _TICK
 
 
+def as_moment(stored: int | datetime) -> datetime:
+    """A moment of what a database has for it."""
+    return _moment(stored) if isinstance(stored, int) else _in_utc(stored)
+
+
 def _moment(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
 

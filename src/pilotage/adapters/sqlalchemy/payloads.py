@@ -116,26 +116,23 @@ def _without(view: str, echoes: Sequence[Echo]) -> str:
 def echoed_rows(stored_view: str | None) -> Iterator[int]:
     """The numbers of the rows that a stored view points to."""
     if stored_view is not None and stored_view.startswith(_ECHO):
-        yield from (echo.seq for echo in _parsed(stored_view)[0])
-
-
-def _parsed(stored_view: str) -> tuple[list[Echo], str]:
-    head, _, rest = stored_view[1:].partition(";")
-    return [Echo(*map(int, each.split("."))) for each in head.split(",")], rest
+        head, _, _ = stored_view[1:].partition(";")
+        yield from (int(echo.partition(".")[0]) for echo in head.split(","))
 
 
 def view_text(stored_view: str, text_of: Callable[[int], str]) -> str:
     """The text of a view; what it repeats is looked up."""
     if not stored_view.startswith(_ECHO):
         return stored_view
-    echoes, rest = _parsed(stored_view)
+    head, _, rest = stored_view[1:].partition(";")
     parts: list[str] = []
-    length = used = 0
-    for echo in echoes:
-        between = rest[used : used + echo.at - length]
-        parts += (between, text_of(echo.seq)[echo.start : echo.start + echo.length])
+    end = used = 0
+    for echo in head.split(","):
+        seq, start, length, at = map(int, echo.split("."))
+        between = rest[used : used + at - end]
+        parts += (between, text_of(seq)[start : start + length])
         used += len(between)
-        length = echo.at + echo.length
+        end = at + length
     return "".join((*parts, rest[used:]))
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import starmap
 
-from sqlalchemy import Connection, bindparam, literal_column, select
+from sqlalchemy import Connection, bindparam, literal_column, select, type_coerce
+from sqlalchemy.types import NullType
 
+from pilotage.adapters.sqlalchemy.columns import from_packed
 from pilotage.adapters.sqlalchemy.driver import Prepared
-from pilotage.adapters.sqlalchemy.payloads import Payloads, echoed_rows
-from pilotage.adapters.sqlalchemy.rows import StoredRow, row_of
+from pilotage.adapters.sqlalchemy.payloads import echoed_rows
+from pilotage.adapters.sqlalchemy.rows import COLUMNS, Page, StoredRow, row_of
 from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, journal, runs
 from pilotage.agent.ports.journal import JournalRow, RunKey
 
 PAGE = 500
 
+# Columns come as the database has them: most of what a row says nobody asks for.
+_AS_IT_IS = NullType()
 _SEQ = (journal.c.place - journal.c.run * PLACES).label("seq")
-_COLUMNS = [_SEQ, *(journal.c[name] for name in StoredRow._fields[1:])]
+_COLUMNS = [_SEQ, *(type_coerce(journal.c[name], _AS_IT_IS).label(name) for name in COLUMNS)]
 
 NUMBER = (
     select(runs.c.position)
@@ -47,39 +50,38 @@ _BLOBS = select(blobs.c.digest, blobs.c.content).where(
 
 def read_page(connection: Connection, run: RunKey, after: int) -> list[JournalRow]:
     """The next rows of a run behind a number, up to `PAGE` of them."""
-    place = {"tenant": run.tenant_id, "run": run.run_id, "after": after}
-    found = list(starmap(StoredRow, _ROWS.rows(connection, place)))
-    payloads = _payloads_of(connection, found)
-    # What a view points to stands before it.
-    elsewhere: Mapping[int, Payloads] = _echoed_elsewhere(connection, run, payloads) if after else {}
+    page, place = Page(), {"tenant": run.tenant_id, "run": run.run_id, "after": after}
+    found = [StoredRow._make((*columns, page)) for columns in _ROWS.rows(connection, place)]
+    _fill(page, connection, found)
+    if after:
+        _fill(page, connection, _echoed_elsewhere(connection, run, page, found))
+    return [row_of(stored) for stored in found]
 
-    def text_of(seq: int) -> str:
-        return (payloads.get(seq) or elsewhere[seq]).record
 
-    return [row_of(stored, payloads[stored.seq], text_of) for stored in found]
+def _fill(page: Page, connection: Connection, rows: Sequence[StoredRow]) -> None:
+    """Put into a page what these rows need of it."""
+    packed = {row.record_blob for row in rows} | {row.view_blob for row in rows}
+    digests = {from_packed(digest) for digest in packed if digest is not None}
+    if digests:
+        page.blobs = {**page.blobs, **_contents(connection, digests)}
+    for row in rows:
+        page.records[row.seq] = page.text(row.record_stored, row.record_blob) or ""
 
 
 def _echoed_elsewhere(
-    connection: Connection, run: RunKey, payloads: Mapping[int, Payloads]
-) -> Mapping[int, Payloads]:
-    """The rows before the page that views in it point to."""
-    missing = {seq for each in payloads.values() for seq in echoed_rows(each.view)} - payloads.keys()
+    connection: Connection, run: RunKey, page: Page, rows: Sequence[StoredRow]
+) -> list[StoredRow]:
+    """The rows before the page that views in it point to: what a view points to stands before it."""
+    views = (page.text(row.view_stored, row.view_blob) for row in rows)
+    missing = {seq for view in views for seq in echoed_rows(view)} - page.records.keys()
     if not missing:
-        return {}
+        return []
     place = {"tenant": run.tenant_id, "run": run.run_id}
     number = connection.execute(select(NUMBER), place).scalar_one()
     named = {**place, "places": [number * PLACES + seq for seq in sorted(missing)]}
-    return _payloads_of(connection, [StoredRow._make(row) for row in connection.execute(_ECHOED, named)])
-
-
-def _payloads_of(connection: Connection, rows: Sequence[StoredRow]) -> dict[int, Payloads]:
-    digests = {row.record_blob for row in rows} | {row.view_blob for row in rows}
-    contents = _contents(connection, {digest for digest in digests if digest is not None})
-    return {row.seq: row.payloads(contents) for row in rows}
+    return [StoredRow._make((*columns, page)) for columns in connection.execute(_ECHOED, named)]
 
 
 def _contents(connection: Connection, digests: set[str]) -> Mapping[str, str]:
-    if not digests:
-        return {}
     found = connection.execute(_BLOBS, {"digests": sorted(digests)})
     return {row.digest: row.content for row in found}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import NamedTuple
 
+from pilotage.adapters.sqlalchemy.columns import as_moment, from_packed, from_stored
 from pilotage.adapters.sqlalchemy.mapping import UnstorableError, Values
 from pilotage.adapters.sqlalchemy.payloads import (
     BLOB_LENGTH,
@@ -16,7 +16,14 @@ from pilotage.adapters.sqlalchemy.payloads import (
     record_of,
     view_of,
 )
-from pilotage.agent.ports.journal import ErasedRecord, JournalRow, JournalStage, RunKey, stored_row
+from pilotage.agent.ports.journal import (
+    ErasedRecord,
+    JournalRow,
+    JournalStage,
+    RunKey,
+    SealedRecord,
+    stored_row,
+)
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonValue
@@ -75,32 +82,84 @@ def take_out_blobs(values: Values) -> list[Values]:
     return found
 
 
+class Page:
+    """What the rows of a page are read from besides their own columns."""
+
+    __slots__ = ("blobs", "records")
+
+    def __init__(self) -> None:
+        self.blobs: Mapping[str, str] = {}
+        self.records: dict[int, str] = {}
+        """The texts of records by the numbers of their rows; views may point to rows before the page."""
+
+    def text(self, stored: str | None, blob: bytes | None) -> str | None:
+        """A text that stands in its column or is a blob."""
+        if blob is not None:
+            return self.blobs[from_packed(blob)]
+        return None if stored is None else from_stored(stored)
+
+    def record_text(self, seq: int) -> str:
+        """The text of a record."""
+        return self.records[seq]
+
+
 class StoredRow(NamedTuple):
-    """A row of a journal as it was read, its columns in this order."""
+    """A row of a journal as it was read: its columns as the database has them, in this order, and its page."""
 
     seq: int
-    action_id: str
+    action: str
     kind: str | None
     stage: str
     attempt: int
     epoch: int
-    fingerprint: str
+    fingerprint: bytes
     idempotency: str
-    key_id: str | None
-    record: str
-    record_blob: str | None
-    view: str | None
-    view_blob: str | None
-    digest: str
-    salt: str
-    erased: str | None
-    created_at: datetime
+    key: str | None
+    record_stored: str | None
+    record_blob: bytes | None
+    view_stored: str | None
+    view_blob: bytes | None
+    digest_packed: bytes
+    salt_packed: bytes
+    erased: bytes | None
+    moment: int | datetime
+    page: Page
 
-    def payloads(self, blobs: Mapping[str, str]) -> Payloads:
-        """Its texts; those that are blobs are given."""
-        record = self.record if self.record_blob is None else blobs[self.record_blob]
-        return Payloads(record, self.view if self.view_blob is None else blobs[self.view_blob], self.key_id)
+    @property
+    def is_plain(self) -> bool:
+        return self.key is None and self.erased is None
 
+    @property
+    def record(self) -> JsonValue | SealedRecord | ErasedRecord:
+        return record_of(self._payloads) if self.erased is None else ErasedRecord(from_packed(self.erased))
+
+    @property
+    def view(self) -> JsonValue:
+        return view_of(self._payloads, self.page.record_text) if self.erased is None else None
+
+    @property
+    def digest(self) -> str:
+        return from_packed(self.digest_packed)
+
+    @property
+    def created_at(self) -> datetime:
+        return as_moment(self.moment)
+
+    @property
+    def salt(self) -> str:
+        return from_packed(self.salt_packed)
+
+    @property
+    def _payloads(self) -> Payloads:
+        key = None if self.key is None else from_stored(self.key)
+        return Payloads(self.page.records[self.seq], self.page.text(self.view_stored, self.view_blob), key)
+
+
+COLUMNS = (
+    *("action_id", "kind", "stage", "attempt", "epoch", "fingerprint", "idempotency", "key_id"),
+    *("record", "record_blob", "view", "view_blob", "digest", "salt", "erased", "created_at"),
+)
+"""The columns of a `StoredRow` behind its number."""
 
 _KINDS: Mapping[str | None, AgentActionKind | None] = {
     None: None,
@@ -108,38 +167,24 @@ _KINDS: Mapping[str | None, AgentActionKind | None] = {
 }
 _STAGES = {stage.value: stage for stage in JournalStage}
 _CLASSES = {each.value: each for each in Idempotency}
-_TOLD = JournalStage.TOLD.value
+_TOLD = JournalStage.TOLD
 
 
-def row_of(stored: StoredRow, payloads: Payloads, text_of: Callable[[int], str]) -> JournalRow:
-    """The journal row in these columns; `text_of` gives the record of another row of the run."""
-    return stored_row(
+def row_of(stored: StoredRow) -> JournalRow:
+    """The journal row in these columns."""
+    stage = _STAGES[stored.stage]
+    row = stored_row(
         stored.seq,
-        stored.action_id,
+        from_stored(stored.action),
         _KINDS[stored.kind],
-        _STAGES[stored.stage],
+        stage,
         stored.attempt,
         stored.epoch,
-        stored.fingerprint,
+        from_packed(stored.fingerprint),
         _CLASSES[stored.idempotency],
-        record_of(payloads) if stored.erased is None else ErasedRecord(stored.erased),
-        stored.digest,
-        stored.created_at,
-        stored.salt,
-        read_view=_reader_of(stored, payloads, text_of),
+        source=stored,
     )
-
-
-def _reader_of(
-    stored: StoredRow, payloads: Payloads, text_of: Callable[[int], str]
-) -> Callable[[], JsonValue] | None:
-    """What reads a view when somebody asks for it.
-
-    Whoever reads a journal wants what was told: that is decoded at once, in the thread that reads.
-    """
-    if stored.erased is not None:
-        return None
-    if stored.stage != _TOLD:
-        return partial(view_of, payloads, text_of)
-    told = view_of(payloads, text_of)
-    return lambda: told
+    if stage is _TOLD:
+        # Whoever reads a journal wants what was told: that is decoded at once, in the thread that reads.
+        _ = row.view
+    return row

@@ -8,11 +8,11 @@ evidence, turns, outbox events and settled budgets of a commit are one transacti
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.budget import BudgetSettlement
@@ -124,14 +124,37 @@ class RowTexts:
         return cls(record, whole, text, canonical_json(whole), added_text)
 
 
-@value(later=("view",))
+class IStoredRow(Protocol):
+    """A row as a store has read it: what a row says is decoded when somebody asks for it."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the record is neither sealed nor erased."""
+        ...
+
+    @property
+    def record(self) -> JsonValue | SealedRecord | ErasedRecord: ...
+    @property
+    def view(self) -> JsonValue: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def created_at(self) -> datetime | None: ...
+    @property
+    def salt(self) -> str: ...
+
+
+_DECODED_LATER = ("record", "view", "digest", "created_at", "salt")
+
+
+@value(later=_DECODED_LATER)
 class JournalRow:
     """One row: `record` is what replay returns, `view` what everybody else may read.
 
     A row whose stage has no action has no `kind` either, and any name for an `action_id`. `digest` chains the row
     to the one before; `created_at` is the store's clock and set by it. `salt` goes into the digest of the payloads,
     so that nobody can guess what an erased row said. `texts` are what a store writes. What replay does not need is
-    not decoded for it: a row that a store has read makes its view by `read_view`, when somebody asks for it.
+    not decoded for it: a row that a store has read takes what it says from its `source`, when somebody asks for it.
     """
 
     seq: int
@@ -148,10 +171,17 @@ class JournalRow:
     created_at: datetime | None = None
     salt: str = ""
     encoded: RowTexts | None = field(default=None, repr=False, compare=False)
-    read_view: Callable[[], JsonValue] | None = field(default=None, repr=False, compare=False)
+    source: IStoredRow | None = field(default=None, repr=False, compare=False)
 
-    def _make_view(self) -> JsonValue:
-        return None if self.read_view is None else self.read_view()
+    def _make_later(self, name: str) -> object:
+        return getattr(self.source, name)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the record is neither sealed nor erased; it is not decoded to find out."""
+        if self.source is not None:
+            return self.source.is_plain
+        return not isinstance(self.record, (SealedRecord, ErasedRecord))
 
     @property
     def texts(self) -> RowTexts:
@@ -162,6 +192,9 @@ class JournalRow:
         return RowTexts.of(self.record, self.view)
 
     def __post_init__(self) -> None:
+        if self.source is not None:
+            # A changed copy of a row that was read: all of it is known, and what it was read from says something else.
+            object.__setattr__(self, "source", None)
         # Runs have thousands of rows, and hardly one is wrong: what exactly, is looked for then.
         is_named = self.action_id.strip() and self.digest.strip()
         is_counted = type(self.seq) is type(self.attempt) is type(self.epoch) is int
@@ -173,8 +206,8 @@ class JournalRow:
         reject_naive(self, created_at=self.created_at)
 
 
-stored_row = unchecked_without(JournalRow, "view")
-"""A row as a store has kept it, which was checked when it was written; its view is still to be read."""
+stored_row = unchecked_without(JournalRow, *_DECODED_LATER)
+"""A row as a store has kept it, which was checked when it was written; what it says is still in its source."""
 
 
 @value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pilotage.agent.events import AgentEventAttribution, ArtifactEvent
+from pilotage.agent.events import AgentEventAttribution, AgentEventKind, ArtifactEvent
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.gate.near_bounds import near_bounds
 from pilotage.runtime.gate.spending import Spending
@@ -13,6 +13,8 @@ from pilotage.runtime.stream.told import ToldItem
 BUDGET_WARNING = "budget_warning"
 """The name of the artifact that warns."""
 
+_ARTIFACT = AgentEventKind.ARTIFACT.value
+
 
 class BudgetWarnings:
     """What a run was warned of, in this attempt and in those before."""
@@ -20,7 +22,7 @@ class BudgetWarnings:
     def __init__(self, effects: Effects, by: AgentEventAttribution, told: Iterable[ToldItem]) -> None:
         self._effects = effects
         self._by = by
-        events = (item.event(by) for item in told)
+        events = (item.event(by) for item in told if item.kind == _ARTIFACT)
         self._warned = {
             str(event.content)
             for event in events

@@ -167,10 +167,12 @@ class Spending:
 
     def absorb(self, amount: BudgetAmount, usage: ModelUsage = _NO_USAGE) -> None:
         """Count what a record says was spent. Nothing is asked: what is recorded was allowed when it was done."""
+        has_tokens = amount.tokens or amount.cost or usage is not _NO_USAGE
         for account in self.accounts:
             account.steps += amount.steps
             account.tool_calls += amount.tool_calls
-            account.add_tokens(amount.tokens, amount.cost, usage)
+            if has_tokens:
+                account.add_tokens(amount.tokens, amount.cost, usage)
 
     def _hold(self, model: str, expected: ModelUsage) -> BudgetAmount:
         if _tokens_of(expected) is None:

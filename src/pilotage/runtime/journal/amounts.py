@@ -5,11 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import cast
 
-from pilotage.agent.model_reply import ModelUsage
+from pilotage.agent.model_reply import ModelUsage, no_usage
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.jsonvalue import JsonObject, JsonValue
 
-_NOT_TOLD = ModelUsage()
+_NOT_TOLD = no_usage()
 
 
 def encode_amount(amount: BudgetAmount) -> JsonObject:

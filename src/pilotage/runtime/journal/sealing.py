@@ -107,10 +107,7 @@ class Seals:
         Raises:
             RecordSealError: one of them does not open here.
         """
-        return [
-            replace(row, record=self.opened(row)) if isinstance(row.record, SealedRecord) else row
-            for row in rows
-        ]
+        return [row if row.is_plain else replace(row, record=self.opened(row)) for row in rows]
 
 
 def is_kept(row: JournalRow) -> bool:

@@ -20,7 +20,7 @@ from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger, Opening
 from pilotage.runtime.journal.start_record import RunStart, definition_digest, encode_start
 from pilotage.runtime.service.services import Services
-from pilotage.runtime.stream.told import ToldItem
+from pilotage.runtime.stream.told import last_number
 from pilotage.runtime.stream.told_log import ToldLog
 from pilotage.safety.guard import guard_json_value
 
@@ -105,16 +105,15 @@ class Claims:
         definition: AgentDefinition,
         state: AgentState,
         rows: Sequence[JournalRow],
-        told: Sequence[ToldItem],
         principal: Principal,
     ) -> Ledger:
-        """Take a run over, `told` being what its rows say it told: from here on every other owner of it has lost.
+        """Take a run over: from here on every other owner of it has lost.
 
         Raises:
             RunConflictError: somebody else took it in the same moment.
         """
         head = JournalHead(rows[-1].seq, rows[-1].epoch, rows[-1].digest)
-        ledger = self._ledger(state, head, ToldLog(told[-1].number if told else 0))
+        ledger = self._ledger(state, head, ToldLog(last_number(rows)))
         claim = {"claimed_by": principal.id, **self._changes(definition, state, rows)}
         ledger.claim(claim, claim)
         try:
@@ -129,10 +128,15 @@ class Claims:
         self, definition: AgentDefinition, state: AgentState, rows: Sequence[JournalRow]
     ) -> datetime | None:
         """When the time of the run is up: waiting for a person moves it, unless the agent counts that too."""
-        deadline, paused_at = _written_deadline(rows), state.metadata.get("paused_at")
+        return self._deadline(definition, state, _claims_in(rows))
+
+    def _deadline(
+        self, definition: AgentDefinition, state: AgentState, claims: Sequence[JsonObject]
+    ) -> datetime | None:
+        deadline, paused_at = _written_deadline(claims), state.metadata.get("paused_at")
         if state.status is not AgentStatus.INTERRUPTED or not isinstance(paused_at, str):
             return deadline
-        since = max(datetime.fromisoformat(paused_at), _counted_until(rows) or _LONG_AGO)
+        since = max(datetime.fromisoformat(paused_at), _counted_until(claims) or _LONG_AGO)
         now = self._services.clock.now()
         return extended(deadline, since, now, human_time_counts=definition.spec.human_time_counts)
 
@@ -148,8 +152,9 @@ class Claims:
     ) -> dict[str, JsonValue]:
         """What has changed since the run was last driven: its deadline by a wait, its agent by a release."""
         changes: dict[str, JsonValue] = {}
-        deadline = self.deadline(definition, state, rows)
-        if deadline != _written_deadline(rows):
+        claims = _claims_in(rows)
+        deadline = self._deadline(definition, state, claims)
+        if deadline != _written_deadline(claims):
             changes["deadline"] = encode_deadline(deadline)
             changes["waits_counted_until"] = self._services.clock.now().isoformat()
         known = cast(JsonObject, rows[0].record).get("definition")
@@ -158,19 +163,21 @@ class Claims:
         return changes
 
 
-def _counted_until(rows: Sequence[JournalRow]) -> datetime | None:
+def _claims_in(rows: Sequence[JournalRow]) -> list[JsonObject]:
+    """What those who took the run said, the last of them first."""
+    claims = [row.record for row in reversed(rows) if row.stage is JournalStage.CLAIMED]
+    return [claim for claim in claims if isinstance(claim, dict)]
+
+
+def _counted_until(claims: Sequence[JsonObject]) -> datetime | None:
     """Up to when waiting for people has moved the deadline: who comes back for nothing moves it no further."""
-    for row in reversed(rows):
-        if row.stage is JournalStage.CLAIMED and isinstance(row.record, dict):
-            counted = row.record.get("waits_counted_until")
-            if isinstance(counted, str):
-                return datetime.fromisoformat(counted)
+    for claim in claims:
+        if isinstance(counted := claim.get("waits_counted_until"), str):
+            return datetime.fromisoformat(counted)
     return None
 
 
-def _written_deadline(rows: Sequence[JournalRow]) -> datetime | None:
+def _written_deadline(claims: Sequence[JsonObject]) -> datetime | None:
     """The last deadline that was written down."""
-    for row in reversed(rows):
-        if row.stage is JournalStage.CLAIMED and isinstance(row.record, dict) and "deadline" in row.record:
-            return decode_deadline(row.record["deadline"])
-    return None
+    written = next((claim for claim in claims if "deadline" in claim), None)
+    return None if written is None else decode_deadline(written["deadline"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import field
 from datetime import datetime
 from functools import lru_cache, partial
 
@@ -83,8 +85,8 @@ _attributed = unchecked(AgentEventAttribution)
 
 @value
 class Material:
-    """Everything an attempt is made from. `told` is what the rows say was told, `deadline` the one that holds;
-    `history` came before the run.
+    """Everything an attempt is made from. `rows` are those of actions and claims; `told` is what the others say was
+    told, and is used up as the program says it again. `deadline` is the one that holds; `history` came before the run.
     """
 
     definition: AgentDefinition
@@ -92,7 +94,7 @@ class Material:
     start: RunStart
     ledger: Ledger
     rows: Sequence[JournalRow] = ()
-    told: Sequence[ToldItem] = ()
+    told: deque[ToldItem] = field(default_factory=deque[ToldItem])
     pending: Sequence[AgentSignal] = ()
     deadline: datetime | None = None
     history: Sequence[ConversationTurn] = ()

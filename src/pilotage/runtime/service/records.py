@@ -67,6 +67,8 @@ class Records:
             RunErasedError: their payloads were erased.
         """
         stored = await self.stored_rows(run)
+        if all(row.is_plain for row in stored):
+            return stored
         refuse_erased(run, stored)
         return self._services.seals(run).opened_rows(stored)
 

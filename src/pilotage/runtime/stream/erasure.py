@@ -10,7 +10,7 @@ from pilotage.errors import RunErasedError
 
 def is_erased(row: JournalRow) -> bool:
     """Whether the payloads of a row were erased."""
-    return isinstance(row.record, ErasedRecord)
+    return not row.is_plain and isinstance(row.record, ErasedRecord)
 
 
 def refuse_erased(run: RunKey, rows: Iterable[JournalRow]) -> None:

@@ -100,16 +100,18 @@ def encode_event(event: AgentEvent, by: AgentEventAttribution) -> JsonObject:
     return record
 
 
-def is_kept_as(kept: JsonObject, text: JsonValue, event: AgentEvent, by: AgentEventAttribution) -> bool:
-    """Whether `encode_event` gives this; the text of a piece of one stands beside it.
+def is_kept_as(record: Mapping[str, Any], event: AgentEvent, by: AgentEventAttribution) -> bool:
+    """Whether `encode_event` gives what a log has kept; the text of a piece of one stands beside it.
 
     Of what is equal without being the same JSON, such as a tuple and a list, it may say no.
     """
     shape = _SHAPES[type(event)]
+    kept: Mapping[str, Any] = record.get("event", record)
     if kept["kind"] != shape.kind or not _is_by(kept, event.attribution, by):
         return False
     if (event.metadata or "metadata" in kept) and event.metadata != kept.get("metadata"):
         return False
+    text = None if kept is record else record.get("text")
     for name in shape.names:
         said = text if text is not None and name in _TEXTS else kept.get(name)
         if getattr(event, name) != said:
@@ -117,7 +119,7 @@ def is_kept_as(kept: JsonObject, text: JsonValue, event: AgentEvent, by: AgentEv
     return True
 
 
-def _is_by(kept: JsonObject, whose: AgentEventAttribution, by: AgentEventAttribution) -> bool:
+def _is_by(kept: Mapping[str, Any], whose: AgentEventAttribution, by: AgentEventAttribution) -> bool:
     if whose is by or whose == by:
         return "by" not in kept
     return kept.get("by") == _encode_attribution(whose)

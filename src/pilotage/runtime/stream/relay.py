@@ -7,7 +7,7 @@ comes out is compared with its own log: both are then in the parent's words.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 
 from pilotage.agent.events import (
@@ -41,7 +41,7 @@ class Relay:
         self._superseded: set[str] = set()
         self._closed: set[TextId] = set()
         for by, items in _by_run(told, child):
-            self._said[by.run_id] = SaidBefore(items, by)
+            self._said[by.run_id] = SaidBefore(deque(items), by)
             for item in items:
                 self._remember(item.event(by))
         telling.compare(self._said, self.untold)

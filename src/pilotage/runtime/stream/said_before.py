@@ -11,8 +11,8 @@ branches that are faster this time or a text that comes in other pieces, the res
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterator
 from typing import TypeAlias
 
 from pilotage.agent.events import (
@@ -55,7 +55,7 @@ _Message: TypeAlias = tuple[str, str]
 class SaidBefore:
     """Texts by how far they were told, other events by how often, and which call of a model they came from."""
 
-    def __init__(self, told: Sequence[ToldItem], by: AgentEventAttribution) -> None:
+    def __init__(self, told: deque[ToldItem], by: AgentEventAttribution) -> None:
         self._by = by
         self._texts: dict[TextId, int] = {}
         self._events: Counter[str] = Counter()
@@ -63,7 +63,7 @@ class SaidBefore:
         self._epochs: dict[_Message, int] = {}
         self._last_id: str | None = None
         self._told = told
-        self._next = 0
+        """What may come next. What was said again is taken out: a long log does not live as long as its run."""
 
     @property
     def is_done(self) -> bool:
@@ -76,22 +76,22 @@ class SaidBefore:
 
         Entries that are not said again, such as what a tool told while it ran, are passed over.
         """
-        told, at = self._told, self._next
-        if event.attribution.run_id != self._by.run_id:
+        told, by = self._told, self._by
+        if event.attribution is not by and event.attribution.run_id != by.run_id:
             return False
-        if at < len(told) and self._is_at(at, event):
-            self._next = at + 1
+        if told and is_kept_as(told[0].record, event, by):
+            told.popleft()
             return True
-        for ahead in range(at + 1, min(at + _AHEAD, len(told))):
-            if self._is_at(ahead, event):
-                self._sort(told[at:ahead])
-                self._next = ahead + 1
+        return self._is_soon(event)
+
+    def _is_soon(self, event: AgentEvent) -> bool:
+        told = self._told
+        for ahead in range(1, min(_AHEAD, len(told))):
+            if is_kept_as(told[ahead].record, event, self._by):
+                self._sort(ahead)
+                told.popleft()
                 return True
         return False
-
-    def _is_at(self, place: int, event: AgentEvent) -> bool:
-        item = self._told[place]
-        return is_kept_as(item.encoded, item.record.get("text"), event, self._by)
 
     def unsaid(self, event: AgentEvent) -> AgentEvent | None:
         """What of the event has not been told yet; None where all of it has."""
@@ -131,11 +131,11 @@ class SaidBefore:
         self._texts = {text: told for text, told in self._texts.items() if text in held}
 
     def _sort_the_rest(self) -> None:
-        rest, self._told = self._told[self._next :], ()
-        self._sort(rest)
+        self._sort(len(self._told))
 
-    def _sort(self, told: Sequence[ToldItem]) -> None:
-        for item in told:
+    def _sort(self, count: int) -> None:
+        for _ in range(count):
+            item = self._told.popleft()
             # A run with many children has mostly told what they did; what is not looked at is not decoded either.
             if item.teller in (None, self._by.run_id):
                 self._remember(item)

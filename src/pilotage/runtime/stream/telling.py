@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Protocol, TypeAlias
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution
@@ -148,7 +149,7 @@ class KeptTelling(Telling):
         by: AgentEventAttribution,
         ledger: ITold,
         exposure: Exposure,
-        told: Sequence[ToldItem] = (),
+        told: deque[ToldItem] | None = None,
         forward: Callable[[AgentEvent], None] | None = None,
     ) -> None:
         super().__init__(exposure)
@@ -165,10 +166,14 @@ class KeptTelling(Telling):
         self._compared: dict[str, Untold] = {}
 
     def say(self, event: AgentEvent) -> None:
-        if self._exposure.is_transparent and self._before is None and not self._compared:
-            self._publish(event)
-        else:
+        exposure = self._exposure
+        # `is_transparent` without the call: this is done for every event, and for every piece of a text.
+        if not (exposure.holds_nothing and exposure.redactor.is_idle) or self._compared:
             super().say(event)
+        elif self._before is None:
+            self._publish(event)
+        elif not self._before.is_next(event):
+            self._publish_unsaid(event, self._before)
 
     def start_facts(self) -> JsonObject:
         if self._epoch == 1:
@@ -225,11 +230,14 @@ class KeptTelling(Telling):
         if before is None:
             self._publish(event)
         elif not before.is_next(event):
-            for mark in before.superseded_by(event):
-                self._publish(mark)
-            unsaid = before.unsaid(event)
-            if unsaid is not None:
-                self._publish(unsaid)
+            self._publish_unsaid(event, before)
+
+    def _publish_unsaid(self, event: AgentEvent, before: SaidBefore) -> None:
+        for mark in before.superseded_by(event):
+            self._publish(mark)
+        unsaid = before.unsaid(event)
+        if unsaid is not None:
+            self._publish(unsaid)
 
     def _publish(self, event: AgentEvent) -> None:
         piece = piece_of(event)

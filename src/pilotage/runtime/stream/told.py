@@ -7,7 +7,8 @@ through the whole run, so a reader's cursor means the same in every process.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import cast
+from itertools import count, repeat
+from typing import NamedTuple, cast
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, AgentEventKind
 from pilotage.agent.ports.journal import JournalRow, JournalStage
@@ -16,13 +17,11 @@ from pilotage.runtime.stream.cursor import START, EventCursor
 from pilotage.runtime.stream.deltas import with_text
 from pilotage.runtime.stream.event_record import decode_event
 from pilotage.runtime.stream.feed import Told
-from pilotage.values import value
 
 _ENDS = frozenset({AgentEventKind.RUN_PAUSED.value, AgentEventKind.RUN_FINISHED.value})
 
 
-@value
-class ToldItem:
+class ToldItem(NamedTuple):
     """One event of the log with its number and the epoch of the owner who told it.
 
     The text of a piece of one stands apart: `{"event": ..., "text": ...}`. Logs of earlier versions have every event in
@@ -76,8 +75,16 @@ def told_items(rows: Iterable[JournalRow]) -> Iterator[ToldItem]:
         if row.stage is JournalStage.TOLD:
             record = cast("Mapping[str, JsonValue]", row.view)
             first, events = cast(int, record["first"]), cast("Sequence[JsonObject]", record["events"])
-            for number, event in enumerate(events, start=first):
-                yield ToldItem(row.epoch, number, event)
+            yield from map(ToldItem, repeat(row.epoch), count(first), events)
+
+
+def last_number(rows: Sequence[JournalRow]) -> int:
+    """The number of the last event that was told."""
+    for row in reversed(rows):
+        if row.stage is JournalStage.TOLD:
+            record = cast("Mapping[str, JsonValue]", row.view)
+            return cast(int, record["first"]) + len(cast("Sequence[JsonObject]", record["events"])) - 1
+    return 0
 
 
 def last_valid(items: Iterable[ToldItem], seen: EventCursor) -> EventCursor:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from functools import partial
+from dataclasses import replace
 
 import pytest
 
 from pilotage.agent.ports.journal import (
     CommitRefusal,
     CommitRefused,
+    ErasedRecord,
     JournalCommit,
     JournalRow,
     JournalStage,
@@ -59,31 +59,72 @@ def test_a_row_is_numbered_and_named(wrong: dict[str, object]) -> None:
         replace(ROW, **wrong)  # type: ignore[arg-type]
 
 
-def test_a_row_that_was_read_makes_its_view_once_and_only_when_it_is_asked_for() -> None:
-    asked: list[str] = []
+class Source:
+    """What `ROW` was read from, its payloads as texts; notes what is asked for."""
 
-    def read_view() -> JsonValue:
-        asked.append("view")
+    digest, created_at, salt = "d", None, ""
+
+    def __init__(self, record: str = '{"to":"DE-1"}', *, is_plain: bool = True) -> None:
+        self._record = record
+        self.is_plain = is_plain
+        self.asked: list[str] = []
+
+    @property
+    def record(self) -> JsonValue | SealedRecord | ErasedRecord:
+        self.asked.append("record")
+        return parsed(self._record) if self.is_plain else SealedRecord("k1", self._record)
+
+    @property
+    def view(self) -> JsonValue:
+        self.asked.append("view")
         return {"to": "[REDACTED]"}
 
-    kept = {each.name: getattr(ROW, each.name) for each in fields(ROW) if each.name != "view"}
-    row = stored_row(**{**kept, "read_view": read_view})
-    assert row.record == {"to": "DE-1"}
-    assert asked == []
+
+def read_from(source: Source) -> JournalRow:
+    return stored_row(
+        ROW.seq,
+        ROW.action_id,
+        ROW.kind,
+        ROW.stage,
+        ROW.attempt,
+        ROW.epoch,
+        ROW.fingerprint,
+        ROW.idempotency,
+        source=source,
+    )
+
+
+def test_a_row_that_was_read_decodes_once_and_only_what_it_is_asked_for() -> None:
+    source = Source()
+    row = read_from(source)
+    assert (row.action_id, row.digest, row.is_plain) == (ROW.action_id, "d", True)
+    assert source.asked == []
     assert row.view is row.view
-    assert asked == ["view"]
+    assert source.asked == ["view"]
     assert row == ROW
     assert row.texts == ROW.texts
-    changed = replace(stored_row(**{**kept, "read_view": read_view}), seq=2)
-    assert (changed.seq, changed.view) == (2, {"to": "[REDACTED]"})
+    assert source.asked == ["view", "record"]
+
+
+def test_a_changed_copy_of_a_row_that_was_read_says_what_it_was_changed_to() -> None:
+    changed = replace(read_from(Source()), seq=2, record=SealedRecord("k1", "..."))
+    assert (changed.seq, changed.view, changed.is_plain) == (2, {"to": "[REDACTED]"}, False)
+    opened = replace(read_from(Source("...", is_plain=False)), record={"to": "DE-1"})
+    assert opened == ROW
+    assert opened.is_plain
+
+
+@pytest.mark.parametrize("record", [SealedRecord("k1", "..."), ErasedRecord("d")])
+def test_a_record_that_is_sealed_or_erased_is_not_plain(record: SealedRecord | ErasedRecord) -> None:
+    assert ROW.is_plain
+    assert not replace(ROW, record=record).is_plain
 
 
 def test_what_cannot_be_read_is_said_to_whoever_asks_for_it() -> None:
-    kept = {each.name: getattr(ROW, each.name) for each in fields(ROW) if each.name != "view"}
-    row = stored_row(**{**kept, "read_view": partial(parsed, "{broken")})
+    row = read_from(Source("{broken"))
     for _ in range(2):
         with pytest.raises(ValueError, match="Expecting"):
-            _ = row.view
+            _ = row.record
 
 
 def test_claims_and_what_was_told_belong_to_no_action() -> None:

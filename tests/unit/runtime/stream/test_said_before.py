@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 import pytest
@@ -35,7 +36,8 @@ STEP = StepStartedEvent(BY, "look")
 
 
 def before(*told: AgentEvent) -> SaidBefore:
-    return SaidBefore([ToldItem(1, n, {"event": encode_event(e, BY)}) for n, e in enumerate(told, 1)], BY)
+    items = (ToldItem(1, n, {"event": encode_event(e, BY)}) for n, e in enumerate(told, 1))
+    return SaidBefore(deque(items), BY)
 
 
 def says(text: str, message_id: str = "m", by: AgentEventAttribution = BY) -> MessageDeltaEvent:
@@ -231,7 +233,7 @@ def test_what_is_said_in_the_same_order_is_next_whatever_others_told_in_between(
         ToldItem(2, 5, {"event": encode_event(RunStartedEvent(BY, {"epoch": 2}), BY)}),
         ToldItem(2, 6, {"event": encode_event(calls("m"), BY)}),
     ]
-    said = SaidBefore(kept, BY)
+    said = SaidBefore(deque(kept), BY)
     assert not said.is_next(says("abc", by=KID))
     assert all(said.is_next(event) for event in (STEP, says("abc"), calls("m")))
     assert not said.is_next(STEP)
@@ -254,6 +256,7 @@ def test_what_is_passed_over_is_not_forgotten() -> None:
 
 @pytest.mark.parametrize("event", [STEP, says("ab"), says("abc", "n"), thinks("abc"), says("abc", by=KID)])
 def test_only_the_same_is_next(event: AgentEvent) -> None:
-    said = SaidBefore([ToldItem(1, 1, {"event": encode_event(says(""), BY), "text": "abc"})], BY)
+    item = ToldItem(1, 1, {"event": encode_event(says(""), BY), "text": "abc"})
+    said = SaidBefore(deque([item]), BY)
     assert not said.is_next(event)
     assert said.is_next(says("abc"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 import pytest
@@ -51,7 +52,9 @@ class Told:
         )
         self.ledger.epoch = epoch
         self.forwarded: list[AgentEvent] = []
-        self.telling = KeptTelling(BY, self.ledger, Exposure(mode, Redactor()), told, self.forwarded.append)
+        self.telling = KeptTelling(
+            BY, self.ledger, Exposure(mode, Redactor()), deque(told), self.forwarded.append
+        )
         self.listener = Listener()
         self.telling.feed.listen(self.listener)
 
