@@ -1,7 +1,7 @@
 """How values are filled: constructors that are written once per class and made for speed.
 
-A frozen object that is filled field by field takes its time. Ours are filled while they are of an open class with the
-same slots, and become values by a change of class.
+A frozen object that is filled field by field takes its time. Ours are filled while they are of an open class, which
+derives from theirs and adds nothing, and become values by a change of class.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ _WORTH_A_CHANGE_OF_CLASS = 4
 """So many fields take longer to set one by one than two changes of class and plain assignments."""
 
 _become = vars(object)["__class__"].__set__
+_OPEN = {name: vars(object)[name] for name in ("__init__", "__setattr__", "__delattr__")}
 
 
 def unchecked(cls: Callable[P, T]) -> Callable[P, T]:
@@ -35,7 +36,7 @@ def unchecked_without(cls: Callable[..., T], *later: str) -> Callable[..., T]:
 
 def _maker(cls: Any, known: dict[str, Any], left_out: frozenset[str]) -> Any:
     parameters, lines = _filled(cls, known, "self.{name} = {given}", left_out)
-    body = ["self = _new(_open)", *lines, "self.__class__ = _closed", "return self"]
+    body = ["self = _open()", *lines, "self.__class__ = _closed", "return self"]
     return _compiled("make", parameters, body, known)
 
 
@@ -53,7 +54,7 @@ def changing(cls: type[T], *names: str) -> Callable[..., T]:
         return replaced
     own = [each.name for each in fields(cast("Any", cls))]
     lines = [f"self.{name} = {name if name in names else f'_old.{name}'}" for name in own]
-    body = ["self = _new(_open)", *lines, "self.__class__ = _closed", "return self"]
+    body = ["self = _open()", *lines, "self.__class__ = _closed", "return self"]
     return cast("Callable[..., T]", _compiled("copy", ["_old", *names], body, known))
 
 
@@ -91,17 +92,16 @@ def _known_to(cls: Any) -> dict[str, Any]:
         "_ABSENT": _Absent(),
         "_become": _become,
         "_closed": cls,
-        "_new": object.__new__,
         "_open": _opened(cls),
     }
 
 
 def _opened(cls: Any) -> Any:
-    """A class with the same slots, which may be assigned; None where an object cannot change to it and back."""
-    slots: object = cast("dict[str, object]", vars(cls)).get("__slots__")
-    if type(cls) is not type or cls.__bases__ != (object,) or slots is None:
+    """The class with fields that may be assigned; None where an object cannot change to it and back."""
+    if type(cls) is not type or cls.__bases__ != (object,) or "__slots__" not in vars(cls):
         return None
-    return type(cls.__name__, (), {"__slots__": slots})
+    name = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    return type(cls.__name__, (cls,), {"__slots__": (), **name, **_OPEN})
 
 
 class _Absent:

@@ -41,13 +41,20 @@ def _other_arguments(type_: object, graph: Graph) -> Iterator[str]:
 def _unregistered(type_: object, graph: Graph) -> Iterator[str]:
     """Implementations that exist in memory but were never registered."""
     registered = {node.target for node in graph.nodes if isinstance(node.target, type)}
-    for class_ in _subclasses(get_origin(type_) or type_):
-        if class_ in registered or isabstract(class_) or is_protocol(class_):
+    wanted = get_origin(type_) or type_
+    for class_ in _subclasses(wanted):
+        if class_ in registered or isabstract(class_) or is_protocol(class_) or _is_twin(class_, wanted):
             continue
         if Pod.exists(class_):
             yield f"{class_.__name__} (not scanned: {class_.__module__})"
         else:
             yield f"{class_.__name__} (not a pod: decorate it with @Pod)"
+
+
+def _is_twin(class_: type, wanted: object) -> bool:
+    """Whether a class goes by the full name of the wanted one, as those do that help to make it."""
+    named = (getattr(wanted, "__module__", None), getattr(wanted, "__qualname__", None))
+    return (class_.__module__, class_.__qualname__) == named
 
 
 def _subclasses(class_: object) -> Iterator[type]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from pilotage.agent.definition import AgentDefinition
@@ -22,9 +23,7 @@ from pilotage.errors import AgentDefinitionError, AgentModelConfigurationError, 
 from pilotage.runtime.scoped.architecture_registry import find_architecture
 from pilotage.runtime.service.composition import Overrides
 from pilotage.runtime.service.opened_runs import OpenedRun, OpenedRuns
-from pilotage.runtime.stream.feed import Pipe
 from pilotage.runtime.stream.projection import YieldProjector
-from pilotage.runtime.stream.subscription import Subscription
 from pilotage.values import value
 
 _RUNNER = "__pilotage_runner__"
@@ -87,11 +86,10 @@ class AgentRunner(IAgentRunner):
     async def run_events(self, run_input: RunAgentInput) -> AsyncGenerator[AgentEvent, None]:
         run = await self.open(run_input)
         events = run.events()
-        take = _without_waiting(events)
         try:
             async for event in events:
                 yield event
-                while (next_one := take()) is not None:
+                for next_one in events.ready():
                     yield next_one
             await run.result()
         finally:
@@ -107,29 +105,17 @@ class AgentRunner(IAgentRunner):
 async def yields_of(run: OpenedRun) -> AsyncGenerator[AgentYield[Any], None]:
     """The run as the public stream: a projection of its events, with the answer as the program gave it."""
     projector, events = YieldProjector(run.id), run.events()
-    take = _without_waiting(events)
     try:
         async for first in events:
-            event: AgentEvent | None = first
-            while event is not None:
+            for event in chain((first,), events.ready()):
                 item = projector.yield_of(event)
                 if isinstance(item, Final) and isinstance(event, RunFinishedEvent):
                     item = Final((await run.result()).output, item.metadata)
                 if item is not None:
                     yield item
-                event = take()
         await run.result()
     finally:
         await run.leave()
-
-
-def _without_waiting(events: AsyncIterator[AgentEvent]) -> Callable[[], AgentEvent | None]:
-    """How to take what is there already; whoever waits for each event alone waits longer than for all of them."""
-    return events.take if isinstance(events, Pipe | Subscription) else _nothing
-
-
-def _nothing() -> None:
-    return None
 
 
 def attach_agent_runner(instance: object, runner: AgentRunner) -> None:

@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 from pilotage.container.graph import Graph
 from pilotage.container.nearmiss import near_misses
 from pilotage.container.pod import Pod
+from pilotage.values import value
 
 T = TypeVar("T")
 
@@ -52,6 +53,14 @@ class Repository(Generic[T]): ...
 class Numbers(Repository[int]): ...
 
 
+@value
+class Rates:
+    daily: int = 0
+    monthly: int = 0
+    yearly: int = 0
+    total: int = 0
+
+
 class RefundPolicy: ...
 
 
@@ -60,6 +69,11 @@ class RefundPolicies: ...
 
 def graph_of(*targets: type) -> Graph:
     return Graph([Pod().applied_to(target) for target in targets], {})
+
+
+def test_a_value_that_was_made_is_no_way_to_itself() -> None:
+    Rates(1)
+    assert near_misses(Rates, graph_of()) == []
 
 
 def test_implementations_that_were_not_registered_are_found_with_the_reason() -> None:

@@ -275,15 +275,15 @@ class RunAttempt:
             active_effects.set(self.effects),
             active_tool_calls.set(self._tools),
         )
-        say, pipe, unrecalled = self.telling.say, self.telling.pipe, self.effects.unrecalled
+        telling, unrecalled = self.telling, self.effects.unrecalled
         events = self._program.events()
         try:
             async for event in events:
                 if unrecalled:
                     await self._tools.recall_secrets()
-                say(event)
-                if pipe is not None and pipe.is_full:
-                    await pipe.room()
+                telling.say(event)
+                if telling.is_full:
+                    await telling.room()
         finally:
             await close(events)
         if self.effects.handling is not None:

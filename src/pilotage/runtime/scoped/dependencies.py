@@ -148,9 +148,8 @@ class RunDependencies(Dependencies):
         if effects.unrecalled:
             await self._tools.recall_secrets()
         effects.telling.say(event)
-        pipe = effects.telling.pipe
-        if pipe is not None and pipe.is_full:
-            await pipe.room()
+        if effects.telling.is_full:
+            await effects.telling.room()
 
     def next_message_id(self) -> str:
         if self._scope is None:

@@ -62,8 +62,9 @@ from pilotage.runtime.service.fitness import models_held_by, within_length
 from pilotage.runtime.service.model_choice import selected_model
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.stream.exposure import Exposure
+from pilotage.runtime.stream.piped import PipedTelling
 from pilotage.runtime.stream.redactor import Redactor
-from pilotage.runtime.stream.telling import KeptTelling, PipedTelling, Telling
+from pilotage.runtime.stream.telling import KeptTelling, Telling
 from pilotage.runtime.stream.told import ToldItem
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value

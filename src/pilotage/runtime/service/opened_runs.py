@@ -6,7 +6,7 @@ The runs of a durable agent are kept. For others the caller's stream is the run:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from typing import Protocol, cast
 
@@ -34,12 +34,21 @@ from pilotage.runtime.service.launch import Launcher, RunHandle
 from pilotage.runtime.service.model_check import problems_with
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.service.starting import Starts, run_id_of
-from pilotage.runtime.stream.feed import Pipe
+from pilotage.runtime.stream.piped import PipedTelling
 from pilotage.runtime.stream.subscription import Subscription
-from pilotage.runtime.stream.telling import PipedTelling
 
 _run_key = unchecked(RunKey)
 """Of an id and a tenant that are no blanks: an input and a principal have none."""
+
+
+class IReadEvents(Protocol):
+    """The events of a run as its reader holds them."""
+
+    def __aiter__(self) -> AsyncIterator[AgentEvent]: ...
+
+    def ready(self) -> Iterable[AgentEvent]:
+        """What is there already: whoever waits for each event alone waits longer than for all of them."""
+        ...
 
 
 class OpenedRun(Protocol):
@@ -50,7 +59,7 @@ class OpenedRun(Protocol):
         """The id of the run."""
         ...
 
-    def events(self) -> AsyncIterator[AgentEvent]:
+    def events(self) -> IReadEvents:
         """What the run does."""
         ...
 
@@ -91,20 +100,20 @@ class KeptRun:
 class UnkeptRun:
     """A run that lives as long as its reader."""
 
-    def __init__(self, live: LiveRun, pipe: Pipe) -> None:
+    def __init__(self, live: LiveRun, telling: PipedTelling) -> None:
         self.id = live.run_id
         self._task = live.task
-        self._pipe = pipe
+        self._telling = telling
 
-    def events(self) -> Pipe:
-        return self._pipe
+    def events(self) -> PipedTelling:
+        return self._telling
 
     async def result(self) -> RunResult:
         return await self._task
 
     async def leave(self) -> None:
         if not self._task.done():
-            self._pipe.close()
+            self._telling.close()
             self._task.cancel()
             # Not the task itself is awaited: what it ends with concerns nobody any more.
             await asyncio.wait([self._task])
@@ -173,7 +182,7 @@ class OpenedRuns:
         live = self._launcher.begin_unkept(
             definition, start, run, instance=instance, history=history, overrides=overrides
         )
-        return UnkeptRun(live, cast(PipedTelling, live.attempt.telling).pipe)
+        return UnkeptRun(live, cast("PipedTelling", live.attempt.telling))
 
     def _kept(self, definition: AgentDefinition, handle: RunHandle) -> KeptRun:
         is_live = self._launcher.live(handle.id) is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
 from typing import TypeAlias
 from weakref import ref
 
@@ -68,7 +67,7 @@ class Listener:
         else:
             self._queue.append(told)
         if self._waiter is not None:
-            _release(self._waiter)
+            release(self._waiter)
 
     def take(self) -> Told | None:
         """The next event, or None where there is none at the moment."""
@@ -89,69 +88,10 @@ class Listener:
 
     def wake(self) -> None:
         """Let whoever waits look again."""
-        _release(self._waiter)
+        release(self._waiter)
 
 
-class Pipe(AsyncIterator[AgentEvent]):
-    """The one reader of a run that nobody keeps: a slow reader slows the run, for there is no log to catch up from.
-
-    `is_full` says that the run should wait for its reader.
-    """
-
-    __slots__ = ("_is_over", "_queue", "_reader", "_writer", "has_begun", "is_full")
-
-    def __init__(self) -> None:
-        self._queue: deque[AgentEvent] = deque()
-        self._is_over = False
-        self._reader: asyncio.Future[None] | None = None
-        self._writer: asyncio.Future[None] | None = None
-        self.has_begun = False
-        self.is_full = False
-
-    def put(self, event: AgentEvent) -> None:
-        """Hand an event over."""
-        queue = self._queue
-        queue.append(event)
-        if self._reader is not None:
-            reader, self._reader = self._reader, None
-            _release(reader)
-        elif len(queue) >= QUEUE_LIMIT:
-            self.is_full = True
-
-    def close(self) -> None:
-        """There will be no more, and nobody waits any longer."""
-        self._is_over = True
-        _release(self._reader)
-        _release(self._writer)
-
-    async def room(self) -> None:
-        """Return when the reader has caught up, or has left."""
-        while self.is_full and not self._is_over:
-            self._writer = asyncio.get_running_loop().create_future()
-            await self._writer
-
-    def take(self) -> AgentEvent | None:
-        """The next event, or None where it must be waited for."""
-        if not self._queue:
-            return None
-        if self.is_full and len(self._queue) <= QUEUE_LIMIT // 2:
-            self.is_full = False
-            _release(self._writer)
-        return self._queue.popleft()
-
-    async def __anext__(self) -> AgentEvent:
-        if not self.has_begun:
-            # The run has its first turn before anybody waits for it: then there is something to read, without a wait.
-            self.has_begun = True
-            await asyncio.sleep(0)
-        while (event := self.take()) is None:
-            if self._is_over:
-                raise StopAsyncIteration
-            self._reader = asyncio.get_running_loop().create_future()
-            await self._reader
-        return event
-
-
-def _release(waiting: asyncio.Future[None] | None) -> None:
+def release(waiting: asyncio.Future[None] | None) -> None:
+    """Let somebody go on who waits, if anybody does."""
     if waiting is not None and not waiting.done():
         waiting.set_result(None)

@@ -123,6 +123,10 @@ class Subscription(AsyncIterator[AgentEvent]):
         self._epoch, self._number, self._offset, event = told
         return event
 
+    def ready(self) -> Iterator[AgentEvent]:
+        """What is there already, one after the other."""
+        return iter(self.take, None)
+
     async def __anext__(self) -> AgentEvent:
         while True:
             if (event := self.take()) is not None:

@@ -13,7 +13,7 @@ from pilotage.runtime.stream.cursor import START, EventCursor
 from pilotage.runtime.stream.deltas import piece_of, with_text
 from pilotage.runtime.stream.event_record import encode_event
 from pilotage.runtime.stream.exposure import Exposure
-from pilotage.runtime.stream.feed import Feed, Pipe
+from pilotage.runtime.stream.feed import Feed
 from pilotage.runtime.stream.said_before import SaidBefore
 from pilotage.runtime.stream.told import ToldItem
 from pilotage.runtime.stream.told_log import ToldLog
@@ -34,6 +34,8 @@ class Telling(ABC):
 
     is_repeating = False
     """Whether there is something in the log that the program may say again."""
+    is_full = False
+    """Whether the run should wait for its reader (`room`); readers of a log never hold a run up."""
 
     def __init__(self, exposure: Exposure) -> None:
         self._exposure = exposure
@@ -50,10 +52,8 @@ class Telling(ABC):
             for released in self._exposure.push(event):
                 self._pass_on(released)
 
-    @property
-    def pipe(self) -> Pipe | None:
-        """The one reader that the run waits for where it is slow; None where readers never hold the run up."""
-        return None
+    async def room(self) -> None:  # noqa: B027 - nobody to wait for where readers have a log
+        """Return when there is no reader to wait for."""
 
     def flush(self, *, is_guarded: bool = False) -> None:
         """Tell what was held back and may be seen now; behind the final guard that is everything.
@@ -99,46 +99,6 @@ class Telling(ABC):
 
     @abstractmethod
     def _pass_on(self, event: AgentEvent) -> None: ...
-
-
-class PipedTelling(Telling):
-    """Of a run that nobody keeps: straight to its one reader."""
-
-    def __init__(self, exposure: Exposure, forward: Callable[[AgentEvent], None] | None = None) -> None:
-        super().__init__(exposure)
-        self._pipe = Pipe()
-        # A child has no reader of its own: what it tells, its parent tells.
-        self._put = forward or self._pipe.put
-        self._prepared: list[AgentEvent] = []
-
-    @property
-    def pipe(self) -> Pipe:
-        return self._pipe
-
-    def say(self, event: AgentEvent) -> None:
-        exposure = self._exposure
-        # `is_transparent` without the call: this is done for every piece of a text.
-        if exposure.holds_nothing and exposure.redactor.is_idle:
-            self._put(event)
-        else:
-            super().say(event)
-
-    def report(self, event: AgentEvent) -> None:
-        self._put(self._exposure.redacted(event))
-
-    def prepare(self, event: AgentEvent) -> None:
-        self._prepared.append(self._exposure.redacted(event))
-
-    def release(self) -> None:
-        for event in self._prepared:
-            self._put(event)
-        self._prepared.clear()
-
-    def close(self) -> None:
-        self._pipe.close()
-
-    def _pass_on(self, event: AgentEvent) -> None:
-        self._put(event)
 
 
 class KeptTelling(Telling):

@@ -9,7 +9,7 @@ from weakref import ref
 import pytest
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, MessageDeltaEvent
-from pilotage.runtime.stream.feed import QUEUE_LIMIT, Feed, Listener, Pipe, Told
+from pilotage.runtime.stream.feed import QUEUE_LIMIT, Feed, Listener, Told
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 
@@ -141,69 +141,3 @@ async def test_who_stops_waiting_can_wait_again() -> None:
     feed.publish(told(1))
     await second
     assert taken(listener) == [1]
-
-
-async def test_a_pipe_gives_everything_in_order_and_ends() -> None:
-    pipe = Pipe()
-    for number in range(5):
-        pipe.put(event(number))
-    pipe.close()
-    assert [each async for each in pipe] == [event(number) for number in range(5)]
-    assert [each async for each in pipe] == []
-
-
-async def test_a_reader_of_a_pipe_gets_each_event_when_it_is_told() -> None:
-    pipe = Pipe()
-    for number in range(3):
-        waiting = asyncio.ensure_future(anext(pipe))
-        await turn()
-        assert not waiting.done()
-        pipe.put(event(number))
-        assert await waiting == event(number)
-    waiting_for_the_end = asyncio.ensure_future(anext(pipe, None))
-    await turn()
-    pipe.close()
-    assert await waiting_for_the_end is None
-
-
-async def test_a_run_has_its_first_turn_before_its_reader_waits() -> None:
-    pipe = Pipe()
-
-    async def run() -> None:
-        pipe.put(event(1))
-        pipe.put(event(2))
-        pipe.close()
-
-    running = asyncio.ensure_future(run())
-    assert [each async for each in pipe] == [event(1), event(2)]
-    await running
-
-
-async def test_a_full_pipe_makes_the_writer_wait_until_its_reader_has_caught_up() -> None:
-    pipe = Pipe()
-    await pipe.room()
-    for number in range(QUEUE_LIMIT):
-        assert not pipe.is_full
-        pipe.put(event(number))
-    assert pipe.is_full
-    writing = asyncio.ensure_future(pipe.room())
-    await turn()
-    read = 0
-    while not writing.done():
-        await anext(pipe)
-        read += 1
-        await turn()
-    assert QUEUE_LIMIT // 2 < read < QUEUE_LIMIT
-    assert not pipe.is_full
-
-
-async def test_a_writer_waits_no_longer_for_a_reader_that_left() -> None:
-    pipe = Pipe()
-    for number in range(QUEUE_LIMIT):
-        pipe.put(event(number))
-    writing = asyncio.ensure_future(pipe.room())
-    await turn()
-    assert not writing.done()
-    pipe.close()
-    await writing
-    await pipe.room()

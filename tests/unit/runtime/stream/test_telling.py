@@ -12,7 +12,6 @@ from pilotage.agent.events import (
     AgentEventAttribution,
     MessageDeltaEvent,
     RunFinishedEvent,
-    RunStartedEvent,
     StepStartedEvent,
 )
 from pilotage.agent.ports.journal import RunKey
@@ -22,10 +21,10 @@ from pilotage.runtime.journal.chain import NO_HEAD
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.writer import JournalWriter
 from pilotage.runtime.stream.exposure import Exposure
-from pilotage.runtime.stream.feed import QUEUE_LIMIT, Listener
+from pilotage.runtime.stream.feed import Listener
 from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.said_before import SUPERSEDED
-from pilotage.runtime.stream.telling import KeptTelling, PipedTelling
+from pilotage.runtime.stream.telling import KeptTelling
 from pilotage.runtime.stream.told import ToldItem
 from pilotage.runtime.stream.told_log import ToldLog
 from pilotage.testing import MemoryStore
@@ -144,26 +143,3 @@ def test_a_message_that_is_made_again_supersedes_what_was_told_of_it(explicitly:
     told.telling.say(says("whole", "run-1:model#1@2"))
     mark = MessageDeltaEvent(BY, "run-1:model#1@1", "", {SUPERSEDED: True})
     assert [event for *_, event in told.heard()] == [mark, says("whole", "run-1:model#1@2")]
-
-
-async def test_without_a_log_the_one_reader_gets_everything_and_the_end_when_it_is_released() -> None:
-    telling = PipedTelling(Exposure(StreamingExposureMode.LOW_LATENCY, Redactor()))
-    telling.report(RunStartedEvent(BY))
-    telling.say(says("a"))
-    telling.prepare(END)
-    telling.say(says("b"))
-    telling.release()
-    telling.close()
-    assert [event async for event in telling.pipe] == [RunStartedEvent(BY), says("a"), says("b"), END]
-    assert telling.start_facts() == {}
-
-
-async def test_a_run_without_a_log_is_told_to_wait_for_a_slow_reader() -> None:
-    telling = PipedTelling(Exposure(StreamingExposureMode.LOW_LATENCY, Redactor()))
-    for _ in range(QUEUE_LIMIT):
-        telling.say(says("a"))
-    assert telling.pipe.is_full
-    for _ in range(QUEUE_LIMIT // 2 + 1):
-        await anext(telling.pipe)
-    assert not telling.pipe.is_full
-    await telling.pipe.room()
