@@ -43,7 +43,10 @@ def done(seq: int, result: JsonValue) -> JournalRow:
 def read_back(rows: list[JournalRow]) -> list[tuple[object, object]]:
     stored = payloads_of(rows)
     by_seq = {each.seq: payloads for each, payloads in zip(rows, stored, strict=True)}
-    return [(record_of(each), view_of(each, lambda seq: by_seq[seq].record)) for each in stored]
+    return [
+        (record_of(each.record, each.key_id), view_of(each, lambda seq: by_seq[seq].record))
+        for each in stored
+    ]
 
 
 def test_what_is_told_of_a_result_is_stored_with_the_result() -> None:

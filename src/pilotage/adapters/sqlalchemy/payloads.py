@@ -136,9 +136,9 @@ def view_text(stored_view: str, text_of: Callable[[int], str]) -> str:
     return "".join((*parts, rest[used:]))
 
 
-def record_of(stored: Payloads) -> JsonValue | SealedRecord:
-    """What a row records."""
-    return parsed(stored.record) if stored.key_id is None else SealedRecord(stored.key_id, stored.record)
+def record_of(text: str, key_id: str | None) -> JsonValue | SealedRecord:
+    """What a row records by its text; a sealed one opens with a key."""
+    return parsed(text) if key_id is None else SealedRecord(key_id, text)
 
 
 def view_of(stored: Payloads, text_of: Callable[[int], str]) -> JsonValue:

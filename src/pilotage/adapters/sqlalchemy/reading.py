@@ -63,9 +63,8 @@ def _fill(page: Page, connection: Connection, rows: Sequence[StoredRow]) -> None
     packed = {row.record_blob for row in rows} | {row.view_blob for row in rows}
     digests = {from_packed(digest) for digest in packed if digest is not None}
     if digests:
-        page.blobs = {**page.blobs, **_contents(connection, digests)}
-    for row in rows:
-        page.records[row.seq] = page.text(row.record_stored, row.record_blob) or ""
+        page.blobs.update(_contents(connection, digests))
+    page.records.update({row.seq: (row.record_stored, row.record_blob) for row in rows})
 
 
 def _echoed_elsewhere(

@@ -88,9 +88,9 @@ class Page:
     __slots__ = ("blobs", "records")
 
     def __init__(self) -> None:
-        self.blobs: Mapping[str, str] = {}
-        self.records: dict[int, str] = {}
-        """The texts of records by the numbers of their rows; views may point to rows before the page."""
+        self.blobs: dict[str, str] = {}
+        self.records: dict[int, tuple[str | None, bytes | None]] = {}
+        """The columns of records by the numbers of their rows; views may point to rows before the page."""
 
     def text(self, stored: str | None, blob: bytes | None) -> str | None:
         """A text that stands in its column or is a blob."""
@@ -99,8 +99,8 @@ class Page:
         return None if stored is None else from_stored(stored)
 
     def record_text(self, seq: int) -> str:
-        """The text of a record."""
-        return self.records[seq]
+        """The text that a row records."""
+        return self.text(*self.records[seq]) or ""
 
 
 class StoredRow(NamedTuple):
@@ -131,11 +131,19 @@ class StoredRow(NamedTuple):
 
     @property
     def record(self) -> JsonValue | SealedRecord | ErasedRecord:
-        return record_of(self._payloads) if self.erased is None else ErasedRecord(from_packed(self.erased))
+        if self.erased is not None:
+            return ErasedRecord(from_packed(self.erased))
+        return record_of(self.page.record_text(self.seq), self.key_id)
 
     @property
     def view(self) -> JsonValue:
-        return view_of(self._payloads, self.page.record_text) if self.erased is None else None
+        if self.erased is not None:
+            return None
+        page = self.page
+        payloads = Payloads(
+            page.record_text(self.seq), page.text(self.view_stored, self.view_blob), self.key_id
+        )
+        return view_of(payloads, page.record_text)
 
     @property
     def digest(self) -> str:
@@ -150,9 +158,9 @@ class StoredRow(NamedTuple):
         return from_packed(self.salt_packed)
 
     @property
-    def _payloads(self) -> Payloads:
-        key = None if self.key is None else from_stored(self.key)
-        return Payloads(self.page.records[self.seq], self.page.text(self.view_stored, self.view_blob), key)
+    def key_id(self) -> str | None:
+        """The key that a sealed record opens with."""
+        return None if self.key is None else from_stored(self.key)
 
 
 COLUMNS = (
