@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import cast
 
 from pilotage.agent.events import AgentEvent, StepFinishedEvent, StepStartedEvent, ToolCallResultEvent
-from pilotage.agent.messages import ModelMessage, ModelMessageRole
+from pilotage.agent.messages import ModelMessage, ModelMessageRole, new_message
 from pilotage.agent.model_events import ModelEventProjector, call_id_at
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage, no_usage
 from pilotage.agent.model_request import ModelRequest
@@ -23,7 +22,7 @@ _NO_REPLY = ModelResponse("")
 _NO_USAGE = no_usage()
 
 _request, _result = unchecked(ModelRequest), unchecked(ToolCallResultEvent)
-_message, _ASSISTANT = unchecked(ModelMessage), ModelMessageRole.ASSISTANT
+_ASSISTANT = ModelMessageRole.ASSISTANT
 _step_started, _step_finished = unchecked(StepStartedEvent), unchecked(StepFinishedEvent)
 
 
@@ -109,7 +108,7 @@ class ModelTurn:
         if not text and reply.structured_output is not None:
             text = canonical_json(reply.structured_output)
         if calls or text.strip():
-            self._session.messages.append(_message(_ASSISTANT, text, {}, calls))
+            self._session.messages.append(new_message(_ASSISTANT, text, {}, calls))
         return move
 
     def told(self, outcome: ToolCallOutcome) -> ToolCallResultEvent:
@@ -175,6 +174,6 @@ def _sum(so_far: int | None, more: int | None) -> int | None:
 
 async def close_stream(stream: AsyncIterator[object]) -> None:
     """Whoever leaves the loop early ends the generation with it."""
-    aclose = cast("Callable[[], Awaitable[None]] | None", getattr(stream, "aclose", None))
+    aclose: Callable[[], Awaitable[None]] | None = getattr(stream, "aclose", None)
     if aclose is not None:
         await aclose()
