@@ -78,7 +78,7 @@ class ModelEventProjector:
         self._by = by
         self._message_id = message_id
         self._reasoning_id = reasoning_id
-        self._calls: list[_Call] = []
+        self._calls: dict[str, _Call] = {}
         self._partial: dict[str | None, list[_Call]] = {}
 
     def project(self, event: ModelStreamEvent) -> Sequence[AgentEvent]:
@@ -112,17 +112,15 @@ class ModelEventProjector:
     def _start(self, call: ModelToolCall, tell: Tell) -> None:
         # Two calls without an id cannot be one; one that is told by its id is not told again.
         if call.call_id is None or not self._partial.get(call.call_id):
-            self._begin(call, tell)
+            self._partial.setdefault(call.call_id, []).append(self._begun(call, tell))
 
-    def _begin(self, call: ModelToolCall, tell: Tell) -> None:
-        is_new = call.call_id is not None and not any(call.call_id == told.id for told in self._calls)
-        own_id = (
-            call.call_id if call.call_id and is_new else call_id_at(self._message_id, len(self._calls) + 1)
-        )
-        begun = _Call(own_id, call.name)
-        self._calls.append(begun)
-        self._partial.setdefault(call.call_id, []).append(begun)
-        tell(_call_start(self._by, begun.id, call.name, self._message_id))
+    def _begun(self, call: ModelToolCall, tell: Tell) -> _Call:
+        own_id = call.call_id
+        if not own_id or own_id in self._calls:
+            own_id = call_id_at(self._message_id, len(self._calls) + 1)
+        begun = self._calls[own_id] = _Call(own_id, call.name)
+        tell(_call_start(self._by, own_id, call.name, self._message_id))
+        return begun
 
     def _arguments(self, call_id: str | None, piece: str, tell: Tell) -> None:
         call = self._latest(call_id)
@@ -140,12 +138,11 @@ class ModelEventProjector:
         partial = self._partial.get(call_id)
         if partial:
             return partial[-1]
-        return self._calls[-1] if call_id is None and self._calls else None
+        return next(reversed(self._calls.values()), None) if call_id is None else None
 
     def _whole(self, call: ModelToolCall, tell: Tell) -> None:
-        if not self._partial.get(call.call_id):
-            self._begin(call, tell)
-        told = self._partial[call.call_id].pop(0)
+        partial = self._partial.setdefault(call.call_id, [])
+        told = partial.pop(0) if partial else self._begun(call, tell)
         if not told.has_arguments and not told.is_ended:
             told.has_arguments = True
             shown = call.guarded(self._hidden[call.name]) if call.name in self._hidden else call
@@ -163,5 +160,6 @@ class ModelEventProjector:
             is_untold = call.call_id not in self._partial or position >= len(self._calls)
             if is_untold or self._partial[call.call_id]:
                 self._whole(call, tell)
-        for told in self._calls:
-            self._ended(told, tell)
+        for told in self._calls.values():
+            if not told.is_ended:
+                self._ended(told, tell)

@@ -12,7 +12,6 @@ from pilotage.agent.model_events import ModelEventProjector, call_id_at
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage, no_usage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import AgentSession, Dependencies, ToolCallOutcome
-from pilotage.agent.tool_calling import hidden_arguments
 from pilotage.architectures.moves import WITH_CALLS, Move, Patience, next_move, repair
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
@@ -43,7 +42,7 @@ class ModelTurn:
         self._misfit: AgentStructuredOutputError | None = None
         self._said: list[str] | None = [] if deps.output is not None else None
         self._projector = ModelEventProjector(
-            deps.attribution, message_id, f"{message_id}:reasoning", hidden_arguments(calling)
+            deps.attribution, message_id, f"{message_id}:reasoning", calling.hidden if calling else {}
         )
         self.reply: ModelResponse = _NO_REPLY
 

@@ -302,8 +302,8 @@ class Effects:
         if not self.gate.is_open:
             return self._begun_behind_the_gate(call)
         self._count(call)
-        arguments = self._allowed(call, self.gate.trusts(call, self.trust))
-        return self._begin(call, self._attempt(call, 1, arguments))
+        arguments, ledger = self._allowed(call, self.gate.trusts(call, self.trust)), self.ledger
+        return self._begin(call, new_attempt(1, ledger.epoch, ledger.run, call.action.id, arguments))
 
     async def _begun_behind_the_gate(self, call: Call) -> object:
         is_tool = call.action.kind is AgentActionKind.TOOL_CALL

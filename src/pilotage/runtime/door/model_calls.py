@@ -56,6 +56,7 @@ _TOKEN, _MESSAGE, _CALL = (
     ModelStreamEventKind.MESSAGE_DELTA,
     ModelStreamEventKind.TOOL_CALL_CANDIDATE,
 )
+_NOTHING_LEFT: Iterator[ModelStreamEvent] = iter(())
 _MODEL_CALL, _INTERRUPTED = AgentActionKind.MODEL_CALL, AgentStatus.INTERRUPTED
 
 
@@ -63,7 +64,7 @@ class ModelCall:
     """One call. Its id is taken when it is made, not when its first event is awaited."""
 
     _inner: AsyncIterator[ModelStreamEvent]
-    _replay: Iterator[ModelStreamEvent] = iter(())
+    _replay: Iterator[ModelStreamEvent] = _NOTHING_LEFT
     _told: ToldUsage | None = None
     _took = NOTHING
     _manifest: JsonObject | None = None
@@ -337,7 +338,7 @@ class ModelCall:
 
     async def close(self) -> None:
         """Whoever leaves early is given, now and in replay, what was read."""
-        self._is_new, self._replay = False, iter(())
+        self._is_new, self._replay = False, _NOTHING_LEFT
         if not self.is_open:
             return
         self.is_open, self.reader = False, None

@@ -103,7 +103,7 @@ class Outcomes:
             if self.late is not None:
                 self.late.tell(call.action, attempt, view)
             raise
-        if self.under_way.pop(call.action.id, None) is not None:
+        if self.under_way and self.under_way.pop(call.action.id, None) is not None:
             self._closed.add(call.action.id)
 
     def _report(self, call: Call, *, has_failed: bool) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.runtime.gate.verdicts import PASS, Ask, Deny, GateVerdict
-from pilotage.safety.trust import TrustLabel
+from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
+
+_SECRET, _UNTRUSTED = Confidentiality.SECRET, Integrity.UNTRUSTED
 
 
 def label_after_tool(label: TrustLabel, tool: AgentToolDescriptor) -> TrustLabel:
@@ -22,11 +24,11 @@ def verdict_for(label: TrustLabel, tool: AgentToolDescriptor) -> GateVerdict:
     Secrets never go to a tool that communicates. Under untrusted content a person is asked, unless the tool only
     reads (inside the application; outside only while nothing private could leave with the look-up), or accepts it.
     """
-    if label.is_secret and tool.metadata.communicates_outward:
+    if label.confidentiality is _SECRET and tool.metadata.communicates_outward:
         return Deny(
             f"{tool.schema.name!r} communicates outward, and the run holds secret data from {_origins(label)}"
         )
-    if not label.is_untrusted or tool.metadata.accepts_untrusted:
+    if label.integrity is not _UNTRUSTED or tool.metadata.accepts_untrusted:
         return PASS
     concern = _concern(label, tool)
     if concern is None:
