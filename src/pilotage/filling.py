@@ -136,10 +136,11 @@ def _given(each: Field[Any], parameters: list[str], known: dict[str, Any]) -> st
         parameters.append(f"{name}=_default_{name}")
     elif each.default_factory is not MISSING:
         known[f"_make_{name}"] = each.default_factory
+        made = "{}" if each.default_factory is dict else f"_make_{name}()"
         if not each.init:
-            return f"_make_{name}()"
+            return made
         parameters.append(f"{name}=_ABSENT")
-        return f"_make_{name}() if {name} is _ABSENT else {name}"
+        return f"{made} if {name} is _ABSENT else {name}"
     elif each.init:
         parameters.append(name)
     else:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, canonical_json, empty_object, to_json_value
 from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SensitiveFieldDescriptor
@@ -134,6 +135,10 @@ class ModelMessage:
     def evidence(cls, found: object, **metadata: str) -> ModelMessage:
         """Something the application shows the model: text as it is, anything else as canonical JSON."""
         return cls(ModelMessageRole.EVIDENCE, _as_text("evidence", found), metadata)
+
+
+new_message = unchecked(ModelMessage)
+"""For those who have made every part of a message themselves."""
 
 
 def _as_text(role: str, value: object) -> str:

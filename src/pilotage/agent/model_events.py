@@ -19,6 +19,7 @@ from pilotage.agent.events import (
 )
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelStreamEvent, ModelStreamEventKind
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import canonical_json
 from pilotage.safety.fields import SensitiveFieldDescriptor
 
@@ -31,6 +32,11 @@ _ARGUMENTS = ModelStreamEventKind.TOOL_CALL_ARGS_DELTA
 _END = ModelStreamEventKind.TOOL_CALL_END
 _CALL = ModelStreamEventKind.TOOL_CALL_CANDIDATE
 _DONE = ModelStreamEventKind.DONE
+
+_message_delta = unchecked(MessageDeltaEvent)
+_call_start, _call_arguments = unchecked(ToolCallStartEvent), unchecked(ToolCallArgsDeltaEvent)
+_call_end = unchecked(ToolCallEndEvent)
+
 Tell: TypeAlias = Callable[[AgentEvent], None]
 
 _NOTHING_HIDDEN: Mapping[str, Sequence[SensitiveFieldDescriptor]] = {}
@@ -72,7 +78,7 @@ class ModelEventProjector:
         self._by = by
         self._message_id = message_id
         self._reasoning_id = reasoning_id
-        self._calls: list[_Call] = []
+        self._calls: dict[str, _Call] = {}
         self._partial: dict[str | None, list[_Call]] = {}
 
     def project(self, event: ModelStreamEvent) -> Sequence[AgentEvent]:
@@ -80,50 +86,47 @@ class ModelEventProjector:
         kind = event.kind
         if kind is _TOKEN:
             text = event.token_delta
-            return (MessageDeltaEvent(self._by, self._message_id, text),) if text else ()
+            return (_message_delta(self._by, self._message_id, text),) if text else ()
         if kind is _REASONING:
             text = event.reasoning_delta
             return (ReasoningDeltaEvent(self._by, self._reasoning_id, text),) if text else ()
         if kind is _MESSAGE:
             text = event.message_delta
-            return (MessageDeltaEvent(self._by, self._message_id, text),) if text else ()
+            return (_message_delta(self._by, self._message_id, text),) if text else ()
         told: list[AgentEvent] = []
-        self._about_calls(event, told.append)
-        return told
-
-    def _about_calls(self, event: ModelStreamEvent, tell: Tell) -> None:
-        kind, call = event.kind, event.tool_call
+        call = event.tool_call
         if kind is _DONE:
-            self._done(event.response.tool_calls if event.response else (), tell)
-        elif kind is _ARGUMENTS:
-            self._arguments(event.call_id, event.tool_call_args_delta or "", tell)
-        elif kind is _END:
-            self._end(event.call_id, tell)
-        elif kind is _START and call:
-            self._start(call, tell)
+            calls = event.response.tool_calls if event.response else ()
+            if calls or self._calls:
+                self._done(calls, told.append)
         elif kind is _CALL and call:
-            self._whole(call, tell)
+            self._whole(call, told.append)
+        elif kind is _ARGUMENTS:
+            self._arguments(event.call_id, event.tool_call_args_delta or "", told.append)
+        elif kind is _END:
+            self._end(event.call_id, told.append)
+        elif kind is _START and call:
+            self._start(call, told.append)
+        return told
 
     def _start(self, call: ModelToolCall, tell: Tell) -> None:
         # Two calls without an id cannot be one; one that is told by its id is not told again.
         if call.call_id is None or not self._partial.get(call.call_id):
-            self._begin(call, tell)
+            self._partial.setdefault(call.call_id, []).append(self._begun(call, tell))
 
-    def _begin(self, call: ModelToolCall, tell: Tell) -> None:
-        is_new = call.call_id is not None and all(call.call_id != told.id for told in self._calls)
-        own_id = (
-            call.call_id if call.call_id and is_new else call_id_at(self._message_id, len(self._calls) + 1)
-        )
-        begun = _Call(own_id, call.name)
-        self._calls.append(begun)
-        self._partial.setdefault(call.call_id, []).append(begun)
-        tell(ToolCallStartEvent(self._by, begun.id, call.name, self._message_id))
+    def _begun(self, call: ModelToolCall, tell: Tell) -> _Call:
+        own_id = call.call_id
+        if not own_id or own_id in self._calls:
+            own_id = call_id_at(self._message_id, len(self._calls) + 1)
+        begun = self._calls[own_id] = _Call(own_id, call.name)
+        tell(_call_start(self._by, own_id, call.name, self._message_id))
+        return begun
 
     def _arguments(self, call_id: str | None, piece: str, tell: Tell) -> None:
         call = self._latest(call_id)
         if call and piece and not call.is_ended and call.name not in self._hidden:
             call.has_arguments = True
-            tell(ToolCallArgsDeltaEvent(self._by, call.id, piece))
+            tell(_call_arguments(self._by, call.id, piece))
 
     def _end(self, call_id: str | None, tell: Tell) -> None:
         call = self._latest(call_id)
@@ -135,22 +138,21 @@ class ModelEventProjector:
         partial = self._partial.get(call_id)
         if partial:
             return partial[-1]
-        return self._calls[-1] if call_id is None and self._calls else None
+        return next(reversed(self._calls.values()), None) if call_id is None else None
 
     def _whole(self, call: ModelToolCall, tell: Tell) -> None:
-        if not self._partial.get(call.call_id):
-            self._begin(call, tell)
-        told = self._partial[call.call_id].pop(0)
+        partial = self._partial.setdefault(call.call_id, [])
+        told = partial.pop(0) if partial else self._begun(call, tell)
         if not told.has_arguments and not told.is_ended:
             told.has_arguments = True
             shown = call.guarded(self._hidden[call.name]) if call.name in self._hidden else call
-            tell(ToolCallArgsDeltaEvent(self._by, told.id, canonical_json(shown.arguments)))
+            tell(_call_arguments(self._by, told.id, canonical_json(shown.arguments)))
         self._ended(told, tell)
 
     def _ended(self, call: _Call, tell: Tell) -> None:
         if not call.is_ended:
             call.is_ended = True
-            tell(ToolCallEndEvent(self._by, call.id))
+            tell(_call_end(self._by, call.id))
 
     def _done(self, calls: Sequence[ModelToolCall], tell: Tell) -> None:
         """The whole reply says what the stream left out."""
@@ -158,5 +160,6 @@ class ModelEventProjector:
             is_untold = call.call_id not in self._partial or position >= len(self._calls)
             if is_untold or self._partial[call.call_id]:
                 self._whole(call, tell)
-        for told in self._calls:
-            self._ended(told, tell)
+        for told in self._calls.values():
+            if not told.is_ended:
+                self._ended(told, tell)

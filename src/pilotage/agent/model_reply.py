@@ -14,6 +14,7 @@ from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.messages import ModelMessage, ModelToolCall
 from pilotage.agent.tool_calling import ToolCallingSpec
 from pilotage.errors import AgentToolDispatchError
+from pilotage.filling import changing
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
 from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SensitiveFieldDescriptor
@@ -188,21 +189,7 @@ class ModelStreamEvent:
 
     def with_tools(self, tools: ToolCallingSpec) -> ModelStreamEvent:
         """This event with the tools of its request, so that `invoke_tool` finds the one that is asked for."""
-        return ModelStreamEvent(
-            self.kind,
-            self.token_delta,
-            self.tool_call,
-            self.structured_output,
-            self.error,
-            self.usage,
-            self.metadata,
-            self.message_delta,
-            self.reasoning_delta,
-            self.tool_call_args_delta,
-            self.response,
-            self.request,
-            tools,
-        )
+        return _with_tools(self, tools)
 
     async def invoke_tool(self) -> object:
         """Call the tool the model asks for and return its result.
@@ -232,6 +219,9 @@ class ModelStreamEvent:
             structured_output=_guarded_output(self.structured_output, of_output, policy),
             response=self.response.guarded(descriptors, policy) if self.response else None,
         )
+
+
+_with_tools = changing(ModelStreamEvent, "tools")
 
 
 def _split(

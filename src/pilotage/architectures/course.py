@@ -76,7 +76,7 @@ class Course:
             if outcome.ends:
                 self._session.output = outcome.result
                 return True
-            has_worked = has_worked or not outcome.is_error
+            has_worked = has_worked or outcome.error is None
         self._failed_turns = 0 if has_worked else self._failed_turns + 1
         if self._failed_turns < self._max_tool_errors:
             return False

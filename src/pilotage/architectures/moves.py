@@ -94,6 +94,7 @@ WITH_CALLS = (CallTools, RefuseTools)
 """The moves behind which every call has an outcome."""
 Move: TypeAlias = TextAnswer | TypedAnswer | CallTools | RefuseTools | AskAgain | Stop
 
+_TEXT_ANSWER = TextAnswer()
 _STOPPED_BY: dict[ModelFinishReason | None, StopReason] = {
     ModelFinishReason.CONTENT_FILTER: StopReason.CONTENT_FILTER,
     ModelFinishReason.REFUSAL: StopReason.REFUSAL,
@@ -115,7 +116,7 @@ def next_move(reply: ModelResponse, output: StructuredOutputSpec | None, patienc
         return _typed_answer(reply, output, patience, is_cut)
     if is_cut:
         return _after_cut_text(reply.content, patience)
-    return TextAnswer() if reply.content.strip() else _after_nothing(patience)
+    return _TEXT_ANSWER if reply.content.strip() else _after_nothing(patience)
 
 
 def repair(error: AgentStructuredOutputError, patience: Patience) -> AskAgain:

@@ -5,12 +5,19 @@ Plain control flow. What to do with a reply is decided in `moves`; here it is do
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 
 from pilotage.agent.events import AgentEvent
-from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies, ToolCallOutcome
+from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.ports.architecture import (
+    AgentRef,
+    AgentSession,
+    Dependencies,
+    IScopedTools,
+    ToolCallOutcome,
+)
 from pilotage.architectures.course import Course
-from pilotage.architectures.moves import WITH_CALLS, CallTools, Patience, RefuseTools, StopReason
+from pilotage.architectures.moves import CallTools, Patience, RefuseTools, StopReason
 from pilotage.architectures.turn import ModelTurn, close_stream, lead_of
 from pilotage.architectures.wording import asked
 from pilotage.checks import reject_negative, reject_not_positive
@@ -76,7 +83,11 @@ class React:
             yield turn.end()
             course.hear(turn.reply.content)
             move = turn.move(course.patience)
-            outcomes = await self._outcomes(move, deps) if isinstance(move, WITH_CALLS) else ()
+            outcomes: Sequence[ToolCallOutcome] = ()
+            if isinstance(move, CallTools):
+                outcomes = await self._called(move.calls, deps.tools)
+            elif isinstance(move, RefuseTools):
+                outcomes = [ToolCallOutcome(call, error=move.why) for call in move.calls]
             for outcome in outcomes:
                 yield turn.told(outcome)
             if course.follow(move, outcomes):
@@ -87,11 +98,11 @@ class React:
         """None: the agent works alone."""
         return {}
 
-    async def _outcomes(self, move: CallTools | RefuseTools, deps: Dependencies) -> Sequence[ToolCallOutcome]:
-        match move:
-            case CallTools(calls) if self.parallel_tools:
-                return await deps.tools.call_all(calls)
-            case CallTools(calls):
-                return [await deps.tools.call(call) for call in calls]
-            case RefuseTools(calls, why):
-                return [ToolCallOutcome(call, error=why) for call in calls]
+    def _called(
+        self, calls: Sequence[ModelToolCall], tools: IScopedTools
+    ) -> Awaitable[Sequence[ToolCallOutcome]]:
+        return tools.call_all(calls) if self.parallel_tools else _one_by_one(calls, tools)
+
+
+async def _one_by_one(calls: Sequence[ModelToolCall], tools: IScopedTools) -> Sequence[ToolCallOutcome]:
+    return [await tools.call(call) for call in calls]

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import cast
 
 from pilotage.agent.events import AgentEvent, StepFinishedEvent, StepStartedEvent, ToolCallResultEvent
-from pilotage.agent.messages import ModelMessage, ModelMessageRole
+from pilotage.agent.messages import ModelMessage, ModelMessageRole, new_message
 from pilotage.agent.model_events import ModelEventProjector, call_id_at
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage, no_usage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import AgentSession, Dependencies, ToolCallOutcome
-from pilotage.agent.tool_calling import hidden_arguments
 from pilotage.architectures.moves import WITH_CALLS, Move, Patience, next_move, repair
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
@@ -23,7 +21,7 @@ _NO_REPLY = ModelResponse("")
 _NO_USAGE = no_usage()
 
 _request, _result = unchecked(ModelRequest), unchecked(ToolCallResultEvent)
-_message, _ASSISTANT = unchecked(ModelMessage), ModelMessageRole.ASSISTANT
+_ASSISTANT = ModelMessageRole.ASSISTANT
 _step_started, _step_finished = unchecked(StepStartedEvent), unchecked(StepFinishedEvent)
 
 
@@ -44,7 +42,7 @@ class ModelTurn:
         self._misfit: AgentStructuredOutputError | None = None
         self._said: list[str] | None = [] if deps.output is not None else None
         self._projector = ModelEventProjector(
-            deps.attribution, message_id, f"{message_id}:reasoning", hidden_arguments(calling)
+            deps.attribution, message_id, f"{message_id}:reasoning", calling.hidden if calling else {}
         )
         self.reply: ModelResponse = _NO_REPLY
 
@@ -109,7 +107,7 @@ class ModelTurn:
         if not text and reply.structured_output is not None:
             text = canonical_json(reply.structured_output)
         if calls or text.strip():
-            self._session.messages.append(_message(_ASSISTANT, text, {}, calls))
+            self._session.messages.append(new_message(_ASSISTANT, text, {}, calls))
         return move
 
     def told(self, outcome: ToolCallOutcome) -> ToolCallResultEvent:
@@ -175,6 +173,6 @@ def _sum(so_far: int | None, more: int | None) -> int | None:
 
 async def close_stream(stream: AsyncIterator[object]) -> None:
     """Whoever leaves the loop early ends the generation with it."""
-    aclose = cast("Callable[[], Awaitable[None]] | None", getattr(stream, "aclose", None))
+    aclose: Callable[[], Awaitable[None]] | None = getattr(stream, "aclose", None)
     if aclose is not None:
         await aclose()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pilotage.agent.messages import ModelMessage, ModelMessageRole
+from pilotage.agent.messages import ModelMessage, ModelMessageRole, new_message
 from pilotage.agent.ports.architecture import AgentSession
 from pilotage.jsonvalue import canonical_json, to_json_value
 
@@ -28,7 +28,7 @@ def asked(session: AgentSession, prompt: str) -> list[ModelMessage]:
     last = session.messages[-1] if session.messages else None
     if not prompt or (last is not None and last.role is ModelMessageRole.USER and last.text == prompt):
         return list(session.messages)
-    return [*session.messages, ModelMessage.user(prompt)]
+    return [*session.messages, new_message(ModelMessageRole.USER, prompt)]
 
 
 def briefing(session: AgentSession, prompt: str) -> str:

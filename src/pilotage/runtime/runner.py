@@ -22,7 +22,7 @@ from pilotage.container.pod import Pod
 from pilotage.errors import AgentDefinitionError, AgentModelConfigurationError, RunFailedError
 from pilotage.runtime.scoped.architecture_registry import find_architecture
 from pilotage.runtime.service.composition import Overrides
-from pilotage.runtime.service.opened_runs import OpenedRun, OpenedRuns
+from pilotage.runtime.service.opened_runs import OpenedRuns, ReadRun
 from pilotage.runtime.stream.projection import YieldProjector
 from pilotage.values import value
 
@@ -95,14 +95,14 @@ class AgentRunner(IAgentRunner):
         finally:
             await run.leave()
 
-    async def open(self, given: object) -> OpenedRun:
+    async def open(self, given: object) -> ReadRun:
         """A run of the agent; a `RunAgentInput` that resumes brings back the run it names."""
         return await self.runs.open(
             self.definition, self.instance, given, principal=self.principal, overrides=self.overrides
         )
 
 
-async def yields_of(run: OpenedRun) -> AsyncGenerator[AgentYield[Any], None]:
+async def yields_of(run: ReadRun) -> AsyncGenerator[AgentYield[Any], None]:
     """The run as the public stream: a projection of its events, with the answer as the program gave it."""
     projector, events = YieldProjector(run.id), run.events()
     try:

@@ -62,10 +62,12 @@ def compile_validator(core: CoreSchema) -> Validate:
 
     def validate(given: Mapping[str, object]) -> dict[str, object]:
         try:
-            return cast("dict[str, object]", validator.validate_python(given))
+            arguments: dict[str, object] = validator.validate_python(given)
         except pydantic_core.ValidationError as error:
             details = error.errors(include_url=False, include_context=False, include_input=False)
             misfits = [Misfit(detail["loc"], detail["type"], detail["msg"]) for detail in details]
+        else:
+            return arguments
         raise MisfitsError(misfits)
 
     return validate

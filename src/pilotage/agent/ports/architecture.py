@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution
-from pilotage.agent.messages import ModelMessage, ModelToolCall
+from pilotage.agent.messages import ModelMessage, ModelMessageRole, ModelToolCall, new_message
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.audit import IAgentAuditLog
@@ -32,6 +32,8 @@ from pilotage.values import shared, value
 
 T = TypeVar("T")
 AgentRef: TypeAlias = type[object] | str
+
+_TOOL = ModelMessageRole.TOOL
 
 
 def _no_messages() -> list[ModelMessage]:
@@ -110,8 +112,10 @@ class ToolCallOutcome:
     @property
     def message(self) -> ModelMessage:
         """The message that tells the model."""
-        shown: JsonValue = {"error": self.error} if self.error is not None else self.result
-        return ModelMessage.tool(self.call.call_id or self.call.name, shown)
+        answered, shown = self.call.call_id or self.call.name, self.result
+        if self.error is None and type(shown) is str and answered.strip():
+            return new_message(_TOOL, shown, {}, (), answered)
+        return ModelMessage.tool(answered, shown if self.error is None else {"error": self.error})
 
 
 class IScopedTools(ABC):

@@ -88,7 +88,10 @@ def bound_arguments(interface: ToolInterface, payload: Mapping[str, object]) -> 
     Raises:
         AgentToolBindingError: the payload does not fit; `problems` has one sentence for each reason.
     """
-    return _validated(interface, _by_name(interface, payload))
+    # What a model sends is nearly always a plain object; validation makes another one of it.
+    kind: object = type(payload)
+    is_flat = kind is dict and "args" not in payload and "kwargs" not in payload
+    return _validated(interface, payload if is_flat else _by_name(interface, payload))
 
 
 def _validated(interface: ToolInterface, asked: Mapping[str, object]) -> dict[str, object]:

@@ -42,6 +42,11 @@ RESULT = "run/result#1"
 MAY_BE_REPEATED = frozenset({Idempotency.IDEMPOTENT, Idempotency.CONDITIONALLY_IDEMPOTENT})
 
 
+def message_id_of(run_id: str, action_id: str, epoch: int) -> str:
+    """The id of what a model says in one call; a call that is made again in another epoch says something else."""
+    return f"{run_id}:{action_id.removeprefix('run/')}@{epoch}"
+
+
 def fingerprint_of(salt: str, action_id: str, kind: AgentActionKind, name: str, asked: JsonValue) -> str:
     """Equal questions at equal places have equal fingerprints; the salt keeps them from betraying anything."""
     said = "null" if asked is None else canonical_json(asked)

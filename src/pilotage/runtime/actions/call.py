@@ -67,13 +67,10 @@ class Call:
     """What the model calls it, where a model asked for it."""
     is_reserved: bool = False
     """Whether it was counted against the run's limits before, together with the calls beside it."""
+    is_deferred: bool = False
+    """Whether somebody outside carries it out, and the run waits for what came of it."""
     begins: OutboxEvent | None = None
     """The fact that becomes true when it begins."""
-
-    @property
-    def is_deferred(self) -> bool:
-        """Whether somebody outside carries it out, and the run waits for what came of it."""
-        return self.descriptor is not None and self.descriptor.metadata.deferred
 
     def shown(self, arguments: JsonObject) -> JsonValue:
         """What others may see of arguments."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import cast
 
 
 async def close(stream: AsyncIterator[object] | None) -> None:
     """Close a stream that can be closed; for one that has ended this does nothing."""
-    aclose = cast("Callable[[], Awaitable[None]] | None", getattr(stream, "aclose", None))
+    aclose: Callable[[], Awaitable[None]] | None = getattr(stream, "aclose", None)
     if aclose is not None:
         await aclose()

@@ -72,7 +72,8 @@ class Publication:
     @property
     def _must_be_asked(self) -> bool:
         """Whether somebody may have to allow it; that nobody was asked before is known by what is recorded."""
-        return not self._effects.gate.is_open or self._effects.was_asked(RESULT)
+        effects = self._effects
+        return not effects.gate.is_open or (effects.has_record and effects.was_asked(RESULT))
 
     async def partial(self, answer: Answer) -> Answer:
         """What a run leaves that does not come to its answer: nothing that was refused, or that nobody could allow."""
@@ -90,7 +91,8 @@ class Publication:
         """What others may see of the record of a result."""
         if self._sensitive:
             record = {**record, "result": guard_json_value(record["result"], self._sensitive)}
-        return cast(JsonObject, self._effects.redactor.json(record))
+        redactor = self._effects.redactor
+        return record if redactor.is_idle else cast(JsonObject, redactor.json(record))
 
     def action(self, view: JsonValue, asked: JsonValue = None) -> Action:
         """The result of the run as an action; a person's answer is bound to the output it was `asked` about."""

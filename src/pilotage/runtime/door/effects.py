@@ -12,7 +12,6 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import Protocol
 
-from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import RecoveryDone
@@ -21,7 +20,7 @@ from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.errors import ToolError
 from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.actions.action import fingerprint_of
+from pilotage.runtime.actions.action import fingerprint_of, message_id_of
 from pilotage.runtime.actions.call import Attempt, Call, new_attempt
 from pilotage.runtime.actions.interruptions import Paused, RunInterruption
 from pilotage.runtime.actions.scope import inside
@@ -41,11 +40,12 @@ from pilotage.runtime.door.run_parts import (
 from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.counting import count_rows
 from pilotage.runtime.gate.deadline import timed_out
-from pilotage.runtime.gate.gate import Ask, Deny, Gate, GateVerdict
+from pilotage.runtime.gate.gate import Gate
 from pilotage.runtime.gate.recalled import label_of_recalled
 from pilotage.runtime.gate.spending import NOTHING, ONE_TOOL_CALL, Spending
 from pilotage.runtime.gate.switch_stage import SwitchStage
 from pilotage.runtime.gate.trust_stage import label_after_tool
+from pilotage.runtime.gate.verdicts import Ask, Deny, GateVerdict
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import RecordedAction, Recording
@@ -62,6 +62,8 @@ from pilotage.runtime.journal.trace_record import TRACE
 from pilotage.runtime.journal.trust_record import RUN_INPUT
 from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.telling import Telling
+
+_INTERRUPTED = AgentStatus.INTERRUPTED
 
 
 class IParts(Protocol):
@@ -126,7 +128,8 @@ class Effects:
         self.warnings: IWarnings | None = None
         self.observer: Observer = NOBODY_OBSERVES
         self.trust = RUN_INPUT
-        self.message_id = f"{ledger.run.run_id}:message"
+        self.said_by: str | tuple[str, int] = f"{ledger.run.run_id}:message"
+        """Whose words the program says now: an id, or the model call (its action, the epoch) that gave them."""
         self._hold = hold
 
     @property
@@ -135,6 +138,12 @@ class Effects:
         if self._waits is None:
             self._waits = self._parts.waits(self)
         return self._waits
+
+    @property
+    def message_id(self) -> str:
+        """The id of what the program says now."""
+        said_by = self.said_by
+        return said_by if isinstance(said_by, str) else message_id_of(self.ledger.run.run_id, *said_by)
 
     def was_asked(self, action_id: str) -> bool:
         """Whether a person was asked about an action: then the answer counts, whatever the gate says by now."""
@@ -153,16 +162,11 @@ class Effects:
             self._children = self._parts.children(self)
         return self._children
 
-    def context_for(self, request: ModelRequest) -> IContext | None:
-        """What decides what a model is shown of a request; None where it is shown as it is."""
-        is_needed = self.needs_context or self._context is not None or request.context
-        return self.context if is_needed else None
-
     @property
     def context(self) -> IContext:
         """What decides what models are shown."""
         if self._context is None:
-            self._context = self._parts.context(self)
+            self._context, self.needs_context = self._parts.context(self), True
         return self._context
 
     async def perform(self, call: Call) -> object:
@@ -185,7 +189,8 @@ class Effects:
             else:
                 if self.switches is not None:
                     await self.switches.check(_tool_name(call))
-                self.begin_anew()
+                if self.deadline is not None or self.telling.is_repeating:
+                    self.begin_anew()
                 result = await self._begun(call)
         except BaseException as end:
             self.liveness.ended(call.scope, end)
@@ -238,8 +243,7 @@ class Effects:
         Raises:
             LimitReached: the time of the run is up.
         """
-        if self.deadline is not None:
-            self._check_time()
+        self._check_time()
         if self.telling.is_repeating and self.recording.is_used_up:
             self.telling.go_live()
 
@@ -298,8 +302,8 @@ class Effects:
         if not self.gate.is_open:
             return self._begun_behind_the_gate(call)
         self._count(call)
-        arguments = self._allowed(call, self.gate.trusts(call, self.trust))
-        return self._begin(call, self._attempt(call, 1, arguments))
+        arguments, ledger = self._allowed(call, self.gate.trusts(call, self.trust)), self.ledger
+        return self._begin(call, new_attempt(1, ledger.epoch, ledger.run, call.action.id, arguments))
 
     async def _begun_behind_the_gate(self, call: Call) -> object:
         is_tool = call.action.kind is AgentActionKind.TOOL_CALL
@@ -326,20 +330,22 @@ class Effects:
         """Return when the gate and, where one is needed, a person allow the call: with other arguments, if any."""
         if isinstance(verdict, Deny):
             raise self.outcomes.refused(call, verdict.reason)
-        if call.needs_approval or isinstance(verdict, Ask) or self.was_asked(call.action.id):
+        was_asked = self.has_record and self.was_asked(call.action.id)
+        if call.needs_approval or was_asked or isinstance(verdict, Ask):
             return self.waits.approved_arguments(call, 1, verdict)
         return None
 
     def go_on(self) -> None:
         """A run that waited does something again: it is under way, also for whoever finds it without a process."""
         state = self.ledger.state
-        if state.status is AgentStatus.INTERRUPTED:
+        if state.status is _INTERRUPTED:
             self.ledger.move(state.moved_to(AgentSituation.RUNNING))
 
     def _begin(self, call: Call, attempt: Attempt) -> Awaitable[object]:
         if call.is_deferred:
             return self._given(call, attempt)
-        self.go_on()
+        if self.ledger.state.status is _INTERRUPTED:
+            self.go_on()
         return self._act(call, attempt) if call.action.is_read_only else self._written_down(call, attempt)
 
     async def _written_down(self, call: Call, attempt: Attempt) -> object:
@@ -362,8 +368,8 @@ class Effects:
         """What came of a call that is somebody else's to carry out: nothing is dispatched, and nothing is unknown."""
         result = call.decode(self.waits.given_result(call).result)
         self._know(call)
-        self.outcomes.done(call, attempt.number, result)
-        return self.outcomes.as_recorded(call, result)
+        _, given = self.outcomes.done(call, attempt.number, result)
+        return given
 
     async def be_sure(self) -> None:
         """Return when nobody else can be driving this run: an effect may begin now, and only now.
@@ -403,11 +409,11 @@ class Effects:
             if call.action.may_be_repeated:
                 raise self.outcomes.failed(call, attempt.number, error) from error
             return await self._find_out(call, attempt)
-        view = self.outcomes.done(call, attempt.number, result)
+        view, given = self.outcomes.done(call, attempt.number, result)
         self._know(call)
         if not self.gate.is_open:
             await self.gate.after_call(call, view)
-        return self.outcomes.as_recorded(call, result)
+        return given
 
     def _know(self, call: Call) -> None:
         """The program knows what came of a call from here on: whatever it decides, it decides knowing it."""

@@ -96,11 +96,11 @@ class SignalHandling:
     def _speaking_for_itself(self, path: str) -> Generator[None]:
         """What a handler says is no part of what the program's model says."""
         effects = self._effects
-        before, effects.message_id = effects.message_id, f"{self._by.run_id}:{path.removeprefix('run/')}"
+        before, effects.said_by = effects.said_by, f"{self._by.run_id}:{path.removeprefix('run/')}"
         try:
             yield
         finally:
-            effects.message_id = before
+            effects.said_by = before
 
 
 def is_inside_an_action(path: str) -> bool:

@@ -72,7 +72,19 @@ class Liveness:
         Raises:
             RunInterruption: this attempt, or this branch of it, is over; then nothing has begun.
         """
-        self.check(scope)
+        self._ledger.check_alive()
+        if self._end is not None:
+            self._is_met = True
+            raise self._end
+        if self._stopped and any(_begins_below(path, scope.path) for path in self._stopped):
+            raise BranchStopped
+        me = running_task()
+        if me is not None and me not in self._tasks:
+            self._tasks.add(me)
+        for path, task, pause in self._paused:
+            is_above = path == scope.path or path.startswith(f"{scope.path}/")
+            if task is me or (is_above and scope.is_led_by(me)):
+                raise pause
         self.under_way += 1
 
     def ended(self, scope: Scope, end: BaseException | None = None) -> None:
@@ -110,19 +122,8 @@ class Liveness:
 
     def check(self, scope: Scope) -> None:
         """Raise again what ended the attempt, or what this branch waits for."""
-        self._ledger.check_alive()
-        if self._end is not None:
-            self._is_met = True
-            raise self._end
-        if self._stopped and any(_begins_below(path, scope.path) for path in self._stopped):
-            raise BranchStopped
-        me = running_task()
-        if me is not None:
-            self._tasks.add(me)
-        for path, task, pause in self._paused:
-            is_above = path == scope.path or path.startswith(f"{scope.path}/")
-            if task is me or (is_above and scope.is_led_by(me)):
-                raise pause
+        self.begin(scope)
+        self.under_way -= 1
 
     def stop(self, path: str) -> None:
         """Nothing begins below a path any more: the branches there are not needed. What is under way ends by itself."""

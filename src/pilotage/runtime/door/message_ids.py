@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
+from pilotage.runtime.actions.action import message_id_of
 from pilotage.runtime.actions.scope import scope_for
 from pilotage.runtime.door.effects import Effects
-
-
-def message_id_of(run_id: str, action_id: str, epoch: int) -> str:
-    """The id of what a model says in one call; a call that is made again in another epoch says something else."""
-    return f"{run_id}:{action_id.removeprefix('run/')}@{epoch}"
 
 
 def next_message_id(effects: Effects) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from typing import Any, cast
+from typing import cast
 from weakref import ref
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
@@ -16,10 +16,11 @@ from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.state import AgentStatus
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.actions.action import Action, new_action
+from pilotage.runtime.actions.action import new_action
 from pilotage.runtime.actions.call import Attempt, Call
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.door.effects import Effects
@@ -31,7 +32,6 @@ from pilotage.runtime.door.left_streams import (
     expected_usage,
     usage_of_left,
 )
-from pilotage.runtime.door.message_ids import message_id_of
 from pilotage.runtime.door.model_stream import ModelStream
 from pilotage.runtime.door.run_parts import IContext, Summary
 from pilotage.runtime.gate.counting import count_reply
@@ -56,18 +56,20 @@ _TOKEN, _MESSAGE, _CALL = (
     ModelStreamEventKind.MESSAGE_DELTA,
     ModelStreamEventKind.TOOL_CALL_CANDIDATE,
 )
+_NOTHING_LEFT: Iterator[ModelStreamEvent] = iter(())
+_MODEL_CALL, _INTERRUPTED = AgentActionKind.MODEL_CALL, AgentStatus.INTERRUPTED
 
 
 class ModelCall:
     """One call. Its id is taken when it is made, not when its first event is awaited."""
 
     _inner: AsyncIterator[ModelStreamEvent]
-    _replay: Iterator[ModelStreamEvent] = iter(())
+    _replay: Iterator[ModelStreamEvent] = _NOTHING_LEFT
     _told: ToldUsage | None = None
     _took = NOTHING
     _manifest: JsonObject | None = None
     _asked_at: float | None = None
-    _reader: ref[ModelStream] | None = None
+    reader: ref[ModelStream] | None = None
     _leaving: asyncio.Task[None] | None = None
 
     def __init__(self, effects: Effects, model: IAgentModel, name: str, request: ModelRequest) -> None:
@@ -77,52 +79,43 @@ class ModelCall:
         self._name = name
         self._request = self._asked_for = request
         self._is_new = True
-        self._is_open = self.is_over = False
+        self.is_open = self.is_over = False
         self._held = NOTHING
         self._budgeted: BudgetReservation | None = None
-        self._read_ahead: deque[ModelStreamEvent] = deque()
+        self.read_ahead: deque[ModelStreamEvent] = deque()
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._scope: Scope = scope_for("model")
-        self._action = _action(self._scope.next_id("model"), effects)
+        action_id = self._scope.next_id("model")
+        # A changed prompt is drift, not divergence: the messages are not part of the fingerprint.
+        fingerprint = effects.fingerprint(action_id, _MODEL_CALL, "model") if effects.is_kept else ""
+        self._action = new_action(
+            action_id, _MODEL_CALL, "model", None, None, Idempotency.IDEMPOTENT, True, fingerprint
+        )
 
     @property
     def path(self) -> str:
         return self._scope.path
 
-    def stream(self) -> ModelStream:
-        """The stream to read; the call knows when its reader lets go of it."""
-        stream = ModelStream(self)
-        self._reader = ref(stream, self._left_by_its_reader)
-        return stream
-
-    def next(self) -> Coroutine[Any, Any, ModelStreamEvent]:
-        """The next event for the reader.
-
-        Raises:
-            StopAsyncIteration: there is none any more.
-        """
-        return self._read() if self._is_open and not self._read_ahead else self._read_aside()
-
     async def drain(self) -> None:
         """Read on for the reader; for one that has left, what was read is the reply."""
-        if self._reader is None or self._reader() is None:
+        if self.reader is None or self.reader() is None:
             await self.close()
             return
         with suppress(StopAsyncIteration):
             while True:
-                self._read_ahead.append(await self._read())
+                self.read_ahead.append(await self.read())
 
-    def _left_by_its_reader(self, _: object) -> None:
+    def left_by_its_reader(self, _: object, /) -> None:
         """Nobody has closed the stream: it is closed for the reader, as the event loop does it for a generator."""
-        if self._is_open:
+        if self.is_open:
             with suppress(RuntimeError):
                 self._leaving = asyncio.get_running_loop().create_task(self.close())
 
-    async def _read_aside(self) -> ModelStreamEvent:
+    async def read_aside(self) -> ModelStreamEvent:
         """Everything but the next event of an open stream: its beginning, what was read ahead, what is replayed."""
-        if self._read_ahead:
-            return self._read_ahead.popleft()
+        if self.read_ahead:
+            return self.read_ahead.popleft()
         if self._is_new:
             self._is_new = False
             self._liveness.begin(self._scope)
@@ -133,9 +126,8 @@ class ModelCall:
                 raise
             self._liveness.ended(self._scope)
             if recorded is None:
-                return await self._read()
-            effects = self._effects
-            effects.message_id = message_id_of(effects.ledger.run.run_id, self._action.id, recorded.epoch)
+                return await self.read()
+            self._effects.said_by = (self._action.id, recorded.epoch)
             self._replay = self._replayed(cast("dict[str, JsonValue]", recorded.record))
         for event in self._replay:
             return event
@@ -149,9 +141,9 @@ class ModelCall:
         recorded = effects.recording.take(self._action) if effects.has_record else None
         reply = recorded.after if recorded is not None else None
         is_live = reply is None or not is_kept(reply)
-        context = effects.context_for(request)
-        if context is not None and context.concerns(request, is_live=is_live):
-            request = await self._shown(context, request)
+        is_looked_at = effects.needs_context or request.context
+        if is_looked_at and effects.context.concerns(request, is_live=is_live):
+            request = await self._shown(effects.context, request)
         if is_live:
             await self._open(request)
             return None
@@ -204,20 +196,23 @@ class ModelCall:
         effects = self._effects
         if effects.switches is not None:
             await effects.switches.check()
-        effects.begin_anew()
-        effects.message_id = message_id_of(effects.ledger.run.run_id, self._action.id, effects.ledger.epoch)
-        effects.telling.supersede(effects.message_id)
+        if effects.deadline is not None or effects.telling.is_repeating:
+            effects.begin_anew()
+        effects.said_by = (self._action.id, effects.ledger.epoch)
+        if effects.ledger.epoch > 1:
+            effects.telling.supersede(effects.message_id)
         self._held = effects.spending.reserve_model_call(self._name)
         if effects.warnings is not None:
             effects.warnings.look_at(effects.spending)
-        if not effects.gate.is_open or effects.was_asked(self._action.id):
+        if not effects.gate.is_open or (effects.has_record and effects.was_asked(self._action.id)):
             await self._pass_the_gate(request)
-        effects.go_on()
+        if effects.ledger.state.status is _INTERRUPTED:
+            effects.go_on()
         if effects.prompts is not None:
             effects.prompts.keep(self._action.id, self._name, request)
         self._asked_for = request
         self._inner = self._model.stream(request)
-        self._is_open = True
+        self.is_open = True
         if not effects.observer.is_idle:
             self._asked_at = effects.clock.monotonic()
         effects.open_streams.append(self)
@@ -256,7 +251,7 @@ class ModelCall:
         except ToolError as rejected:
             raise self._failed(ModelCallError(str(rejected))) from rejected
 
-    async def _read(self) -> ModelStreamEvent:
+    async def read(self) -> ModelStreamEvent:
         """The next event of the model. Its last one is the reply, which is recorded; behind it the stream ends."""
         if self.is_over:
             await self.close()
@@ -343,10 +338,10 @@ class ModelCall:
 
     async def close(self) -> None:
         """Whoever leaves early is given, now and in replay, what was read."""
-        self._is_new, self._replay = False, iter(())
-        if not self._is_open:
+        self._is_new, self._replay = False, _NOTHING_LEFT
+        if not self.is_open:
             return
-        self._is_open, self._reader = False, None
+        self.is_open, self.reader = False, None
         self._effects.open_streams.remove(self)
         if not self.is_over:
             self._leave()
@@ -412,13 +407,6 @@ class ModelCall:
             raise decode_failure(record)
         response = decode_response(cast(JsonObject, record["result"]), self._request)
         return iter(replayed_events(response, self._request, cast(str, record.get("reasoning", ""))))
-
-
-def _action(action_id: str, effects: Effects) -> Action:
-    """A changed prompt is drift, not divergence: the messages are not part of the fingerprint."""
-    kind = AgentActionKind.MODEL_CALL
-    fingerprint = effects.fingerprint(action_id, kind, "model")
-    return new_action(action_id, kind, "model", None, None, Idempotency.IDEMPOTENT, True, fingerprint)
 
 
 async def _never(_: Attempt) -> object:

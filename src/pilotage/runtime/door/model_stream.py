@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncGenerator, Coroutine
 from typing import Any, Protocol
+from weakref import ref
 
 from pilotage.agent.model_reply import ModelStreamEvent
 
@@ -11,11 +13,26 @@ from pilotage.agent.model_reply import ModelStreamEvent
 class IReadCall(Protocol):
     """A call as far as its reader is concerned."""
 
-    def next(self) -> Coroutine[Any, Any, ModelStreamEvent]:
-        """The next event."""
+    reader: ref[ModelStream] | None
+    """Who reads; None once the stream is closed."""
+    is_open: bool
+    """Whether the model's own stream is being read."""
+    read_ahead: deque[ModelStreamEvent]
+    """What was read of it before the reader asked."""
+
+    def read(self) -> Coroutine[Any, Any, ModelStreamEvent]:
+        """The next event of the model's own stream."""
         ...
 
-    async def close(self) -> None:
+    def read_aside(self) -> Coroutine[Any, Any, ModelStreamEvent]:
+        """The next event in all other cases."""
+        ...
+
+    def left_by_its_reader(self, reader: object, /) -> None:
+        """The reader has let go of the stream without closing it."""
+        ...
+
+    def close(self) -> Coroutine[Any, Any, None]:
         """Leave the stream."""
         ...
 
@@ -27,16 +44,18 @@ class ModelStream(AsyncGenerator[ModelStreamEvent, None]):
 
     def __init__(self, call: IReadCall) -> None:
         self._call = call
+        call.reader = ref(self, call.left_by_its_reader)
 
     def __anext__(self) -> Coroutine[Any, Any, ModelStreamEvent]:
-        return self._call.next()
+        call = self._call
+        return call.read() if call.is_open and not call.read_ahead else call.read_aside()
 
     def aclose(self) -> Coroutine[Any, Any, None]:
         """Leave the stream, if it has not ended."""
         return self._call.close()
 
     async def asend(self, value: None, /) -> ModelStreamEvent:
-        return await self._call.next()
+        return await self.__anext__()
 
     async def athrow(self, error: Any, /, *_: object) -> ModelStreamEvent:
         """Leave the stream with an error."""

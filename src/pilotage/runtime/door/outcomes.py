@@ -49,16 +49,16 @@ class Outcomes:
         begun |= self.under_way
         return [each for action_id, each in begun.items() if action_id not in self._closed]
 
-    def done(self, call: Call, attempt: int, result: object) -> JsonObject:
-        """Write down that an action came to a result; what others may see of it.
+    def done(self, call: Call, attempt: int, result: object) -> tuple[JsonObject, object]:
+        """Write down that an action came to a result: what others may see of it, and what the program may have.
 
         Raises:
             ToolError: the result has no JSON form, and that is recorded instead.
         """
         try:
-            kept = to_json_value(result)
+            kept = whole = to_json_value(result)
             if self._may_hold_secrets(call):
-                kept = self._without_secrets(call, kept)
+                kept = self._without_secrets(call, whole)
             record: JsonObject = {"result": kept}
             # A run that nobody keeps, and nobody watches, shows its results to nobody.
             view = call.view_of(result) if self._is_seen else record
@@ -68,7 +68,7 @@ class Outcomes:
         self._close(call, attempt, record, view)
         if self._ledger.is_kept:
             self._report(call, has_failed=False)
-        return view
+        return view, result if kept is whole or kept == whole else call.decode(kept)
 
     def refused(self, call: Call, reason: str) -> ToolError:
         """Write down that an action must not begin, and give the error the program gets, now and in replay."""
@@ -103,7 +103,7 @@ class Outcomes:
             if self.late is not None:
                 self.late.tell(call.action, attempt, view)
             raise
-        if self.under_way.pop(call.action.id, None) is not None:
+        if self.under_way and self.under_way.pop(call.action.id, None) is not None:
             self._closed.add(call.action.id)
 
     def _report(self, call: Call, *, has_failed: bool) -> None:

@@ -21,7 +21,7 @@ from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Call
-from pilotage.runtime.gate.gate import Ask
+from pilotage.runtime.gate.verdicts import Ask
 from pilotage.safety.guard import guard_json_value
 
 APPROVAL = "approval"

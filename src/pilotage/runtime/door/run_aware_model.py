@@ -13,6 +13,7 @@ from pilotage.errors import ModelCallError
 from pilotage.runtime.door.effects import active_effects
 from pilotage.runtime.door.lesser_model import made_up_for
 from pilotage.runtime.door.model_calls import ModelCall
+from pilotage.runtime.door.model_stream import ModelStream
 
 
 class RunAwareModel(IAgentModel):
@@ -40,7 +41,7 @@ class RunAwareModel(IAgentModel):
         effects = active_effects.get()
         if effects is None:
             return await self._model.complete(request)
-        stream = ModelCall(effects, self._asked, self.name, request).stream()
+        stream = ModelStream(ModelCall(effects, self._asked, self.name, request))
         try:
             async for event in stream:
                 if event.response is not None:
@@ -53,7 +54,7 @@ class RunAwareModel(IAgentModel):
         effects = active_effects.get()
         if effects is None:
             return self._model.stream(request)
-        return ModelCall(effects, self._asked, self.name, request).stream()
+        return ModelStream(ModelCall(effects, self._asked, self.name, request))
 
     @property
     def capability(self) -> ModelCapability:

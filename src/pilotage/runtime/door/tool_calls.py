@@ -120,10 +120,10 @@ class ToolCalls:
             _TOOL_CALL,
             tool.name,
             asked,
-            effects.redactor.json(view),
+            view if effects.redactor.is_idle else effects.redactor.json(view),
             tool.idempotency,
             tool.is_read_only,
-            effects.fingerprint(action_id, _TOOL_CALL, tool.name, asked),
+            effects.fingerprint(action_id, _TOOL_CALL, tool.name, asked) if effects.is_kept else "",
         )
         return new_call(
             scope,
@@ -137,17 +137,23 @@ class ToolCalls:
             tool.descriptor,
             call_id,
             is_reserved,
+            tool.is_deferred,
         )
 
     def _act(self, invocation: Invocation, attempt: Attempt) -> Awaitable[object]:
         tool = invocation.tool
-        seconds = self._seconds_for(tool.descriptor)
+        is_direct = self._handler is None and self._effects.deadline is None and attempt.arguments is None
+        if not (tool.is_plain and is_direct):
+            return self._arranged(invocation, attempt)
+        bound = (invocation.owner,) if tool.takes_owner else ()
+        acting: Awaitable[object] = tool.function(*bound, **invocation.arguments)
+        return acting
+
+    def _arranged(self, invocation: Invocation, attempt: Attempt) -> Awaitable[object]:
+        seconds = self._seconds_for(invocation.tool.descriptor)
         if seconds is not None:
             return self._in_time(invocation, attempt, seconds)
-        if not tool.is_plain or self._handler is not None or attempt.arguments is not None:
-            return self._carried_out(invocation, attempt)
-        bound = (invocation.owner,) if tool.takes_owner else ()
-        return cast("Awaitable[object]", tool.function(*bound, **invocation.arguments))
+        return self._carried_out(invocation, attempt)
 
     async def _in_time(self, invocation: Invocation, attempt: Attempt, seconds: float) -> object:
         descriptor, limit = invocation.tool.descriptor, asyncio.timeout(seconds)

@@ -33,11 +33,11 @@ _AS_EVIDENCE = EvidenceExposurePolicy()
 
 @value
 class KnownTool:
-    """A tool of a class. A call of one that `is_plain` needs nothing but its arguments: no secret, no thread."""
+    """A tool of a class. A call of one that `is_plain` needs nothing but its arguments: no secret, thread or timer."""
 
     descriptor: AgentToolDescriptor
     interface: ToolInterface
-    function: ToolFunction
+    function: Callable[..., Any]
     """The function behind the tool."""
     decode: Decode
     name: str
@@ -47,6 +47,7 @@ class KnownTool:
     needs_approval: bool
     is_async: bool
     takes_owner: bool
+    is_deferred: bool
     is_plain: bool
 
 
@@ -82,7 +83,8 @@ def known_tool(function: ToolFunction, holder: type) -> KnownTool:
         metadata.requires_approval_candidate,
         is_async(function),
         descriptor.binding is not ToolBinding.NOTHING,
-        is_async(function) and not fills,
+        metadata.deferred,
+        is_async(function) and not fills and metadata.timeout.seconds is None,
     )
 
 

@@ -50,7 +50,7 @@ from pilotage.runtime.door.questions import (
     wait_for,
     write_answer,
 )
-from pilotage.runtime.gate.gate import Ask
+from pilotage.runtime.gate.verdicts import Ask
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.wait_record import decode_approval, decode_recovery, encode_request

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TypeAlias
 
-from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
+from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelResponse
 from pilotage.agent.model_request import ModelRequest
@@ -47,35 +46,11 @@ from pilotage.runtime.actions.interruptions import RunEnded
 from pilotage.runtime.gate.asking import Asker, GateSettings, NoAnswerError
 from pilotage.runtime.gate.model_views import shown_request, shown_response
 from pilotage.runtime.gate.spending import budget_exhausted
-from pilotage.runtime.gate.trust_stage import TrustAsk, TrustDeny, verdict_for
+from pilotage.runtime.gate.trust_stage import verdict_for
+from pilotage.runtime.gate.verdicts import PASS, Ask, Deny, GateVerdict
 from pilotage.runtime.stream.redactor import Redactor
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
-
-
-@value
-class Pass:
-    """Nothing against it."""
-
-
-@value
-class Ask:
-    """Somebody must be asked first; the handler that says so may word the question."""
-
-    reason: str | None = None
-    question: AgentApprovalRequest | None = None
-
-
-@value
-class Deny:
-    """It must not happen."""
-
-    reason: str
-
-
-GateVerdict: TypeAlias = Pass | Ask | Deny
-
-_PASS = Pass()
 
 
 @value
@@ -126,6 +101,8 @@ class Gate:
         self._capabilities = capabilities
         self._asker = _PATIENT if stages.settings is None else Asker(stages.settings)
         self.is_open = stages is NO_STAGES
+        self.has_budget = stages.budget is not None
+        """Whether the application has a budget of its own."""
         self.settles_with: Callable[[BudgetSettlement], None] | None = None
         """Where what was spent is counted with the next commit; None for a run that nobody keeps."""
         self.warns: Callable[[str], None] | None = None
@@ -181,11 +158,6 @@ class Gate:
         """Let hooks see how the run stands."""
         for hook in self._stages.hooks:
             await self._asker.told(hook.post_run, self._context, state)
-
-    @property
-    def has_budget(self) -> bool:
-        """Whether the application has a budget of its own."""
-        return self._stages.budget is not None
 
     async def reserve(self, need: BudgetAmount) -> BudgetReservation | None:
         """Set something aside in the application's budget, where it has one.
@@ -270,16 +242,10 @@ class Gate:
         """What the run itself says about a call, before anybody of the application is asked."""
         tool = call.descriptor
         if tool is None:
-            return _PASS
+            return PASS
         if self._capabilities is not None and tool.schema.name not in self._capabilities:
             return Deny(f"the run was not given the tool {tool.schema.name!r}")
-        match verdict_for(trust, tool):
-            case TrustDeny(reason):
-                return Deny(reason)
-            case TrustAsk(reason):
-                return Ask(reason)
-            case _:
-                return _PASS
+        return verdict_for(trust, tool)
 
     async def _permitted(self, call: Call, permissions: IAgentPermissions) -> GateVerdict:
         tool = call.descriptor.metadata if call.descriptor else None
@@ -297,7 +263,7 @@ class Gate:
             return Deny(f"the permission check failed ({failure})")
         match decision.verdict:
             case PermissionVerdict.ALLOW:
-                return _PASS
+                return PASS
             case PermissionVerdict.ASK:
                 return Ask(decision.reason)
             case PermissionVerdict.DENY:

@@ -35,7 +35,7 @@ class Spending:
     One table of prices holds for all of them, that of the outermost run.
     """
 
-    __slots__ = ("_account", "accounts", "is_bounded", "prices")
+    __slots__ = ("accounts", "is_bounded", "own", "prices")
 
     def __init__(
         self,
@@ -43,32 +43,28 @@ class Spending:
         pricing: IAgentPricing | None = None,
         parent: Spending | None = None,
     ) -> None:
-        self._account = Account(limits)
-        self.accounts: tuple[Account, ...] = (self._account, *(parent.accounts if parent is not None else ()))
+        self.own = Account(limits)
+        """The account of this run alone, its children included."""
+        self.accounts: tuple[Account, ...] = (self.own, *(parent.accounts if parent is not None else ()))
         prices = _NO_PRICES if pricing is None else Prices(pricing)
         self.prices: Prices = prices if parent is None else parent.prices
-        self.is_bounded: bool = self._account.is_bounded or (parent is not None and parent.is_bounded)
+        self.is_bounded: bool = self.own.is_bounded or (parent is not None and parent.is_bounded)
 
     @property
     def spent(self) -> BudgetAmount:
         """Everything so far, children included."""
-        account = self._account
+        account = self.own
         return _amount(account.steps, account.tool_calls, account.tokens, account.cost)
 
     @property
     def usage(self) -> ModelUsage:
         """The tokens so far, as far as the models told."""
-        return ModelUsage(self._account.input_tokens, self._account.output_tokens, self._account.tokens)
+        return ModelUsage(self.own.input_tokens, self.own.output_tokens, self.own.tokens)
 
     @property
     def currency(self) -> str | None:
         """What `spent.cost` is in; None while nothing had a price."""
         return self.prices.currency
-
-    @property
-    def own(self) -> Account:
-        """The account of this run alone, its children included."""
-        return self._account
 
     def worth_of(self, model: str, expected: ModelUsage) -> BudgetAmount:
         """Tokens that are expected, with their price; nothing is counted."""

@@ -6,35 +6,11 @@ label belongs to everything the next call may have been decided by, and never ge
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from pilotage.agent.tools.catalog import AgentToolDescriptor
-from pilotage.safety.trust import TrustLabel
-from pilotage.values import value
+from pilotage.runtime.gate.verdicts import PASS, Ask, Deny, GateVerdict
+from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 
-
-@value
-class TrustPass:
-    """Nothing against it."""
-
-
-@value
-class TrustAsk:
-    """A person must be asked first."""
-
-    reason: str
-
-
-@value
-class TrustDeny:
-    """It must not happen."""
-
-    reason: str
-
-
-TrustVerdict: TypeAlias = TrustPass | TrustAsk | TrustDeny
-
-_PASS = TrustPass()
+_SECRET, _UNTRUSTED = Confidentiality.SECRET, Integrity.UNTRUSTED
 
 
 def label_after_tool(label: TrustLabel, tool: AgentToolDescriptor) -> TrustLabel:
@@ -42,22 +18,22 @@ def label_after_tool(label: TrustLabel, tool: AgentToolDescriptor) -> TrustLabel
     return label if tool.result_label is None else label.join(tool.result_label)
 
 
-def verdict_for(label: TrustLabel, tool: AgentToolDescriptor) -> TrustVerdict:
+def verdict_for(label: TrustLabel, tool: AgentToolDescriptor) -> GateVerdict:
     """Whether a call that was decided under the label may begin.
 
     Secrets never go to a tool that communicates. Under untrusted content a person is asked, unless the tool only
     reads (inside the application; outside only while nothing private could leave with the look-up), or accepts it.
     """
-    if label.is_secret and tool.metadata.communicates_outward:
-        return TrustDeny(
+    if label.confidentiality is _SECRET and tool.metadata.communicates_outward:
+        return Deny(
             f"{tool.schema.name!r} communicates outward, and the run holds secret data from {_origins(label)}"
         )
-    if not label.is_untrusted or tool.metadata.accepts_untrusted:
-        return _PASS
+    if label.integrity is not _UNTRUSTED or tool.metadata.accepts_untrusted:
+        return PASS
     concern = _concern(label, tool)
     if concern is None:
-        return _PASS
-    return TrustAsk(f"untrusted content from {_origins(label)} may have decided this call; {concern}")
+        return PASS
+    return Ask(f"untrusted content from {_origins(label)} may have decided this call; {concern}")
 
 
 def _concern(label: TrustLabel, tool: AgentToolDescriptor) -> str | None:

@@ -41,7 +41,7 @@ def blueprint_of(definition: AgentDefinition, instance: object, services: Servic
     Raises:
         AgentDefinitionError: nobody knows the loop or a teammate it names.
     """
-    known = cast("Blueprint | None", getattr(instance, _BLUEPRINT, None))
+    known: Blueprint | None = getattr(instance, _BLUEPRINT, None)
     if known is not None and known.services is services:
         return known
     spec = definition.spec

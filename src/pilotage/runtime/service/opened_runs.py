@@ -6,9 +6,9 @@ The runs of a durable agent are kept. For others the caller's stream is the run:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from typing import Protocol, cast
+from typing import Protocol, TypeAlias, cast
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEvent
@@ -41,16 +41,6 @@ _run_key = unchecked(RunKey)
 """Of an id and a tenant that are no blanks: an input and a principal have none."""
 
 
-class IReadEvents(Protocol):
-    """The events of a run as its reader holds them."""
-
-    def __aiter__(self) -> AsyncIterator[AgentEvent]: ...
-
-    def ready(self) -> Iterable[AgentEvent]:
-        """What is there already: whoever waits for each event alone waits longer than for all of them."""
-        ...
-
-
 class OpenedRun(Protocol):
     """A run that somebody opened and reads."""
 
@@ -59,7 +49,7 @@ class OpenedRun(Protocol):
         """The id of the run."""
         ...
 
-    def events(self) -> IReadEvents:
+    def events(self) -> AsyncIterator[AgentEvent]:
         """What the run does."""
         ...
 
@@ -119,6 +109,10 @@ class UnkeptRun:
             await asyncio.wait([self._task])
 
 
+ReadRun: TypeAlias = KeptRun | UnkeptRun
+"""A run of ours. Of its events those that are `ready` can be read without waiting for each."""
+
+
 def _nobody_watches() -> None:
     """What is sent to a run by another process is read when the run is resumed."""
 
@@ -155,7 +149,7 @@ class OpenedRuns:
         *,
         principal: Principal,
         overrides: Overrides = NO_OVERRIDES,
-    ) -> OpenedRun:
+    ) -> ReadRun:
         """A run of the agent, kept if the agent is durable; an input that resumes brings back the run it names.
 
         Raises:

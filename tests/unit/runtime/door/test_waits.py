@@ -21,7 +21,7 @@ from pilotage.runtime.actions.call import Attempt, Call
 from pilotage.runtime.actions.interruptions import Paused, RunDiverged, RunEnded
 from pilotage.runtime.actions.scope import Scope
 from pilotage.runtime.door.waits import Waits
-from pilotage.runtime.gate.gate import Ask
+from pilotage.runtime.gate.verdicts import Ask
 from pilotage.runtime.journal.chain import NO_HEAD
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording

@@ -9,7 +9,8 @@ import pytest
 from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.agent.tools.metadata import DataAccess, Externality, ToolApprovalRequirement, ToolEffects
-from pilotage.runtime.gate.trust_stage import TrustAsk, TrustDeny, TrustPass, label_after_tool, verdict_for
+from pilotage.runtime.gate.trust_stage import label_after_tool, verdict_for
+from pilotage.runtime.gate.verdicts import Ask, Deny, Pass
 from pilotage.runtime.journal.trust_record import RUN_INPUT
 from pilotage.safety.fields import SecretField
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
@@ -110,7 +111,7 @@ def test_a_result_that_says_nothing_new_leaves_the_label_alone() -> None:
     assert label_after_tool(RUN_INPUT, tool("read_docs")) is RUN_INPUT
 
 
-PASS, ASK, DENY = TrustPass, TrustAsk, TrustDeny
+PASS, ASK, DENY = Pass, Ask, Deny
 
 
 @pytest.mark.parametrize(
@@ -176,11 +177,11 @@ def test_what_may_begin_under_which_label(
     ],
 )
 def test_a_person_is_told_why_they_are_asked(label: TrustLabel, name: str, reason: str) -> None:
-    assert verdict_for(label, tool(name)) == TrustAsk(reason)
+    assert verdict_for(label, tool(name)) == Ask(reason)
 
 
 def test_a_refusal_names_the_tool_and_where_the_secret_comes_from() -> None:
     label = label_after_tool(RUN_INPUT, tool("read_key"))
-    assert verdict_for(label, tool("post")) == TrustDeny(
+    assert verdict_for(label, tool("post")) == Deny(
         "'post' communicates outward, and the run holds secret data from run input, tool:read_key"
     )
