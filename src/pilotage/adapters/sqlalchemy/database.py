@@ -65,8 +65,11 @@ class Database:
             StoreUnreachableError: the database did not answer; whether it is done is unknown.
             ConflictingWriteError: it cannot be done; nothing is.
         """
-        write = partial(_write, self.engines, work)
-        return await self._asked(lambda: self._writers.do(write), is_patient=may_be_repeated)
+        return await self.transact(partial(_write, self.engines, work), may_be_repeated=may_be_repeated)
+
+    async def transact(self, job: Callable[[], T], *, may_be_repeated: bool = False) -> T:
+        """Let a thread that writes do a job that chooses its transaction by itself; otherwise like `write`."""
+        return await self._asked(lambda: self._writers.do(job), is_patient=may_be_repeated)
 
     async def hint(self, work: Work[T]) -> T:
         """Do something that the machine may undo by failing, and that may be done twice, with what else waits.

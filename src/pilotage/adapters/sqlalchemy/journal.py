@@ -79,7 +79,7 @@ class SqlAlchemyJournal(IAgentJournal):
         engines, recent = self._database.engines, self._recent
         work = partial(commit_together, engines, recent, commits, looks_closely=looks_closely)
         # A commit may be sent twice: its token tells whether it was written the first time.
-        carried = await self._database.write(work, may_be_repeated=True)
+        carried = await self._database.transact(work, may_be_repeated=True)
         recent.remember(carried.standings)
         return carried.outcomes
 
