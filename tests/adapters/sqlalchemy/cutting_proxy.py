@@ -9,7 +9,8 @@ from threading import Lock, Thread
 from types import TracebackType
 from typing import Self
 
-_COMMIT = b"COMMIT"
+_COMMITS = (b"COMMIT\0", b'"fingerprint":')
+"""The word, and rows of a journal: the statement that writes them may be a transaction by itself."""
 
 
 class Cut(Enum):
@@ -61,7 +62,7 @@ class CuttingProxy:
     def _requests(self, line: _Line) -> None:
         with line, suppress(OSError):
             while data := line.client.recv(65536):
-                if _COMMIT in data and self._is_chosen():
+                if any(sign in data for sign in _COMMITS) and self._is_chosen():
                     if self._cut is Cut.REQUEST:
                         return
                     line.hears_no_more = True

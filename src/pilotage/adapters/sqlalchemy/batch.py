@@ -53,6 +53,11 @@ class Standing:
     is_stored: bool = False
     state: Mapping[str, Any] = field(default_factory=lambda: NO_STATE)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing follows any more."""
+        return self.status is not None and self.status.is_terminal
+
 
 @dataclass
 class Known:
@@ -86,7 +91,7 @@ class Writes:
         default_factory=list[tuple[RunKey, ConversationTurns]]
     )
     settled: list[tuple[str, BudgetSettlement]] = field(default_factory=list[tuple[str, BudgetSettlement]])
-    leases: list[Values] = field(default_factory=list[Values])
+    leases: dict[RunKey, Values] = field(default_factory=dict[RunKey, Values])
 
 
 class Batch:
@@ -112,6 +117,10 @@ class Batch:
         except UnstorableError as error:
             return CommitRefused(str(error))
         return self._accept(commit, run, *drafted)
+
+    def runs(self) -> list[Values]:
+        """The runs that are written about, as columns, in the order in which they are to be locked."""
+        return [_as_columns(key, self.known.runs[key]) for key in sorted(self.writes.runs, key=_order)]
 
     def _objection(self, commit: JournalCommit, run: Standing) -> CommitRefused | None:
         reason = (
@@ -204,14 +213,16 @@ class Batch:
         writes.settled.extend((tenant, settlement) for settlement in commit.settled)
         if commit.lease is not None:
             asked = {"owner": commit.lease.owner, "granted_seconds": commit.lease.seconds}
-            writes.leases.append({"tenant_id": tenant, "run_id": commit.run.run_id, **asked})
+            writes.leases[commit.run] = {"tenant_id": tenant, "run_id": commit.run.run_id, **asked}
+        if run.has_ended:
+            writes.leases.pop(commit.run, None)
         return Committed(run.head)
 
     def _hold(self, key: RunKey, run: Standing) -> None:
         if run.conversation is None:
             return
         place = (key.tenant_id, run.conversation)
-        if run.status is None or not run.status.is_terminal:
+        if not run.has_ended:
             self.known.holders[place] = key.run_id
         elif self.known.holders.get(place) == key.run_id:
             del self.known.holders[place]
@@ -276,16 +287,20 @@ def _turns_elsewhere(commit: JournalCommit, run: Standing) -> str | None:
     return f"run {commit.run.run_id!r} adds turns to conversation {named!r}, which it does not hold"
 
 
-def as_columns(key: RunKey, run: Standing) -> Values:
-    """The columns of a run as the batch leaves it."""
+def _order(key: RunKey) -> tuple[str, str]:
+    return key.tenant_id, key.run_id
+
+
+def _as_columns(key: RunKey, run: Standing) -> Values:
     return {
         "tenant_id": key.tenant_id,
         "run_id": key.run_id,
+        "is_stored": run.is_stored,
         "expected": run.stored_head,
         "head": run.head,
         "epoch": run.epoch,
         "digest": run.digest,
-        "ended": run.status is not None and run.status.is_terminal,
+        "ended": run.has_ended,
         "parent_id": run.parent,
         "facts": run.facts,
         "conversation_id": run.conversation,

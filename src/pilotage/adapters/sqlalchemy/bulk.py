@@ -63,8 +63,9 @@ class Bulk:
     """A statement that is carried out for each of many rows; how many rows it changed is known then."""
 
     def __init__(self, given: Types, build: Build) -> None:
-        self._given, self._build = given, build
+        self.given, self.build = given, build
         self._compiled: dict[str, Run] = {}
+        self._plan: list[tuple[str, Convert]] | None = None
 
     def run(self, connection: Connection, rows: Sequence[Values]) -> int:
         """Carry it out for all rows; the number of rows that were changed."""
@@ -77,8 +78,33 @@ class Bulk:
         name = connection.dialect.name
         if name not in self._compiled:
             compiled = _all_at_once if name == "postgresql" else _one_by_one
-            self._compiled[name] = compiled(connection.dialect, self._given, self._build)
+            self._compiled[name] = compiled(connection.dialect, self)
         return self._compiled[name](connection, rows)
+
+    def over(self, parameter: str) -> Any:
+        """The statement as PostgreSQL carries it out: over all rows that a parameter holds."""
+        source, given = self.given_in(parameter)
+        return self.build(given, source)
+
+    def given_in(self, parameter: str) -> tuple[FromClause, Given]:
+        """The rows that a parameter holds, as a table, and what is given for each of them."""
+        columns = [column(name, _written_type(type_)) for name, type_ in self.given.items()]
+        rows = cast(bindparam(parameter, type_=Text()), JSON())
+        table = func.json_to_recordset(rows).table_valued(*columns, name="given")
+        source = table.render_derived(with_types=True)
+        return source, {name: _read(source.c[name], type_) for name, type_ in self.given.items()}
+
+    def encoded(self, dialect: Dialect, rows: Sequence[Values]) -> str:
+        """The text of such a parameter."""
+        if not rows:
+            return "[]"
+        if self._plan is None:
+            self._plan = [(name, _writer(dialect, type_)) for name, type_ in self.given.items()]
+        plan = self._plan
+        written = [
+            {name: convert(row[name]) if convert else row[name] for name, convert in plan} for row in rows
+        ]
+        return _encoded(written)
 
 
 def bulk_insert(
@@ -143,9 +169,10 @@ def bulk_delete(table: Table, key: Sequence[str]) -> Bulk:
     return Bulk({name: table.c[name].type for name in key}, build)
 
 
-def _one_by_one(dialect: Dialect, given: Types, build: Build) -> Run:
+def _one_by_one(dialect: Dialect, bulk: Bulk) -> Run:
+    given = bulk.given
     binds = {name: bindparam(_bind(name), type_=type_) for name, type_ in given.items()}
-    statement, places = compiled_text(build(binds, None), dialect)
+    statement, places = compiled_text(bulk.build(binds, None), dialect)
     # A name may occur several times in a statement, and each time is a place of its own.
     names = {_bind(name): name for name in given}
     placed = [names[place] for place in places]
@@ -183,21 +210,11 @@ def _converter(converts: Sequence[Convert]) -> Callable[[tuple[Any, ...]], Seque
     return converted
 
 
-def _all_at_once(dialect: Dialect, given: Types, build: Build) -> Run:
-    columns = [column(name, _written_type(type_)) for name, type_ in given.items()]
-    rows_given = cast(bindparam("rows", type_=Text()), JSON())
-    table = func.json_to_recordset(rows_given).table_valued(*columns, name="given")
-    source = table.render_derived(with_types=True)
-    statement, _ = compiled_text(
-        build({name: _read(source.c[name], type_) for name, type_ in given.items()}, source), dialect
-    )
-    plan = [(name, _writer(dialect, type_)) for name, type_ in given.items()]
+def _all_at_once(dialect: Dialect, bulk: Bulk) -> Run:
+    statement, _ = compiled_text(bulk.over("rows"), dialect)
 
     def run(connection: Connection, rows: Sequence[Values]) -> Changed:
-        written = [
-            {name: convert(row[name]) if convert else row[name] for name, convert in plan} for row in rows
-        ]
-        return _changed(carry_out(connection, statement, {"rows": _encoded(written)}))
+        return _changed(carry_out(connection, statement, {"rows": bulk.encoded(dialect, rows)}))
 
     return run
 

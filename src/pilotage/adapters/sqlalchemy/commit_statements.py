@@ -146,15 +146,23 @@ ADVANCE_RUNS = bulk_update(
     lambda given: runs.c.head == given["expected"],
 )
 
-INSERT_ROWS = bulk_insert(
-    journal,
-    [column.name for column in journal.c if column.name not in ("place", "run", "created_at", "erased")],
-    lambda given: {
-        "place": runs.c.position * literal_column(str(PLACES), BigInteger()) + given["seq"],
-        "run": runs.c.position,
+ROW = [column.name for column in journal.c if column.name not in ("place", "run", "created_at", "erased")]
+
+
+def placed(given: Given, position: ColumnElement[int]) -> Mapping[str, ColumnElement[Any]]:
+    """Where a row of a journal belongs, by the position of its run, and when it is written."""
+    return {
+        "place": position * literal_column(str(PLACES), BigInteger()) + given["seq"],
+        "run": position,
         # Asked once: rows need not be inserted in their order.
         "created_at": select(now()).scalar_subquery(),
-    },
+    }
+
+
+INSERT_ROWS = bulk_insert(
+    journal,
+    ROW,
+    lambda given: placed(given, runs.c.position),
     extra={"tenant_id": runs.c.tenant_id.type, "run_id": runs.c.run_id.type, "seq": journal.c.run.type},
     beside=(runs, ("tenant_id", "run_id")),
 )

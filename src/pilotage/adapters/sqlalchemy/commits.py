@@ -1,4 +1,4 @@
-"""Carrying commits out in one transaction: look, decide, write. Nobody looks at what this process has just written.
+"""Carrying commits out together: look, decide, write. Nobody looks at what this process has just written.
 
 Runs and parents are locked in the order of their keys, then conversations, so that two batches never wait for each
 other. The head is compared again inside the statement that moves it.
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from pilotage.adapters.sqlalchemy.batch import Batch, Known, Standing, Writes, as_columns
+from pilotage.adapters.sqlalchemy.at_once import are_enough, write_at_once
+from pilotage.adapters.sqlalchemy.batch import Batch, Known, Standing
 from pilotage.adapters.sqlalchemy.commit_statements import (
     ACTIONS,
     ADVANCE_RUNS,
@@ -32,6 +33,7 @@ from pilotage.adapters.sqlalchemy.commit_statements import (
     PENDING,
     TOKEN,
 )
+from pilotage.adapters.sqlalchemy.database import Begin
 from pilotage.adapters.sqlalchemy.engines import Engines
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values
@@ -54,7 +56,7 @@ def commit_together(
     engines: Engines,
     recent: RecentRuns,
     commits: Sequence[JournalCommit],
-    connection: Connection,
+    begin: Begin,
     *,
     looks_closely: bool = False,
 ) -> Carried:
@@ -63,14 +65,21 @@ def commit_together(
     `looks_closely` is for a commit that could not be written: it finds out which action or evidence is there already.
 
     Raises:
-        ConflictingWriteError: what is there is not what it was, or one of the commits repeats something.
+        ConflictingWriteError, DBAPIError: what is there is not what it was, or one of the commits repeats something.
     """
-    known = (None if looks_closely else recent.known(commits)) or _look(connection, commits)
-    if looks_closely:
-        _look_closely(connection, commits, known)
-    batch = Batch(known)
-    outcomes = [batch.take(commit) for commit in commits]
-    _write(engines, connection, known, batch.writes)
+    known = None if looks_closely else recent.known(commits)
+    if known is None:
+        with begin() as connection:
+            known = _look(connection, commits)
+            if looks_closely:
+                _look_closely(connection, commits, known)
+            batch = Batch(known)
+            outcomes = [batch.take(commit) for commit in commits]
+            _write_in_turn(engines, connection, batch)
+    else:
+        batch = Batch(known)
+        outcomes = [batch.take(commit) for commit in commits]
+        _write(engines, batch, begin)
     return Carried(outcomes, {run: known.runs[run] for run in batch.writes.runs})
 
 
@@ -148,12 +157,21 @@ def _look_closely(connection: Connection, commits: Iterable[JournalCommit], know
             known.evidence.update((row[0], row[1]) for row in connection.execute(EVIDENCE, {"keys": keys}))
 
 
-def _write(engines: Engines, connection: Connection, known: Known, writes: Writes) -> None:
-    written = [(key, known.runs[key]) for key in sorted(writes.runs, key=_order)]
-    stored = [as_columns(key, run) for key, run in written if run.is_stored]
+def _write(engines: Engines, batch: Batch, begin: Begin) -> None:
+    if engines.single is not None and are_enough(batch.writes):
+        with engines.single.connect() as connection:
+            write_at_once(connection, batch)
+    else:
+        with begin() as connection:
+            _write_in_turn(engines, connection, batch)
+
+
+def _write_in_turn(engines: Engines, connection: Connection, batch: Batch) -> None:
+    written, writes = batch.runs(), batch.writes
+    stored = [run for run in written if run["is_stored"]]
     advanced = [run for run in stored if _only_advances(run)]
     moved = [run for run in stored if not _only_advances(run)]
-    made = [as_columns(key, run) for key, run in written if not run.is_stored]
+    made = [run for run in written if not run["is_stored"]]
     with engines.in_one_trip(connection):
         INSERT_BLOBS.send(connection, writes.blobs)
         expected = [
@@ -166,8 +184,8 @@ def _write(engines: Engines, connection: Connection, known: Known, writes: Write
         ]
         INSERT_EVIDENCE.send(connection, writes.evidence)
         INSERT_EVENTS.send(connection, writes.outbox)
-        GRANT_LEASES.send(connection, writes.leases)
-        END_LEASES.send(connection, [run for run in (*moved, *made) if run["ended"]])
+        GRANT_LEASES.send(connection, list(writes.leases.values()))
+        END_LEASES.send(connection, [run for run in written if run["ended"]])
     for changed, rows in expected:
         _expect(changed(), rows)
     said = sorted(writes.turns, key=lambda turn: (turn[0].tenant_id, turn[1].conversation_id))
@@ -179,10 +197,6 @@ def _write(engines: Engines, connection: Connection, known: Known, writes: Write
 def _only_advances(run: Values) -> bool:
     """Whether nothing but the journal of a run goes on; its first commit may say whose it is."""
     return run["status"] is None and run["expected"] > 0
-
-
-def _order(key: RunKey) -> tuple[str, str]:
-    return key.tenant_id, key.run_id
 
 
 def _expect(changed: int, rows: Sequence[object]) -> None:

@@ -11,6 +11,7 @@ A server that goes away for a while, because it is restarted or a line is cut, i
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TypeVar
 
@@ -30,6 +31,9 @@ from pilotage.ids import IClock, SystemClock
 T = TypeVar("T")
 
 Work = Callable[[Connection], T]
+
+Begin = Callable[[], AbstractContextManager[Connection]]
+"""Begins a transaction, for the length of a block."""
 
 
 class Database:
@@ -67,9 +71,15 @@ class Database:
             StoreUnreachableError: the database did not answer; whether it is done is unknown.
             ConflictingWriteError: it cannot be done; nothing is.
         """
+        return await self.transact(partial(_write, work), may_be_repeated=may_be_repeated, is_small=is_small)
+
+    async def transact(
+        self, job: Callable[[Begin], T], *, may_be_repeated: bool = False, is_small: bool = False
+    ) -> T:
+        """Do something that begins its transaction by itself, or does without one; otherwise like `write`."""
         in_place = is_small and self.engines.writes_in_place
         return await self._asked(
-            lambda: self._write_in_place(work) if in_place else self._write_in_thread(work),
+            lambda: self._do_in_place(job) if in_place else self._do_in_thread(job),
             is_patient=may_be_repeated,
         )
 
@@ -89,16 +99,15 @@ class Database:
             threads.close()
         self.engines.dispose()
 
-    def _write_in_thread(self, work: Work[T]) -> Awaitable[T]:
-        return self._writers.do(partial(_write, self.engines, work))
+    def _do_in_thread(self, job: Callable[[Begin], T]) -> Awaitable[T]:
+        return self._writers.do(partial(job, partial(self.engines.transaction, self.engines.writing)))
 
-    async def _write_in_place(self, work: Work[T]) -> T:
+    async def _do_in_place(self, job: Callable[[Begin], T]) -> T:
         self._writers.check_open()
         try:
-            with self.engines.transaction_in_place() as connection:
-                return work(connection)
+            return job(self.engines.transaction_in_place)
         except WouldWaitError:
-            return await self._write_in_thread(work)
+            return await self._do_in_thread(job)
 
     async def _asked(self, ask: Callable[[], Awaitable[T]], *, is_patient: bool) -> T:
         """What the database says; whoever is patient asks again while the server is away."""
@@ -121,8 +130,8 @@ def _look(engines: Engines, work: Work[T]) -> T:
         return work(connection)
 
 
-def _write(engines: Engines, work: Work[T]) -> T:
-    with engines.transaction(engines.writing) as connection:
+def _write(work: Work[T], begin: Begin) -> T:
+    with begin() as connection:
         return work(connection)
 
 

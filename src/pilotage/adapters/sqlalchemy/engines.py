@@ -22,6 +22,9 @@ class Engines(ABC):
     reading: Engine
     """No transaction: each statement sees what is committed."""
 
+    single: Engine | None
+    """Each statement is a transaction, and as durable; None where one statement cannot write to several tables."""
+
     hinting: Engine
     """Like `writing`, for what may be lost with the machine: leases and hints."""
 

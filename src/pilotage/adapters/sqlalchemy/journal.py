@@ -82,7 +82,7 @@ class SqlAlchemyJournal(IAgentJournal):
         work = partial(commit_together, engines, recent, commits, looks_closely=looks_closely)
         # A commit may be sent twice: its token tells whether it was written the first time.
         is_small = len(commits) <= _FEW
-        carried = await self._database.write(work, may_be_repeated=True, is_small=is_small)
+        carried = await self._database.transact(work, may_be_repeated=True, is_small=is_small)
         recent.remember(carried.standings)
         return carried.outcomes
 

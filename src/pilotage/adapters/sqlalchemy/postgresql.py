@@ -25,14 +25,18 @@ class PostgresqlEngines(Engines):
     def __init__(self, url: URL, settings: DatabaseSettings) -> None:
         self.writers = settings.pool_size
         self.patience_seconds = settings.timeout_seconds
-        self.writing = create_engine(
+        # Who needs a transaction says so: most connections are for one statement, and none has to be told that.
+        self.single = self.reading = create_engine(
             url,
+            isolation_level="AUTOCOMMIT",
+            # No table has a column of this kind, so no server is asked for it.
+            use_native_hstore=False,
             pool_size=settings.pool_size,
             max_overflow=0,
             pool_timeout=settings.timeout_seconds,
             connect_args={"connect_timeout": max(2, math.ceil(settings.timeout_seconds))},
         )
-        self.reading = self.writing.execution_options(isolation_level="AUTOCOMMIT")
+        self.writing = self.reading.execution_options(isolation_level="READ COMMITTED")
         self.hinting = self.writing.execution_options()
         event.listen(self.hinting, "begin", _need_not_be_durable)
 
@@ -65,7 +69,7 @@ class PostgresqlEngines(Engines):
                     )
 
     def dispose(self) -> None:
-        self.writing.dispose()
+        self.reading.dispose()
 
 
 def _need_not_be_durable(connection: Connection) -> None:

@@ -41,7 +41,7 @@ class RecentRuns:
     def remember(self, standings: Mapping[RunKey, Standing]) -> None:
         """These runs stand like this now, for certain."""
         for run, standing in standings.items():
-            if standing.status is not None and standing.status.is_terminal:
+            if standing.has_ended:
                 continue
             standing.stored_head, standing.is_stored = standing.head, True
             standing.state = NO_STATE

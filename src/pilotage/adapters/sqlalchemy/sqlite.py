@@ -23,6 +23,7 @@ _FULL = 2
 class SqliteEngines(Engines):
     """The engines of an SQLite file. Its clock is that of the machine: all who can open the file share it."""
 
+    single = None
     writers = 1
     # A file that is gone does not come back by itself.
     patience_seconds = 0.0
