@@ -8,6 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
+from pilotage.adapters.sqlalchemy.kept import KeptConnection
+
 
 class Engines(ABC):
     """What differs between databases. Statements do not: those are in the modules of the ports."""
@@ -18,7 +20,7 @@ class Engines(ABC):
     reading: Engine
     """No transaction: each statement sees what is committed."""
 
-    single: Engine | None
+    single: KeptConnection | None
     """Each statement is a transaction, and as durable; None where one statement cannot write to several tables."""
 
     hinting: Engine
