@@ -8,6 +8,7 @@ times as long.)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from json import JSONEncoder
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -101,8 +102,14 @@ class Bulk:
         if self._plan is None:
             self._plan = [(name, _writer(dialect, type_)) for name, type_ in self.given.items()]
         plan = self._plan
+        # What is left out is NULL.
         written = [
-            {name: convert(row[name]) if convert else row[name] for name, convert in plan} for row in rows
+            {
+                name: convert(said) if convert else said
+                for name, convert in plan
+                if (said := row[name]) is not None
+            }
+            for row in rows
         ]
         return _encoded(written)
 
@@ -232,15 +239,11 @@ def _writer(dialect: Dialect, type_: TypeEngine[Any]) -> Convert:
     """What makes of a value what stands in the JSON."""
     match type_:
         case HexText():
-            return _packed_digits
+            return lambda text: to_packed(text).hex()
         case Moment():
-            return lambda value: None if value is None else value.isoformat()
+            return datetime.isoformat
         case _:
             return to_driver(dialect, type_)
-
-
-def _packed_digits(text: str | None) -> str | None:
-    return None if text is None else to_packed(text).hex()
 
 
 _encoded = JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode

@@ -159,7 +159,7 @@ def _look_closely(connection: Connection, commits: Iterable[JournalCommit], know
 
 def _write(engines: Engines, batch: Batch, begin: Begin) -> None:
     if engines.single is not None and are_enough(batch.writes):
-        with engines.single.connect() as connection:
+        with engines.single.connection() as connection:
             write_at_once(connection, batch)
     else:
         with begin() as connection:

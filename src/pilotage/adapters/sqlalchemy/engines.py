@@ -8,6 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
+from pilotage.adapters.sqlalchemy.kept import KeptConnection
+
 
 class WouldWaitError(Exception):
     """It cannot be done at once. A thread can wait."""
@@ -22,7 +24,7 @@ class Engines(ABC):
     reading: Engine
     """No transaction: each statement sees what is committed."""
 
-    single: Engine | None
+    single: KeptConnection | None
     """Each statement is a transaction, and as durable; None where one statement cannot write to several tables."""
 
     hinting: Engine

@@ -11,6 +11,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, func, sele
 
 from pilotage.adapters.sqlalchemy.driver import as_sqlalchemy_says_it, carry_out
 from pilotage.adapters.sqlalchemy.engines import Engines, WouldWaitError, first_value
+from pilotage.adapters.sqlalchemy.kept import KeptConnection
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.start_errors import DatabaseDurabilityError
 
@@ -26,17 +27,19 @@ class PostgresqlEngines(Engines):
         self.writers = settings.pool_size
         self.patience_seconds = settings.timeout_seconds
         # Who needs a transaction says so: most connections are for one statement, and none has to be told that.
-        self.single = self.reading = create_engine(
+        self.reading = create_engine(
             url,
             isolation_level="AUTOCOMMIT",
             # No table has a column of this kind, so no server is asked for it.
             use_native_hstore=False,
-            pool_size=settings.pool_size,
+            # One more is kept for commits.
+            pool_size=settings.pool_size + 1,
             max_overflow=0,
             pool_timeout=settings.timeout_seconds,
             connect_args={"connect_timeout": max(2, math.ceil(settings.timeout_seconds))},
         )
         self.writing = self.reading.execution_options(isolation_level="READ COMMITTED")
+        self.single = self._kept = KeptConnection(self.reading)
         self.hinting = self.writing.execution_options()
         event.listen(self.hinting, "begin", _need_not_be_durable)
 
@@ -69,6 +72,7 @@ class PostgresqlEngines(Engines):
                     )
 
     def dispose(self) -> None:
+        self._kept.close()
         self.reading.dispose()
 
 

@@ -26,7 +26,7 @@ class DatabaseSettings:
     """The database of an application's runs.
 
     `url`                   `sqlite:///file.db` or `postgresql://user:password@host/name`
-    `pool_size`             how many connections are used at once
+    `pool_size`             how many connections are used at once, beside the one that a server keeps for commits
     `timeout_seconds`       how long to wait: for a connection, for a server that is away, for the lock of a file
     `upgrades_at_start`     whether tables of an older version are brought up to date when the application starts
     `may_lose_commits_on_power_failure`
