@@ -9,6 +9,7 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from datetime import UTC, datetime
+from os import urandom
 
 
 class IClock(ABC):
@@ -58,7 +59,7 @@ class SystemIds(IIds):
     """Random ids from the operating system."""
 
     def uid(self) -> str:
-        return secrets.token_hex(16)
+        return urandom(16).hex()
 
     def random(self) -> float:
         return secrets.SystemRandom().random()

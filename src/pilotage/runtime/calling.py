@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from functools import lru_cache, wraps
-from inspect import Signature, signature
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 from pilotage.agent.definition import AgentDefinition
@@ -74,9 +74,22 @@ async def _as_child(definition: AgentDefinition, given: object) -> object:
 
 def _given(runner: AgentRunner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     """The arguments by name, as `execute()` would take them; a declarative agent has one, which is its input."""
-    bound = _signature_of(runner.definition.target.execute).bind(runner.instance, *args, **kwargs)
-    named = {name: each for name, each in bound.arguments.items() if name != "self"}
-    return next(iter(named.values())) if runner.definition.is_declarative else named
+    execute: Callable[..., object] = runner.definition.target.execute
+    names = _plain_names(execute)
+    if names is not None and len(args) == len(names) and not kwargs:
+        named: dict[str, Any] = dict(zip(names, args, strict=True))
+    else:
+        bound = _signature_of(execute).bind(runner.instance, *args, **kwargs)
+        named = {name: each for name, each in bound.arguments.items() if name != "self"}
+    return next(iter(named.values())) if runner.definition.execution is None else named
+
+
+@lru_cache(maxsize=1024)
+def _plain_names(execute: Callable[..., object]) -> tuple[str, ...] | None:
+    """What all arguments are called, where each can be given by its place; else None."""
+    _, *parameters = _signature_of(execute).parameters.values()
+    is_plain = all(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in parameters)
+    return tuple(each.name for each in parameters) if is_plain else None
 
 
 @lru_cache(maxsize=1024)

@@ -109,7 +109,8 @@ class Starts:
             conversation = conversation or given.conversation_id
             metadata = {**given.metadata, **metadata}
             context, keeps_turns = given.context, not given.message_history
-        if selected is None and overrides.model is None:
+        agent_id = definition.agent_id
+        if selected is None and overrides.model is None and agent_id not in self._services.driven:
             check_driven(self._services, definition)
         if metadata:
             _reject_own_facts(metadata)
@@ -122,7 +123,7 @@ class Starts:
             deferred = deferred_tools_of(self._services, definition, given.deferred_tools)
         is_given_any = bool(context.packs or deferred)
         return RunStart(
-            definition.agent_id,
+            agent_id,
             encode_input(definition, given),
             principal,
             conversation,
