@@ -11,7 +11,14 @@ from datetime import datetime
 from typing import cast
 
 from pilotage.agent.evidence import AgentEvidence
-from pilotage.agent.ports.journal import ErasedRecord, JournalRow, OutboxEvent, SealedRecord, stored_row
+from pilotage.agent.ports.journal import (
+    ErasedRecord,
+    JournalRow,
+    JournalStage,
+    OutboxEvent,
+    SealedRecord,
+    stored_row,
+)
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState
 from pilotage.filling import changing
@@ -34,8 +41,8 @@ class KeptRow:
     """A journal row whose record and view are texts; a sealed or erased record is text already."""
 
     bare: JournalRow
-    record_kept: str | SealedRecord | ErasedRecord
-    view_kept: str
+    record: str | SealedRecord | ErasedRecord
+    view: str
 
     @classmethod
     def of(cls, row: JournalRow, created_at: datetime | None = None) -> KeptRow:
@@ -52,7 +59,7 @@ class KeptRow:
     def read(self) -> JournalRow:
         """The row as a reader gets it."""
         row = self.bare
-        return stored_row(
+        read = stored_row(
             row.seq,
             row.action_id,
             row.kind,
@@ -61,32 +68,46 @@ class KeptRow:
             row.epoch,
             row.fingerprint,
             row.idempotency,
-            source=self,
+            source=_Source(self),
         )
+        if row.stage is not JournalStage.BEFORE:
+            # What cannot be read is found out before anybody takes the run.
+            _ = read.record
+        return read
+
+
+class _Source:
+    """A row that was read, as far as it is decoded later."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, kept: KeptRow) -> None:
+        self._kept = kept
 
     @property
     def is_plain(self) -> bool:
-        return isinstance(self.record_kept, str)
+        return isinstance(self._kept.record, str)
 
     @property
     def record(self) -> JsonValue | SealedRecord | ErasedRecord:
-        return parsed(self.record_kept) if isinstance(self.record_kept, str) else self.record_kept
+        record = self._kept.record
+        return parsed(record) if isinstance(record, str) else record
 
     @property
     def view(self) -> JsonValue:
-        return parsed(self.view_kept)
+        return parsed(self._kept.view)
 
     @property
     def digest(self) -> str:
-        return self.bare.digest
+        return self._kept.bare.digest
 
     @property
     def created_at(self) -> datetime | None:
-        return self.bare.created_at
+        return self._kept.bare.created_at
 
     @property
     def salt(self) -> str:
-        return self.bare.salt
+        return self._kept.bare.salt
 
 
 @value

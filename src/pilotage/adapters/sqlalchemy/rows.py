@@ -175,7 +175,7 @@ _KINDS: Mapping[str | None, AgentActionKind | None] = {
 }
 _STAGES = {stage.value: stage for stage in JournalStage}
 _CLASSES = {each.value: each for each in Idempotency}
-_TOLD = JournalStage.TOLD
+_TOLD, _BEFORE = JournalStage.TOLD, JournalStage.BEFORE
 
 
 def row_of(stored: StoredRow) -> JournalRow:
@@ -192,7 +192,10 @@ def row_of(stored: StoredRow) -> JournalRow:
         _CLASSES[stored.idempotency],
         source=stored,
     )
+    # Whoever reads a journal wants what was told and what came of actions: that is decoded at once, in the thread that
+    # reads, and what cannot be read is found out before anybody takes the run.
     if stage is _TOLD:
-        # Whoever reads a journal wants what was told: that is decoded at once, in the thread that reads.
         _ = row.view
+    elif stage is not _BEFORE:
+        _ = row.record
     return row
