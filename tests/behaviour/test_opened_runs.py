@@ -514,18 +514,22 @@ async def test_an_agent_whose_loop_nobody_knows_leaves_no_run_behind() -> None:
     assert await store.states.list_resume_candidates() == []
 
 
-async def test_a_run_that_is_over_is_freed_without_a_collector() -> None:
-    @Agent
+@pytest.mark.parametrize(
+    "recovery", [RecoveryStrategy.NONE, RecoveryStrategy.ACTION_BOUNDARY], ids=["unkept", "kept"]
+)
+async def test_a_run_that_is_over_is_freed_without_a_collector(recovery: RecoveryStrategy) -> None:
+    @Agent(spec=AgentExecutionSpec(recovery=recovery))
     class Brief:
         """Answer."""
 
-    app = Application("test").add(Brief, ScriptedModel([says("one"), says("two")]))
+    app = Application("test").add(Brief, ScriptedModel([says("one"), says("two")]), *MemoryStore().ports)
     initialize(app)
     async with app:
-        runner = AgentRunner.for_agent_instance(app.get(Brief))
+        runner, names = AgentRunner.for_agent_instance(app.get(Brief)), iter(("first", "second"))
 
         async def told() -> int:
-            return len([event async for event in runner.run_events(RunAgentInput("run", "Say a number."))])
+            given = RunAgentInput(next(names), "Say a number.")
+            return len([event async for event in runner.run_events(given)])
 
         await told()
         gc.collect()

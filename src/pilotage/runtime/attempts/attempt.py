@@ -105,6 +105,7 @@ class RunAttempt:
     def _let_go(self) -> None:
         """The task of an attempt that is over knows nothing of it: both are freed at once, without a collector."""
         self._task = None
+        self.effects.let_go()
         if self._entered is not None:
             scope, effects, tools = self._entered
             leave(scope)

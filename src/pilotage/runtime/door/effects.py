@@ -169,6 +169,10 @@ class Effects:
             self._context, self.needs_context = self._parts.context(self), True
         return self._context
 
+    def let_go(self) -> None:
+        """Forget the parts that know this door: what is over is freed at once, with everything that hangs on it."""
+        self._context = self._children = None
+
     async def perform(self, call: Call) -> object:
         """The result of an action: the recorded one, or that of doing it now.
 
