@@ -6,7 +6,7 @@ written; what is not leaves no trace.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,6 @@ from pilotage.agent.ports.journal import (
     Committed,
     HeadMoved,
     JournalCommit,
-    JournalRow,
     JournalStage,
     RunKey,
 )
@@ -40,7 +39,11 @@ Action = tuple[str, str, int]
 
 @dataclass
 class Standing:
-    """How a run stands: as it was stored, and as the commits of the batch leave it."""
+    """How a run stands: as it was stored, and as the commits of the batch leave it.
+
+    `receipts` has the head and the epoch behind each token that is known. `actions` are those that are recorded
+    already, as far as anybody looked: most of the time nobody does, because the unique key of the table says so too.
+    """
 
     stored_head: int = 0
     head: int = 0
@@ -52,6 +55,8 @@ class Standing:
     facts: int = 0
     is_stored: bool = False
     state: Mapping[str, Any] = field(default_factory=lambda: NO_STATE)
+    receipts: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    actions: set[Action] = field(default_factory=set[Action])
 
     @property
     def has_ended(self) -> bool:
@@ -61,19 +66,11 @@ class Standing:
 
 @dataclass
 class Known:
-    """What has to be known to decide: of runs and parents, tokens, signals, conversations.
-
-    `actions` and `evidence` hold what is recorded already, as far as anybody looked: most of the time nobody does,
-    because the unique keys of the tables say so too, only later.
-    """
+    """What has to be known to decide: of runs and parents, signals, conversations, and evidence that is looked for."""
 
     runs: dict[RunKey, Standing] = field(default_factory=dict[RunKey, Standing])
-    receipts: dict[tuple[RunKey, str], tuple[int, int]] = field(
-        default_factory=dict[tuple[RunKey, str], tuple[int, int]]
-    )
     pending: set[tuple[RunKey, str]] = field(default_factory=set[tuple[RunKey, str]])
     holders: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    actions: dict[RunKey, set[Action]] = field(default_factory=dict[RunKey, set[Action]])
     evidence: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
 
@@ -81,7 +78,7 @@ class Known:
 class Writes:
     """What is to be written, by table."""
 
-    runs: set[RunKey] = field(default_factory=set[RunKey])
+    runs: dict[RunKey, Standing] = field(default_factory=dict[RunKey, Standing])
     journal: list[Values] = field(default_factory=list[Values])
     blobs: list[Values] = field(default_factory=list[Values])
     consumed: list[Values] = field(default_factory=list[Values])
@@ -104,29 +101,33 @@ class Batch:
     def take(self, commit: JournalCommit) -> CommitOutcome:
         """What becomes of a commit: whose token it is, whether the head is where it expects it, whether it is right."""
         run = self.known.runs.get(commit.run) or Standing()
-        receipt = self.known.receipts.get((commit.run, commit.token))
+        receipt = run.receipts.get(commit.token)
         if receipt is not None and receipt[1] == run.epoch:
             return Committed(receipt[0])
         # A token of an earlier owner is known too: its rows are there, but it must not act on them any more.
         if receipt is not None or commit.expected_head != run.head:
             return HeadMoved(run.head, run.epoch)
-        if (refused := self._objection(commit, run)) is not None:
+        actions = [(row.action_id, row.stage, row.attempt) for row in commit.rows]
+        if (refused := self._objection(commit, run, actions)) is not None:
             return refused
         try:
             drafted = _drafted(commit)
         except UnstorableError as error:
             return CommitRefused(str(error))
+        run.actions.update(actions)
         return self._accept(commit, run, *drafted)
 
     def runs(self) -> list[Values]:
         """The runs that are written about, as columns, in the order in which they are to be locked."""
-        return [_as_columns(key, self.known.runs[key]) for key in sorted(self.writes.runs, key=_order)]
+        return [_as_columns(key, run) for key, run in sorted(self.writes.runs.items(), key=_order)]
 
-    def _objection(self, commit: JournalCommit, run: Standing) -> CommitRefused | None:
+    def _objection(
+        self, commit: JournalCommit, run: Standing, actions: Sequence[Action]
+    ) -> CommitRefused | None:
         reason = (
             _without_row(commit)
             or _foreign_part(commit)
-            or _repeated_action(commit, self.known.actions.get(commit.run, set()))
+            or _repeated_action(commit, actions, run.actions)
             or self._unavailable_signal(commit)
             or self._repeated_evidence(commit)
             or _turns_elsewhere(commit, run)
@@ -194,11 +195,10 @@ class Batch:
             given_at = run.state["given_at"] or state["given_at"]
             run.status, run.state = commit.state.status, {**state, "given_at": given_at}
         self._hold(commit.run, run)
-        known.receipts[commit.run, commit.token] = (run.head, run.epoch)
-        known.actions.setdefault(commit.run, set()).update(map(_action, commit.rows))
+        run.receipts[commit.token] = (run.head, run.epoch)
         known.evidence.update((tenant, each.id) for each in commit.evidence)
         known.pending.difference_update((commit.run, signal_id) for signal_id in commit.consumed_signals)
-        writes.runs.add(commit.run)
+        writes.runs[commit.run] = run
         writes.journal.extend(rows)
         for values in rows:
             writes.blobs += take_out_blobs(values)
@@ -245,10 +245,6 @@ def _parent_of(commit: JournalCommit) -> str | None:
     return named if isinstance(named, str) else None
 
 
-def _action(row: JournalRow) -> Action:
-    return row.action_id, row.stage, row.attempt
-
-
 def _starts_nothing(status: AgentStatus) -> bool:
     return status.is_terminal or status is AgentStatus.CANCELLING
 
@@ -269,11 +265,13 @@ def _foreign_part(commit: JournalCommit) -> str | None:
     return None
 
 
-def _repeated_action(commit: JournalCommit, present: set[Action]) -> str | None:
+def _repeated_action(commit: JournalCommit, actions: Sequence[Action], present: set[Action]) -> str | None:
     """An action has one row of each stage per attempt."""
-    seen: set[Action] = set()
-    for row in commit.rows:
-        action = _action(row)
+    seen = set(actions)
+    if len(seen) == len(actions) and seen.isdisjoint(present):
+        return None
+    seen.clear()
+    for row, action in zip(commit.rows, actions, strict=True):
         if row.stage.has_action and (action in present or action in seen):
             return f"row {row.seq} repeats {row.stage.value!r} of {row.action_id!r}, attempt {row.attempt}"
         seen.add(action)
@@ -287,8 +285,8 @@ def _turns_elsewhere(commit: JournalCommit, run: Standing) -> str | None:
     return f"run {commit.run.run_id!r} adds turns to conversation {named!r}, which it does not hold"
 
 
-def _order(key: RunKey) -> tuple[str, str]:
-    return key.tenant_id, key.run_id
+def _order(run: tuple[RunKey, Standing]) -> tuple[str, str]:
+    return run[0].tenant_id, run[0].run_id
 
 
 def _as_columns(key: RunKey, run: Standing) -> Values:

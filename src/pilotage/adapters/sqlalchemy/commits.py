@@ -80,7 +80,7 @@ def commit_together(
         batch = Batch(known)
         outcomes = [batch.take(commit) for commit in commits]
         _write(engines, batch, begin)
-    return Carried(outcomes, {run: known.runs[run] for run in batch.writes.runs})
+    return Carried(outcomes, batch.writes.runs)
 
 
 def _look(connection: Connection, commits: Sequence[JournalCommit]) -> Known:
@@ -92,7 +92,7 @@ def _look(connection: Connection, commits: Sequence[JournalCommit]) -> Known:
     for commit in commits:
         run = known.runs.get(commit.run)
         if run is not None and commit.rows and commit.expected_head < run.stored_head:
-            _look_for_token(connection, commit, known)
+            _look_for_token(connection, commit, run)
     _look_for_holders(connection, commits, known)
     _look_for_signals(connection, commits, known)
     return known
@@ -119,13 +119,13 @@ def _standing(found: Stored) -> Standing:
     )
 
 
-def _look_for_token(connection: Connection, commit: JournalCommit, known: Known) -> None:
+def _look_for_token(connection: Connection, commit: JournalCommit, run: Standing) -> None:
     """A commit that expects an earlier head was sent before, or comes too late: its last row tells which."""
     last = commit.rows[-1].seq
     place = {"tenant": commit.run.tenant_id, "run": commit.run.run_id, "seq": last}
     if connection.execute(TOKEN, place).scalar() == commit.token:
         epoch = connection.execute(EPOCH_THEN, place).scalar()
-        known.receipts[commit.run, commit.token] = (last, epoch or 0)
+        run.receipts[commit.token] = (last, epoch or 0)
 
 
 def _look_for_holders(connection: Connection, commits: Sequence[JournalCommit], known: Known) -> None:
@@ -144,14 +144,12 @@ def _look_for_signals(connection: Connection, commits: Sequence[JournalCommit], 
 
 def _look_closely(connection: Connection, commits: Iterable[JournalCommit], known: Known) -> None:
     for commit in commits:
-        tenant = commit.run.tenant_id
-        named = {
-            "tenant": tenant,
-            "run": commit.run.run_id,
-            "actions": [row.action_id for row in commit.rows],
-        }
-        found = connection.execute(ACTIONS, named)
-        known.actions[commit.run] = {(action, stage, attempt) for action, stage, attempt in found}
+        tenant, run = commit.run.tenant_id, known.runs.get(commit.run)
+        if run is not None:
+            named = [row.action_id for row in commit.rows]
+            place = {"tenant": tenant, "run": commit.run.run_id, "actions": named}
+            found = connection.execute(ACTIONS, place)
+            run.actions = {(action, stage, attempt) for action, stage, attempt in found}
         keys = [(tenant, each.id) for each in commit.evidence]
         if keys:
             known.evidence.update((row[0], row[1]) for row in connection.execute(EVIDENCE, {"keys": keys}))
@@ -169,23 +167,25 @@ def _write(engines: Engines, batch: Batch, begin: Begin) -> None:
 def _write_in_turn(engines: Engines, connection: Connection, batch: Batch) -> None:
     written, writes = batch.runs(), batch.writes
     stored = [run for run in written if run["is_stored"]]
-    advanced = [run for run in stored if _only_advances(run)]
-    moved = [run for run in stored if not _only_advances(run)]
-    made = [run for run in written if not run["is_stored"]]
+    counted = (
+        # Runs that end let go of their conversations before others take hold of them.
+        (MOVE_RUNS, [run for run in stored if not _only_advances(run)]),
+        (ADVANCE_RUNS, [run for run in stored if _only_advances(run)]),
+        (INSERT_RUNS, [run for run in written if not run["is_stored"]]),
+        (INSERT_ROWS, writes.journal),
+        (CONSUME, writes.consumed),
+    )
+    beside = (
+        (INSERT_EVIDENCE, writes.evidence),
+        (INSERT_EVENTS, writes.outbox),
+        (GRANT_LEASES, list(writes.leases.values())),
+        (END_LEASES, [run for run in written if run["ended"]]),
+    )
     with engines.in_one_trip(connection):
         INSERT_BLOBS.send(connection, writes.blobs)
-        expected = [
-            # Runs that end let go of their conversations before others take hold of them.
-            (MOVE_RUNS.send(connection, moved), moved),
-            (ADVANCE_RUNS.send(connection, advanced), advanced),
-            (INSERT_RUNS.send(connection, made), made),
-            (INSERT_ROWS.send(connection, writes.journal), writes.journal),
-            (CONSUME.send(connection, writes.consumed), writes.consumed),
-        ]
-        INSERT_EVIDENCE.send(connection, writes.evidence)
-        INSERT_EVENTS.send(connection, writes.outbox)
-        GRANT_LEASES.send(connection, list(writes.leases.values()))
-        END_LEASES.send(connection, [run for run in written if run["ended"]])
+        expected = [(bulk.send(connection, rows), rows) for bulk, rows in counted if rows]
+        for bulk, rows in beside:
+            bulk.send(connection, rows)
     for changed, rows in expected:
         _expect(changed(), rows)
     said = sorted(writes.turns, key=lambda turn: (turn[0].tenant_id, turn[1].conversation_id))

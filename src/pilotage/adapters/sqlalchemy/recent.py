@@ -45,6 +45,8 @@ class RecentRuns:
                 continue
             standing.stored_head, standing.is_stored = standing.head, True
             standing.state = NO_STATE
+            standing.receipts.clear()
+            standing.actions.clear()
             self._standings[run] = standing
         while len(self._standings) > _MOST:
             del self._standings[next(iter(self._standings))]
