@@ -156,6 +156,8 @@ def _look_closely(connection: Connection, commits: Iterable[JournalCommit], know
 
 
 def _write(engines: Engines, batch: Batch) -> None:
+    if not batch.writes.runs:
+        return
     if engines.single is not None and are_enough(batch.writes):
         with engines.single.connection() as connection:
             write_at_once(connection, batch)
@@ -183,7 +185,7 @@ def _write_in_turn(engines: Engines, connection: Connection, batch: Batch) -> No
         INSERT_EVIDENCE.send(connection, writes.evidence)
         INSERT_EVENTS.send(connection, writes.outbox)
         GRANT_LEASES.send(connection, list(writes.leases.values()))
-        END_LEASES.send(connection, [run for run in written if run["ended"]])
+        END_LEASES.send(connection, [run for run in (*moved, *made) if run["ended"]])
     for changed, rows in expected:
         _expect(changed(), rows)
     said = sorted(writes.turns, key=lambda turn: (turn[0].tenant_id, turn[1].conversation_id))
