@@ -215,6 +215,7 @@ class Batch:
             asked = {"owner": commit.lease.owner, "granted_seconds": commit.lease.seconds}
             writes.leases[commit.run] = {"tenant_id": tenant, "run_id": commit.run.run_id, **asked}
         if run.has_ended:
+            # Nobody drives it any more. Whoever takes its lease away does not see one that is granted beside that.
             writes.leases.pop(commit.run, None)
         return Committed(run.head)
 

@@ -156,6 +156,8 @@ def _look_closely(connection: Connection, commits: Iterable[JournalCommit], know
 
 
 def _write(engines: Engines, batch: Batch, begin: Begin) -> None:
+    if not batch.writes.runs:
+        return
     if engines.single is not None and are_enough(batch.writes):
         with engines.single.connection() as connection:
             write_at_once(connection, batch)
@@ -167,11 +169,13 @@ def _write(engines: Engines, batch: Batch, begin: Begin) -> None:
 def _write_in_turn(engines: Engines, connection: Connection, batch: Batch) -> None:
     written, writes = batch.runs(), batch.writes
     stored = [run for run in written if run["is_stored"]]
+    moved = [run for run in stored if not _only_advances(run)]
+    made = [run for run in written if not run["is_stored"]]
     counted = (
         # Runs that end let go of their conversations before others take hold of them.
-        (MOVE_RUNS, [run for run in stored if not _only_advances(run)]),
+        (MOVE_RUNS, moved),
         (ADVANCE_RUNS, [run for run in stored if _only_advances(run)]),
-        (INSERT_RUNS, [run for run in written if not run["is_stored"]]),
+        (INSERT_RUNS, made),
         (INSERT_ROWS, writes.journal),
         (CONSUME, writes.consumed),
     )
@@ -179,7 +183,7 @@ def _write_in_turn(engines: Engines, connection: Connection, batch: Batch) -> No
         (INSERT_EVIDENCE, writes.evidence),
         (INSERT_EVENTS, writes.outbox),
         (GRANT_LEASES, list(writes.leases.values())),
-        (END_LEASES, [run for run in written if run["ended"]]),
+        (END_LEASES, [run for run in (*moved, *made) if run["ended"]]),
     )
     with engines.in_one_trip(connection):
         INSERT_BLOBS.send(connection, writes.blobs)
