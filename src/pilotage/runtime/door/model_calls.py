@@ -82,7 +82,7 @@ class ModelCall:
         self.is_open = self.is_over = False
         self._held = NOTHING
         self._budgeted: BudgetReservation | None = None
-        self.read_ahead: deque[ModelStreamEvent] = deque()
+        self.read_ahead: deque[ModelStreamEvent] | None = None
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._scope: Scope = scope_for("model")
@@ -102,9 +102,12 @@ class ModelCall:
         if self.reader is None or self.reader() is None:
             await self.close()
             return
+        if self.read_ahead is None:
+            self.read_ahead = deque()
+        ahead = self.read_ahead
         with suppress(StopAsyncIteration):
             while True:
-                self.read_ahead.append(await self.read())
+                ahead.append(await self.read())
 
     def left_by_its_reader(self, _: object, /) -> None:
         """Nobody has closed the stream: it is closed for the reader, as the event loop does it for a generator."""
@@ -272,7 +275,9 @@ class ModelCall:
                 return event
             event = self._noted(event)
             if event.response is not None:
-                await self._replied(event.response)
+                used = self._replied(event.response)
+                if not self._effects.gate.is_open:
+                    await self._tell_the_gate(event.response, used)
         except BaseException:
             await self.close()
             raise
@@ -296,7 +301,8 @@ class ModelCall:
             self._told = ToldUsage(event.usage, len(self._reasoning) + len(self._text))
         return event
 
-    async def _replied(self, response: ModelResponse) -> None:
+    def _replied(self, response: ModelResponse) -> BudgetAmount:
+        """The reply is there: write it down, and say what it took."""
         effects = self._effects
         if response.metadata:
             self._name = response.answered_by or self._name
@@ -310,10 +316,11 @@ class ModelCall:
         if not effects.observer.is_idle:
             effects.observer.count("agent.model.tokens", response.usage.total_tokens or 0)
             self._observe(response.usage, response.finish_reason)
-        used = effects.spending.settle_model_call(self._name, response.usage, self._held)
-        if not effects.gate.is_open:
-            await self._settle(ONE_STEP + used)
-            await effects.gate.after_model(response, self._request, effects.redactor)
+        return effects.spending.settle_model_call(self._name, response.usage, self._held)
+
+    async def _tell_the_gate(self, response: ModelResponse, used: BudgetAmount) -> None:
+        await self._settle(ONE_STEP + used)
+        await self._effects.gate.after_model(response, self._request, self._effects.redactor)
 
     def _observe(self, usage: ModelUsage, finish_reason: str | None = None, error: str | None = None) -> None:
         """A span of the call, once it has come to its end: nobody is inside of a stream."""

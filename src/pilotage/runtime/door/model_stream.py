@@ -17,8 +17,8 @@ class IReadCall(Protocol):
     """Who reads; None once the stream is closed."""
     is_open: bool
     """Whether the model's own stream is being read."""
-    read_ahead: deque[ModelStreamEvent]
-    """What was read of it before the reader asked."""
+    read_ahead: deque[ModelStreamEvent] | None
+    """What was read of it before the reader asked, where anything was."""
 
     def read(self) -> Coroutine[Any, Any, ModelStreamEvent]:
         """The next event of the model's own stream."""

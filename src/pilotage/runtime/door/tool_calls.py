@@ -18,7 +18,7 @@ from pilotage.agent.state import AgentStatus
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.context import AgentToolRuntimeContext, CancellationToken
 from pilotage.errors import AgentToolDispatchError, PermissionDeniedError, ToolError
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.jsonvalue import JsonObject, to_json_value
 from pilotage.runtime.actions.action import new_action
 from pilotage.runtime.actions.call import Attempt, Call, new_call
 from pilotage.runtime.actions.scope import scope_for
@@ -109,8 +109,7 @@ class ToolCalls:
     ) -> Call:
         """A call that has its id, and is not made yet; `call_id` is what a model calls it."""
         tool, effects = invocation.tool, self._effects
-        asked = cast(JsonObject, to_json_value(invocation.arguments))
-        view: JsonValue = asked
+        view = asked = to_json_value(invocation.arguments)
         if sensitive := tool.interface.input_sensitive_fields:
             view = guard_json_value(asked, sensitive, ContextExposurePolicy())
         scope = scope_for(tool.label, asked)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 
 from pilotage.agent.events import AgentEvent
@@ -25,7 +24,7 @@ class PipedTelling(Telling, AsyncIterator[AgentEvent]):
         self._exposure = exposure
         self._forward = forward
         self._prepared: list[AgentEvent] = []
-        self._waiting: deque[AgentEvent] = deque()
+        self._waiting: list[AgentEvent] = []
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._has_begun = self._is_over = self.is_full = False
@@ -65,7 +64,7 @@ class PipedTelling(Telling, AsyncIterator[AgentEvent]):
 
     def ready(self) -> Iterable[AgentEvent]:
         """Everything that is there already."""
-        taken, self._waiting = self._waiting, deque()
+        taken, self._waiting = self._waiting, []
         self._make_room()
         return taken
 
@@ -79,7 +78,7 @@ class PipedTelling(Telling, AsyncIterator[AgentEvent]):
                 raise StopAsyncIteration
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
-        event = self._waiting.popleft()
+        event = self._waiting.pop(0)
         if self.is_full and not self._waiting:
             self._make_room()
         return event
