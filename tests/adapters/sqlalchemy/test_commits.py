@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from sqlalchemy import Connection, func, select, text
@@ -14,13 +15,14 @@ from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.payloads import BLOB_LENGTH
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
-from pilotage.adapters.sqlalchemy.tables import blobs, journal
+from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, journal
 from pilotage.agent.ports.journal import (
     CommitRefused,
     Committed,
     HeadMoved,
     JournalCommit,
     JournalRow,
+    JournalStage,
     RunKey,
 )
 from pilotage.agent.state import AgentState, AgentStatus
@@ -116,6 +118,28 @@ async def test_a_payload_that_is_record_and_view_is_stored_once(store: SqlAlchem
     )
     found = await rows_in(store, "SELECT record, view FROM pilotage_journal ORDER BY place")
     assert found == [('{"result":"seen by everybody"}', None), ('{"result":"seen by everybody"}', '{"a":1}')]
+
+
+async def test_what_came_of_an_action_is_decoded_when_it_is_read_and_what_was_begun_when_it_is_asked_for(
+    store: SqlAlchemyStore,
+) -> None:
+    begun, done = row(1, "pay", stage=JournalStage.BEFORE), row(2, "pay")
+    await store.journal.commit([commit_of(begun, done)])
+    await store.database.write(partial(spoil, seq=1))
+    first, _ = await rows_of(store.journal)
+    with pytest.raises(ValueError, match="Expecting"):
+        _ = first.record
+    await store.database.write(partial(spoil, seq=2))
+    with pytest.raises(ValueError, match="Expecting"):
+        await rows_of(store.journal)
+
+
+def spoil(connection: Connection, seq: int) -> None:
+    """Let a record be no JSON."""
+    connection.execute(
+        text("UPDATE pilotage_journal SET record = 'broken' WHERE place - run * :places = :seq"),
+        {"places": PLACES, "seq": seq},
+    )
 
 
 async def test_text_that_no_database_takes_is_readable_where_it_can_be(store: SqlAlchemyStore) -> None:

@@ -128,12 +128,12 @@ class KeptTelling(Telling):
     def say(self, event: AgentEvent) -> None:
         exposure = self._exposure
         # `is_transparent` without the call: this is done for every event, and for every piece of a text.
-        if not (exposure.holds_nothing and exposure.redactor.is_idle) or self._compared:
+        if not (exposure.holds_nothing and exposure.redactor.is_idle):
             super().say(event)
-        elif self._before is None:
+        elif self._before is None and not self._compared:
             self._publish(event)
-        elif not self._before.is_next(event):
-            self._publish_unsaid(event, self._before)
+        else:
+            self._pass_on(event)
 
     def start_facts(self) -> JsonObject:
         if self._epoch == 1:
@@ -190,14 +190,11 @@ class KeptTelling(Telling):
         if before is None:
             self._publish(event)
         elif not before.is_next(event):
-            self._publish_unsaid(event, before)
-
-    def _publish_unsaid(self, event: AgentEvent, before: SaidBefore) -> None:
-        for mark in before.superseded_by(event):
-            self._publish(mark)
-        unsaid = before.unsaid(event)
-        if unsaid is not None:
-            self._publish(unsaid)
+            for mark in before.superseded_by(event):
+                self._publish(mark)
+            unsaid = before.unsaid(event)
+            if unsaid is not None:
+                self._publish(unsaid)
 
     def _publish(self, event: AgentEvent) -> None:
         piece = piece_of(event)
