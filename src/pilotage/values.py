@@ -52,9 +52,9 @@ def _define(cls: Any, *, slots: bool, later: Collection[str]) -> Any:
     cls.__dataclass_params__.frozen = True
     owner: list[Any] = []
     members = {name: _written_when_called(owner, name) for name in _WRITTEN if name not in vars(cls)}
-    if later:
-        members["__getattr__"] = _made_when_asked(frozenset(later))
     defined = _slotted(cls, members) if slots else cls
+    for name in later:
+        setattr(defined, name, _MadeWhenAsked(name, getattr(defined, name)))
     if not slots:
         for name, member in {**members, **_FROZEN}.items():
             setattr(cls, name, member)
@@ -99,17 +99,25 @@ def _written_when_called(owner: list[Any], name: str) -> Callable[..., Any]:
     return method
 
 
-def _made_when_asked(later: frozenset[str]) -> Callable[[Any, str], Any]:
-    """Called for slots that are empty. Set here, so that type checkers do not take every name for one of the class."""
+class _MadeWhenAsked:
+    """Stands before a slot that may be empty. A `__getattr__` would do the same, and slow down every other slot."""
 
-    def method(self: Any, name: str) -> Any:
-        if name not in later:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        made = getattr(self, f"_make_{name}")()
-        object.__setattr__(self, name, made)
+    def __init__(self, name: str, slot: Any) -> None:
+        self._make = f"_make_{name}"
+        self._slot = slot
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        if instance is None:
+            return self
+        try:
+            return self._slot.__get__(instance, owner)
+        except AttributeError:
+            made = getattr(instance, self._make)()
+        self._slot.__set__(instance, made)
         return made
 
-    return method
+    def __set__(self, instance: Any, held: Any) -> None:
+        self._slot.__set__(instance, held)
 
 
 class _Signature:

@@ -21,8 +21,8 @@ from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.values import value
 
 _TEXT_ALREADY = (SealedRecord, ErasedRecord)
-_with_payloads = changing(JournalRow, "record", "view", "encoded", "created_at")
 _with_metadata = changing(AgentState, "metadata")
+_stamped = changing(AgentState, "metadata", "created_at", "updated_at")
 _with_payload = changing(OutboxEvent, "payload")
 
 
@@ -32,23 +32,27 @@ class UnkeepableError(Exception):
 
 @value
 class KeptRow:
-    """A journal row whose record and view are texts; a sealed or erased record is text already."""
+    """A journal row whose record and view are texts; a sealed or erased record is text already.
+
+    `bare` is the row as it came, of which everything else is read: values that nobody can change.
+    """
 
     bare: JournalRow
     record: str | SealedRecord | ErasedRecord
     view: str
+    created_at: datetime | None
 
     @classmethod
     def of(cls, row: JournalRow, created_at: datetime | None = None) -> KeptRow:
         """The row as it is kept, with the store's time where that is given."""
-        bare = _with_payloads(row, None, None, None, created_at or row.created_at)
+        moment = created_at or row.created_at
         sealed = row.record if isinstance(row.record, _TEXT_ALREADY) else None
         if row.encoded is not None:
             texts = row.texts
-            return cls(bare, sealed or texts.record_json, texts.view_json)
+            return cls(row, sealed or texts.record_json, texts.view_json, moment)
         where = f"row {row.seq} ({row.action_id!r})"
         record = sealed or _text(f"the record of {where}", cast(JsonValue, row.record))
-        return cls(bare, record, _text(f"the view of {where}", row.view))
+        return cls(row, record, _text(f"the view of {where}", row.view), moment)
 
     def read(self) -> JournalRow:
         """The row as a reader gets it."""
@@ -64,7 +68,7 @@ class KeptRow:
             row.idempotency,
             parsed(kept) if isinstance(kept, str) else kept,
             row.digest,
-            row.created_at,
+            self.created_at,
             row.salt,
             read_view=partial(parsed, self.view),
         )
@@ -78,9 +82,10 @@ class KeptState:
     metadata: str
 
     @classmethod
-    def of(cls, state: AgentState) -> KeptState:
-        """The state as it is kept."""
-        return cls(_with_metadata(state, {}), _text(f"the metadata of state {state.id!r}", state.metadata))
+    def of(cls, state: AgentState, created_at: datetime, updated_at: datetime) -> KeptState:
+        """The state as it is kept, with the store's times."""
+        metadata = _text(f"the metadata of state {state.id!r}", state.metadata)
+        return cls(_stamped(state, {}, created_at, updated_at), metadata)
 
     def read(self) -> AgentState:
         """The state as a reader gets it."""
@@ -134,7 +139,7 @@ class KeptEvidence:
 
 @value
 class KeptEvent:
-    """An outbox event whose payload is text."""
+    """An outbox event whose payload is text; of the event as it came only the rest is read."""
 
     bare: OutboxEvent
     payload: str
@@ -143,7 +148,7 @@ class KeptEvent:
     def of(cls, event: OutboxEvent) -> KeptEvent:
         """The event as it is kept."""
         where = f"the payload of outbox event {event.event_type!r}"
-        return cls(_with_payload(event, {}), _text(where, event.payload))
+        return cls(event, _text(where, event.payload))
 
     def read(self) -> OutboxEvent:
         """The event as a reader gets it."""
