@@ -12,9 +12,18 @@ from functools import partial
 from typing import cast
 
 from pilotage.agent.evidence import AgentEvidence
-from pilotage.agent.ports.journal import ErasedRecord, JournalRow, OutboxEvent, SealedRecord, stored_row
+from pilotage.agent.ports.journal import (
+    ErasedRecord,
+    JournalRow,
+    JournalStage,
+    OutboxEvent,
+    SealedRecord,
+    stored_row,
+)
+from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState
+from pilotage.agent.tools.metadata import Idempotency
 from pilotage.filling import changing
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, parsed
 from pilotage.safety.fields import SensitiveFieldDescriptor
@@ -23,7 +32,6 @@ from pilotage.values import value
 _TEXT_ALREADY = (SealedRecord, ErasedRecord)
 _with_metadata = changing(AgentState, "metadata")
 _stamped = changing(AgentState, "metadata", "created_at", "updated_at")
-_with_payload = changing(OutboxEvent, "payload")
 
 
 class UnkeepableError(Exception):
@@ -32,32 +40,34 @@ class UnkeepableError(Exception):
 
 @value
 class KeptRow:
-    """A journal row whose record and view are texts; a sealed or erased record is text already.
+    """A journal row whose record and view are texts; a sealed or erased record is text already."""
 
-    `bare` is the row as it came, of which everything else is read: values that nobody can change.
-    """
-
-    bare: JournalRow
+    seq: int
+    action_id: str
+    kind: AgentActionKind | None
+    stage: JournalStage
+    attempt: int
+    epoch: int
+    fingerprint: str
+    idempotency: Idempotency
     record: str | SealedRecord | ErasedRecord
     view: str
+    digest: str
     created_at: datetime | None
+    salt: str
 
     @classmethod
     def of(cls, row: JournalRow, created_at: datetime | None = None) -> KeptRow:
         """The row as it is kept, with the store's time where that is given."""
-        moment = created_at or row.created_at
         sealed = row.record if isinstance(row.record, _TEXT_ALREADY) else None
         if row.encoded is not None:
             texts = row.texts
-            return cls(row, sealed or texts.record_json, texts.view_json, moment)
-        where = f"row {row.seq} ({row.action_id!r})"
-        record = sealed or _text(f"the record of {where}", cast(JsonValue, row.record))
-        return cls(row, record, _text(f"the view of {where}", row.view), moment)
-
-    def read(self) -> JournalRow:
-        """The row as a reader gets it."""
-        row, kept = self.bare, self.record
-        return stored_row(
+            record, view = texts.record_json, texts.view_json
+        else:
+            where = f"row {row.seq} ({row.action_id!r})"
+            record = "" if sealed else _text(f"the record of {where}", cast(JsonValue, row.record))
+            view = _text(f"the view of {where}", row.view)
+        return cls(
             row.seq,
             row.action_id,
             row.kind,
@@ -66,10 +76,29 @@ class KeptRow:
             row.epoch,
             row.fingerprint,
             row.idempotency,
-            parsed(kept) if isinstance(kept, str) else kept,
+            sealed or record,
+            view,
             row.digest,
-            self.created_at,
+            created_at or row.created_at,
             row.salt,
+        )
+
+    def read(self) -> JournalRow:
+        """The row as a reader gets it."""
+        kept = self.record
+        return stored_row(
+            self.seq,
+            self.action_id,
+            self.kind,
+            self.stage,
+            self.attempt,
+            self.epoch,
+            self.fingerprint,
+            self.idempotency,
+            parsed(kept) if isinstance(kept, str) else kept,
+            self.digest,
+            self.created_at,
+            self.salt,
             read_view=partial(parsed, self.view),
         )
 
@@ -139,20 +168,21 @@ class KeptEvidence:
 
 @value
 class KeptEvent:
-    """An outbox event whose payload is text; of the event as it came only the rest is read."""
+    """An outbox event whose payload is text."""
 
-    bare: OutboxEvent
+    event_type: str
+    version: int
     payload: str
 
     @classmethod
     def of(cls, event: OutboxEvent) -> KeptEvent:
         """The event as it is kept."""
         where = f"the payload of outbox event {event.event_type!r}"
-        return cls(event, _text(where, event.payload))
+        return cls(event.event_type, event.version, _text(where, event.payload))
 
     def read(self) -> OutboxEvent:
         """The event as a reader gets it."""
-        return _with_payload(self.bare, _object(self.payload))
+        return OutboxEvent(self.event_type, self.version, _object(self.payload))
 
 
 def _text(where: str, json_value: JsonValue) -> str:

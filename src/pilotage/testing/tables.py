@@ -58,7 +58,7 @@ class RunJournal:
     @property
     def head(self) -> JournalHead | None:
         """Where the journal ends, or None before the first row."""
-        return JournalHead(len(self.rows), self.epoch, self.rows[-1].bare.digest) if self.rows else None
+        return JournalHead(len(self.rows), self.epoch, self.rows[-1].digest) if self.rows else None
 
 
 @value
