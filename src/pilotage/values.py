@@ -31,7 +31,7 @@ def value(*, slots: bool = True, later: Collection[str] = ()) -> Callable[[type[
 def value(cls: Any = None, /, *, slots: bool = True, later: Collection[str] = ()) -> Any:
     """Make a class a frozen dataclass; `slots=False` for generic ones, which some Pythons cannot slot.
 
-    A value may be made without the fields that are `later` (`filling.unchecked_without`): the method `_make_<field>`
+    A slotted value may be made without the fields that are `later` (`filling.unchecked_without`): `_make_<field>`
     makes one when somebody first asks for it.
     """
     return (
