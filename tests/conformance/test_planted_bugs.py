@@ -163,7 +163,7 @@ class KeepsTheWritersTime(MemoryJournal):
             for index, row in enumerate(commit.rows):
                 if journal is not None and row.created_at is not None:
                     kept = journal.rows[index]
-                    journal.rows[index] = replace(kept, bare=replace(kept.bare, created_at=row.created_at))
+                    journal.rows[index] = replace(kept, created_at=row.created_at)
         return outcomes
 
 

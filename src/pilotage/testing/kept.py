@@ -19,17 +19,18 @@ from pilotage.agent.ports.journal import (
     SealedRecord,
     stored_row,
 )
+from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState
+from pilotage.agent.tools.metadata import Idempotency
 from pilotage.filling import changing
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, parsed
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.values import value
 
 _TEXT_ALREADY = (SealedRecord, ErasedRecord)
-_with_payloads = changing(JournalRow, "record", "view", "encoded", "created_at", "source")
 _with_metadata = changing(AgentState, "metadata")
-_with_payload = changing(OutboxEvent, "payload")
+_stamped = changing(AgentState, "metadata", "created_at", "updated_at")
 
 
 class UnkeepableError(Exception):
@@ -40,26 +41,32 @@ class UnkeepableError(Exception):
 class KeptRow:
     """A journal row whose record and view are texts; a sealed or erased record is text already."""
 
-    bare: JournalRow
+    seq: int
+    action_id: str
+    kind: AgentActionKind | None
+    stage: JournalStage
+    attempt: int
+    epoch: int
+    fingerprint: str
+    idempotency: Idempotency
     record: str | SealedRecord | ErasedRecord
     view: str
+    digest: str
+    created_at: datetime | None
+    salt: str
 
     @classmethod
     def of(cls, row: JournalRow, created_at: datetime | None = None) -> KeptRow:
         """The row as it is kept, with the store's time where that is given."""
-        bare = _with_payloads(row, None, None, None, created_at or row.created_at, None)
         sealed = row.record if isinstance(row.record, _TEXT_ALREADY) else None
         if row.encoded is not None:
             texts = row.texts
-            return cls(bare, sealed or texts.record_json, texts.view_json)
-        where = f"row {row.seq} ({row.action_id!r})"
-        record = sealed or _text(f"the record of {where}", cast(JsonValue, row.record))
-        return cls(bare, record, _text(f"the view of {where}", row.view))
-
-    def read(self) -> JournalRow:
-        """The row as a reader gets it."""
-        row = self.bare
-        read = stored_row(
+            record, view = texts.record_json, texts.view_json
+        else:
+            where = f"row {row.seq} ({row.action_id!r})"
+            record = "" if sealed else _text(f"the record of {where}", cast(JsonValue, row.record))
+            view = _text(f"the view of {where}", row.view)
+        return cls(
             row.seq,
             row.action_id,
             row.kind,
@@ -68,9 +75,27 @@ class KeptRow:
             row.epoch,
             row.fingerprint,
             row.idempotency,
+            sealed or record,
+            view,
+            row.digest,
+            created_at or row.created_at,
+            row.salt,
+        )
+
+    def read(self) -> JournalRow:
+        """The row as a reader gets it."""
+        read = stored_row(
+            self.seq,
+            self.action_id,
+            self.kind,
+            self.stage,
+            self.attempt,
+            self.epoch,
+            self.fingerprint,
+            self.idempotency,
             source=_Source(self),
         )
-        if row.stage is not JournalStage.BEFORE:
+        if self.stage is not JournalStage.BEFORE:
             # What cannot be read is found out before anybody takes the run.
             _ = read.record
         return read
@@ -99,15 +124,15 @@ class _Source:
 
     @property
     def digest(self) -> str:
-        return self._kept.bare.digest
+        return self._kept.digest
 
     @property
     def created_at(self) -> datetime | None:
-        return self._kept.bare.created_at
+        return self._kept.created_at
 
     @property
     def salt(self) -> str:
-        return self._kept.bare.salt
+        return self._kept.salt
 
 
 @value
@@ -118,9 +143,10 @@ class KeptState:
     metadata: str
 
     @classmethod
-    def of(cls, state: AgentState) -> KeptState:
-        """The state as it is kept."""
-        return cls(_with_metadata(state, {}), _text(f"the metadata of state {state.id!r}", state.metadata))
+    def of(cls, state: AgentState, created_at: datetime, updated_at: datetime) -> KeptState:
+        """The state as it is kept, with the store's times."""
+        metadata = _text(f"the metadata of state {state.id!r}", state.metadata)
+        return cls(_stamped(state, {}, created_at, updated_at), metadata)
 
     def read(self) -> AgentState:
         """The state as a reader gets it."""
@@ -176,18 +202,19 @@ class KeptEvidence:
 class KeptEvent:
     """An outbox event whose payload is text."""
 
-    bare: OutboxEvent
+    event_type: str
+    version: int
     payload: str
 
     @classmethod
     def of(cls, event: OutboxEvent) -> KeptEvent:
         """The event as it is kept."""
         where = f"the payload of outbox event {event.event_type!r}"
-        return cls(_with_payload(event, {}), _text(where, event.payload))
+        return cls(event.event_type, event.version, _text(where, event.payload))
 
     def read(self) -> OutboxEvent:
         """The event as a reader gets it."""
-        return _with_payload(self.bare, _object(self.payload))
+        return OutboxEvent(self.event_type, self.version, _object(self.payload))
 
 
 def _text(where: str, json_value: JsonValue) -> str:

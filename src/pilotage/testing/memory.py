@@ -156,7 +156,7 @@ class MemoryStateRepository(IAgentStateRepository):
             raise RunNotFoundError(f"there is no run {state.id!r}.")
         _refuse_if_journaled(self._tables, run, "MemoryStateRepository.save")
         try:
-            kept = KeptState.of(self._tables.stamped_state(state))
+            kept = self._tables.kept_state(state, self._tables.clock.now())
         except UnkeepableError as error:
             raise AgentDefinitionError(f"MemoryStateRepository.save: {error}.") from error
         self._tables.states.put(run.tenant_id, run.run_id, kept)

@@ -19,7 +19,6 @@ from pilotage.agent.ports.journal import (
     HeadMoved,
     JournalCommit,
     JournalHead,
-    JournalRow,
     JournalStage,
     RunKey,
 )
@@ -28,7 +27,6 @@ from pilotage.agent.ports.switches import Switch, SwitchedOff
 from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.filling import changing
 from pilotage.ids import IClock
 from pilotage.testing.conversations import ConversationTable
 from pilotage.testing.kept import KeptEvent, KeptEvidence, KeptRow, KeptSignal, KeptState, UnkeepableError
@@ -38,7 +36,6 @@ from pilotage.testing.tenant_table import TenantTable
 from pilotage.values import value
 
 _Action = tuple[str, JournalStage, int]
-_with_times = changing(AgentState, "created_at", "updated_at")
 
 
 @value
@@ -61,7 +58,7 @@ class RunJournal:
     @property
     def head(self) -> JournalHead | None:
         """Where the journal ends, or None before the first row."""
-        return JournalHead(len(self.rows), self.epoch, self.rows[-1].bare.digest) if self.rows else None
+        return JournalHead(len(self.rows), self.epoch, self.rows[-1].digest) if self.rows else None
 
 
 @value
@@ -70,6 +67,7 @@ class _Writes:
 
     now: datetime
     rows: Sequence[KeptRow]
+    actions: Sequence[_Action]
     state: KeptState | None
     evidence: Sequence[KeptEvidence]
     outbox: Sequence[KeptEvent]
@@ -106,7 +104,7 @@ class MemoryTables:
             writes = self._prepare(commit)
         except UnkeepableError as error:
             return CommitRefused(str(error))
-        return self._objection(commit, journal) or self._write(commit, journal, writes)
+        return self._objection(commit, writes.actions, journal) or self._write(commit, journal, writes)
 
     def run_of(self, tenant: str | None, run_id: str) -> RunKey:
         """The run with this id; without a tenant the one that any tenant has, or may come to have."""
@@ -118,11 +116,11 @@ class MemoryTables:
         journal = self.journals.find(run.tenant_id, run.run_id)
         return journal is not None and journal.head is not None
 
-    def stamped_state(self, state: AgentState, now: datetime | None = None) -> AgentState:
-        """The state with the store's timestamps: made when it was first stored, changed now."""
-        now, present = now or self.clock.now(), self.states.find(state.tenant_id, state.id)
+    def kept_state(self, state: AgentState, now: datetime) -> KeptState:
+        """The state as it is kept, with the store's timestamps: made when it was first stored, changed now."""
+        present = self.states.find(state.tenant_id, state.id)
         made = present.bare.created_at if present else state.created_at
-        return _with_times(state, made or now, now)
+        return KeptState.of(state, made or now, now)
 
     def stamped_signal(self, signal: AgentSignal) -> AgentSignal:
         """The signal with the store's time, where it came without one."""
@@ -137,16 +135,19 @@ class MemoryTables:
         return _Writes(
             now,
             [KeptRow.of(row, now) for row in commit.rows],
-            KeptState.of(self.stamped_state(commit.state, now)) if commit.state else None,
+            [(row.action_id, row.stage, row.attempt) for row in commit.rows],
+            self.kept_state(commit.state, now) if commit.state else None,
             [KeptEvidence.of(self.stamped_evidence(each)) for each in commit.evidence],
             [KeptEvent.of(each) for each in commit.outbox],
         )
 
-    def _objection(self, commit: JournalCommit, journal: RunJournal) -> CommitRefused | None:
+    def _objection(
+        self, commit: JournalCommit, actions: Sequence[_Action], journal: RunJournal
+    ) -> CommitRefused | None:
         """Why the commit cannot be taken, or None."""
         reason = (
             _foreign_part(commit)
-            or _repeated_action(commit, journal.actions)
+            or _repeated_action(commit, actions, journal.actions)
             or self._unavailable_signal(commit)
             or self._repeated_evidence(commit)
             or self._turns_elsewhere(commit)
@@ -203,7 +204,7 @@ class MemoryTables:
     def _write(self, commit: JournalCommit, journal: RunJournal, writes: _Writes) -> Committed:
         run, tenant = commit.run, commit.run.tenant_id
         journal.rows.extend(writes.rows)
-        journal.actions.update(map(_action, commit.rows))
+        journal.actions.update(writes.actions)
         claims = [row.epoch for row in commit.rows if row.stage is JournalStage.CLAIMED]
         journal.epoch = claims[-1] if claims else journal.epoch
         journal.receipts[commit.token] = _Receipt(len(journal.rows), journal.epoch)
@@ -236,10 +237,6 @@ class MemoryTables:
             self.leases.pop(run, None)
 
 
-def _action(row: JournalRow) -> _Action:
-    return row.action_id, row.stage, row.attempt
-
-
 def _starts_nothing(status: AgentStatus) -> bool:
     return status.is_terminal or status is AgentStatus.CANCELLING
 
@@ -255,12 +252,13 @@ def _foreign_part(commit: JournalCommit) -> str | None:
     return None
 
 
-def _repeated_action(commit: JournalCommit, present: set[_Action]) -> str | None:
+def _repeated_action(commit: JournalCommit, actions: Sequence[_Action], present: set[_Action]) -> str | None:
     """An action has one row of each stage per attempt."""
-    seen: set[_Action] = set()
-    for row in commit.rows:
-        action = _action(row)
-        if (action in present or action in seen) and row.stage.has_action:
+    if present.isdisjoint(actions) and len(set(actions)) == len(actions):
+        return None
+    seen = set(present)
+    for row, action in zip(commit.rows, actions, strict=True):
+        if action in seen and row.stage.has_action:
             return f"row {row.seq} repeats {row.stage.value!r} of {row.action_id!r}, attempt {row.attempt}"
         seen.add(action)
     return None

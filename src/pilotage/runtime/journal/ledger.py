@@ -7,7 +7,7 @@ means that somebody else has the run, and kills the attempt.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, assert_never, cast
+from typing import assert_never, cast
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.facts import fact_of
@@ -47,6 +47,7 @@ from pilotage.values import value
 
 _SALT, _TOKEN = 16, 24
 _new_row = unchecked(JournalRow)
+_new_commit = unchecked(JournalCommit)
 
 
 @value
@@ -56,6 +57,9 @@ class Opening:
     parent: RunKey | None = None
     conversation: str | None = None
     lease: LeaseRequest | None = None
+
+
+_OPENED = Opening()
 
 
 class Ledger(Committing):
@@ -76,7 +80,7 @@ class Ledger(Committing):
     ) -> None:
         super().__init__(writer)
         self._seals = seals or Seals(None, run)
-        self._opening = opening
+        self._opening = opening or _OPENED
         self._turns: ConversationTurns | None = None
         self._evidence: list[AgentEvidence] = []
         self._facts: list[OutboxEvent] = []
@@ -195,7 +199,10 @@ class Ledger(Committing):
         if self.log.is_waiting:
             self._write_log()
         self._commits += 1
-        commit = JournalCommit(
+        opening = _OPENED if self._committed else self._opening
+        # What a run is opened with comes from its caller; all the rest is made here.
+        make = _new_commit if opening is _OPENED else JournalCommit
+        commit = make(
             run=self.run,
             token=f"{self._token}:{self._commits}",
             expected_head=self._committed,
@@ -206,7 +213,9 @@ class Ledger(Committing):
             outbox=tuple(self._facts),
             turns=self._turns,
             settled=tuple(self._settled),
-            **self._opened(),
+            parent=opening.parent,
+            conversation=opening.conversation,
+            lease=opening.lease,
         )
         self._rows, self._consumed, self._moved = [], [], None
         self._evidence, self._turns, self._facts, self._settled = [], None, [], []
@@ -233,12 +242,6 @@ class Ledger(Committing):
                 )
             case _:
                 assert_never(outcome)
-
-    def _opened(self) -> dict[str, Any]:
-        if self._committed or self._opening is None:
-            return {}
-        opening = self._opening
-        return {"parent": opening.parent, "conversation": opening.conversation, "lease": opening.lease}
 
     def _sealed(
         self,

@@ -81,7 +81,7 @@ _TEXTS = frozenset({"delta", "args_delta"})
 _BY_KIND: Mapping[str, _Shape] = {shape.kind: shape for shape in _SHAPES.values()}
 
 
-def encode_event(event: AgentEvent, by: AgentEventAttribution) -> JsonObject:
+def encode_event(event: AgentEvent, by: AgentEventAttribution) -> dict[str, JsonValue]:
     """The event as it is kept in the journal of the run that tells it."""
     kind, _, required, optional, _ = _SHAPES[type(event)]
     record: dict[str, JsonValue] = {"kind": kind}
@@ -97,6 +97,14 @@ def encode_event(event: AgentEvent, by: AgentEventAttribution) -> JsonObject:
     if isinstance(event, RunPausedEvent):
         record["reason"] = event.reason.value
         record["allowed_decisions"] = list(event.allowed_decisions)
+    return record
+
+
+def encode_frame(event: AgentEvent, by: AgentEventAttribution) -> JsonObject:
+    """A piece of a text without it: as it is kept where the text stands beside it."""
+    record = encode_event(event, by)
+    for name in _TEXTS.intersection(record):
+        record[name] = ""
     return record
 
 

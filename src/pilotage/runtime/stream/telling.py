@@ -10,8 +10,8 @@ from typing import Protocol, TypeAlias
 from pilotage.agent.events import AgentEvent, AgentEventAttribution
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.stream.cursor import START, EventCursor
-from pilotage.runtime.stream.deltas import piece_of, with_text
-from pilotage.runtime.stream.event_record import encode_event
+from pilotage.runtime.stream.deltas import piece_of
+from pilotage.runtime.stream.event_record import encode_event, encode_frame
 from pilotage.runtime.stream.exposure import Exposure
 from pilotage.runtime.stream.feed import Feed
 from pilotage.runtime.stream.said_before import SaidBefore
@@ -203,7 +203,7 @@ class KeptTelling(Telling):
         else:
             text, words = piece
             number, offset = self._log.grow(text, words) or self._log.begin(
-                text, encode_event(with_text(event, ""), self._by), words
+                text, encode_frame(event, self._by), words
             )
         self._pass_along(number, offset, event)
 
