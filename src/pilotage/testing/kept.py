@@ -143,10 +143,13 @@ class KeptState:
     metadata: str
 
     @classmethod
-    def of(cls, state: AgentState, created_at: datetime, updated_at: datetime) -> KeptState:
-        """The state as it is kept, with the store's times."""
+    def of(
+        cls, state: AgentState, created_at: datetime | None = None, updated_at: datetime | None = None
+    ) -> KeptState:
+        """The state as it is kept, with the store's times where those are given."""
         metadata = _text(f"the metadata of state {state.id!r}", state.metadata)
-        return cls(_stamped(state, {}, created_at, updated_at), metadata)
+        made, changed = created_at or state.created_at, updated_at or state.updated_at
+        return cls(_stamped(state, {}, made, changed), metadata)
 
     def read(self) -> AgentState:
         """The state as a reader gets it."""
