@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
-from pilotage.adapters.sqlalchemy.kept import KeptConnection
+from pilotage.adapters.sqlalchemy.kept_connection import KeptConnection
 
 
 class WouldWaitError(Exception):

@@ -11,7 +11,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, func, sele
 
 from pilotage.adapters.sqlalchemy.driver import as_sqlalchemy_says_it, carry_out
 from pilotage.adapters.sqlalchemy.engines import Engines, WouldWaitError, first_value
-from pilotage.adapters.sqlalchemy.kept import KeptConnection
+from pilotage.adapters.sqlalchemy.kept_connection import KeptConnection
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.start_errors import DatabaseDurabilityError
 

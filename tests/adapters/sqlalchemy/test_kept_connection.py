@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.pool import QueuePool
 
-from pilotage.adapters.sqlalchemy.kept import KeptConnection
+from pilotage.adapters.sqlalchemy.kept_connection import KeptConnection
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.agent.ports.journal import Committed
 from pilotage.testing.conformance.samples import RUN, claim, commit_of, commit_one, row
