@@ -32,6 +32,8 @@ from tests.torture.moments import Moments, MortalJournal
 from tests.torture.world import World
 
 DATABASE, WORLD, ORDERS, LAST = "TORTURE_DATABASE", "TORTURE_WORLD", "TORTURE_ORDERS", "TORTURE_LAST_MOMENT"
+HURRIES = "TORTURE_HURRIES"
+"""Set where commits need not be forced to the disk: in an SQLite file the event loop itself writes them then."""
 
 LEASE = LeaseSettings(seconds=1.5)
 _DURABLE = RecoveryStrategy.ACTION_BOUNDARY
@@ -155,7 +157,10 @@ class Counter(ILifecycle):
 def made(*, works: bool, last_moment: int = 0) -> tuple[Application, SqlAlchemyStore]:
     """The application of one process; one that does not work drives nothing."""
     moments = Moments(last_moment)
-    store = SqlAlchemyStore.open(DatabaseSettings(os.environ[DATABASE], timeout_seconds=10))
+    in_place = HURRIES in os.environ
+    store = SqlAlchemyStore.open(
+        DatabaseSettings(os.environ[DATABASE], timeout_seconds=10, may_lose_commits_on_power_failure=in_place)
+    )
     journal, *others = store.ports
     app = Application("shop").add(Warehouse, Packer, Clerk, LEASE, moments, World(Path(os.environ[WORLD])))
     app.add(MortalJournal(journal, moments), *others)
