@@ -27,7 +27,7 @@ from pilotage.runtime.actions.interruptions import Paused
 from pilotage.runtime.actions.scope import inside
 from pilotage.runtime.attempts.attempt import RunAttempt
 from pilotage.runtime.attempts.cancellation import begin_cancellation
-from pilotage.runtime.door import effects, waits
+from pilotage.runtime.door import doing, recovering, waits
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.handling import SignalHandling
 from pilotage.runtime.door.inbox import Inbox
@@ -102,25 +102,26 @@ def _parameters(function: Any) -> list[str]:
 
 
 def no_barrier_before_an_action(planting: Planting) -> None:
-    async def dispatch(self: Any, call: Any, attempt: Any) -> object:
-        self.outcomes.begin(call, attempt.number)
-        await self.be_sure()
-        return await self._act(call, attempt)
+    async def dispatch(effects: Any, call: Any, attempt: Any) -> object:
+        effects.outcomes.begin(call, attempt.number)
+        await effects.be_sure()
+        return await doing.act(effects, call, attempt)
 
-    planting.put(Effects, "_dispatch", dispatch)
+    planting.put(doing, "_dispatch", dispatch)
 
 
 def after_is_written_before_the_effect(planting: Planting) -> None:
-    act: Any = Effects._act
+    act: Any = doing.act
 
-    async def hasty(self: Any, call: Any, attempt: Any) -> object:
+    async def hasty(effects: Any, call: Any, attempt: Any) -> object:
         if call.action.is_read_only:
-            return await act(self, call, attempt)
-        self.outcomes.done(call, attempt.number, f"{call.action.name}-1")
-        await self.ledger.barrier()
+            return await act(effects, call, attempt)
+        effects.outcomes.done(call, attempt.number, f"{call.action.name}-1")
+        await effects.ledger.barrier()
         return await call.act(attempt)
 
-    planting.put(Effects, "_act", hasty)
+    planting.put(doing, "act", hasty)
+    planting.put(recovering, "act", hasty)
 
 
 def a_moved_head_is_ignored(planting: Planting) -> None:
@@ -223,29 +224,29 @@ def a_tool_error_is_not_recorded(planting: Planting) -> None:
 
 
 def an_unknown_outcome_is_a_failure(planting: Planting) -> None:
-    async def give_up(self: Any, call: Any, attempt: Any) -> object:
-        raise self.outcomes.failed(call, attempt.number, ToolError("it failed"))
+    async def give_up(effects: Any, call: Any, attempt: Any) -> object:
+        raise effects.outcomes.failed(call, attempt.number, ToolError("it failed"))
 
-    planting.put(Effects, "_find_out", give_up)
+    planting.put(doing, "_find_out", give_up)
 
 
 def what_needs_a_person_is_repeated(planting: Planting) -> None:
-    recovery_for: Any = effects.recovery_for
+    recovery_for: Any = recovering.recovery_for
 
     def bold(action: Any, recorded: Any, *, can_reconcile: bool) -> object:
         recovery = recovery_for(action, recorded, can_reconcile=can_reconcile)
         return Repeat(recovery.attempt) if isinstance(recovery, AskHuman) else recovery
 
-    planting.put(effects, "recovery_for", bold)
+    planting.put(recovering, "recovery_for", bold)
 
 
 def reconcile_is_ignored(planting: Planting) -> None:
-    recovery_for: Any = effects.recovery_for
+    recovery_for: Any = recovering.recovery_for
 
     def incurious(action: Any, recorded: Any, *, can_reconcile: bool) -> object:
         return recovery_for(action, recorded, can_reconcile=False)
 
-    planting.put(effects, "recovery_for", incurious)
+    planting.put(recovering, "recovery_for", incurious)
 
 
 def every_attempt_has_a_key_of_its_own(planting: Planting) -> None:
@@ -261,13 +262,13 @@ def a_message_is_taken_in_while_replaying(planting: Planting) -> None:
 
 
 def a_decision_is_used_up_before_the_action_begins(planting: Planting) -> None:
-    begin: Any = Effects._begin
+    begin: Any = doing._begin
 
-    async def in_two_commits(self: Any, call: Any, attempt: Any) -> object:
-        await self.ledger.barrier()
-        return await begin(self, call, attempt)
+    async def in_two_commits(effects: Any, call: Any, attempt: Any) -> object:
+        await effects.ledger.barrier()
+        return await begin(effects, call, attempt)
 
-    planting.put(Effects, "_begin", in_two_commits)
+    planting.put(doing, "_begin", in_two_commits)
 
 
 def the_end_is_told_before_it_is_committed(planting: Planting) -> None:

@@ -72,6 +72,11 @@ class Call:
     begins: OutboxEvent | None = None
     """The fact that becomes true when it begins."""
 
+    @property
+    def tool_name(self) -> str | None:
+        """The tool that is called, where it is one."""
+        return self.action.name if self.descriptor is not None else None
+
     def shown(self, arguments: JsonObject) -> JsonValue:
         """What others may see of arguments."""
         if self.descriptor is None:

@@ -73,7 +73,7 @@ class Publication:
     def _must_be_asked(self) -> bool:
         """Whether somebody may have to allow it; that nobody was asked before is known by what is recorded."""
         effects = self._effects
-        return not effects.gate.is_open or (effects.has_record and effects.was_asked(RESULT))
+        return not effects.gate.is_open or effects.was_asked(RESULT)
 
     async def partial(self, answer: Answer) -> Answer:
         """What a run leaves that does not come to its answer: nothing that was refused, or that nobody could allow."""

@@ -16,7 +16,6 @@ from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.state import AgentStatus
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue
@@ -57,7 +56,7 @@ _TOKEN, _MESSAGE, _CALL = (
     ModelStreamEventKind.TOOL_CALL_CANDIDATE,
 )
 _NOTHING_LEFT: Iterator[ModelStreamEvent] = iter(())
-_MODEL_CALL, _INTERRUPTED = AgentActionKind.MODEL_CALL, AgentStatus.INTERRUPTED
+_MODEL_CALL = AgentActionKind.MODEL_CALL
 
 
 class ModelCall:
@@ -88,7 +87,7 @@ class ModelCall:
         self._scope: Scope = scope_for("model")
         action_id = self._scope.next_id("model")
         # A changed prompt is drift, not divergence: the messages are not part of the fingerprint.
-        fingerprint = effects.fingerprint(action_id, _MODEL_CALL, "model") if effects.is_kept else ""
+        fingerprint = effects.fingerprint(action_id, _MODEL_CALL, "model")
         self._action = new_action(
             action_id, _MODEL_CALL, "model", None, None, Idempotency.IDEMPOTENT, True, fingerprint
         )
@@ -199,18 +198,16 @@ class ModelCall:
         effects = self._effects
         if effects.switches is not None:
             await effects.switches.check()
-        if effects.deadline is not None or effects.telling.is_repeating:
-            effects.begin_anew()
+        effects.begin_anew()
         effects.said_by = (self._action.id, effects.ledger.epoch)
         if effects.ledger.epoch > 1:
             effects.telling.supersede(effects.message_id)
         self._held = effects.spending.reserve_model_call(self._name)
         if effects.warnings is not None:
             effects.warnings.look_at(effects.spending)
-        if not effects.gate.is_open or (effects.has_record and effects.was_asked(self._action.id)):
+        if not effects.gate.is_open or effects.was_asked(self._action.id):
             await self._pass_the_gate(request)
-        if effects.ledger.state.status is _INTERRUPTED:
-            effects.go_on()
+        effects.go_on()
         if effects.prompts is not None:
             effects.prompts.keep(self._action.id, self._name, request)
         self._asked_for = request

@@ -19,6 +19,7 @@ from pilotage.runtime.actions.call import Attempt, Call
 from pilotage.runtime.actions.codec import decoder_of
 from pilotage.runtime.actions.scope import scope_for
 from pilotage.runtime.door.effects import Effects, active_effects
+from pilotage.runtime.door.perform import perform
 
 T = TypeVar("T")
 
@@ -41,7 +42,7 @@ async def step(
     if effects is None:
         return cast(T, await _awaited(act()))
     call = _call(effects, AgentActionKind.STEP, f"step:{name}", act, idempotency, is_read_only=False)
-    return cast(T, await effects.perform(call))
+    return cast(T, await perform(effects, call))
 
 
 async def now() -> datetime:
@@ -70,7 +71,7 @@ async def _value(name: str, read: Callable[[], object]) -> object:
     if effects is None:
         return read()
     kind = AgentActionKind.VALUE
-    return await effects.perform(_call(effects, kind, name, read, Idempotency.IDEMPOTENT, is_read_only=True))
+    return await perform(effects, _call(effects, kind, name, read, Idempotency.IDEMPOTENT, is_read_only=True))
 
 
 def _call(

@@ -23,6 +23,7 @@ from pilotage.runtime.actions.action import new_action
 from pilotage.runtime.actions.call import Attempt, Call, new_call
 from pilotage.runtime.actions.scope import scope_for
 from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.door.perform import perform
 from pilotage.runtime.door.threads import Threads
 from pilotage.runtime.door.tool_reading import (
     Invocation,
@@ -66,7 +67,7 @@ class ToolCalls:
         """Perform a call: an awaitable for an async tool, the result for a sync one."""
         invocation = read_invocation(tool, args, kwargs)
         call = self.prepared(invocation)
-        return self._effects.perform(call) if invocation.tool.is_async else self._call_sync(call)
+        return perform(self._effects, call) if invocation.tool.is_async else self._call_sync(call)
 
     def invoke(
         self, tool: ToolFunction, arguments: Mapping[str, object], call_id: str | None = None
@@ -78,7 +79,7 @@ class ToolCalls:
         )
 
     async def _shown(self, call: Call) -> object:
-        return shown_to_the_model(call.descriptor, await self._effects.perform(call))
+        return shown_to_the_model(call.descriptor, await perform(self._effects, call))
 
     def _call_sync(self, call: Call) -> object:
         """A sync call cannot wait for a commit; one that only reads does not have to."""
@@ -93,7 +94,7 @@ class ToolCalls:
                 f"{name} is a sync tool, called while a model's stream is read; "
                 "the run records the reply first. Make the tool async, or call it behind the loop."
             )
-        performing = self._effects.perform(call)
+        performing = perform(self._effects, call)
         try:
             performing.send(None)
         except StopIteration as done:

@@ -36,6 +36,7 @@ from pilotage.runtime.actions.interruptions import HandedOver, LimitReached, Pau
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.attempts.live import LiveRun
 from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.door.perform import perform
 from pilotage.runtime.gate.spending import NOTHING
 from pilotage.runtime.journal.amounts import decode_amount, encode_amount
 from pilotage.runtime.journal.start_record import MOST_GENERATIONS, RunStart
@@ -200,7 +201,7 @@ class Children:
     async def done(self, call: Call) -> JsonValue:
         """Carry a delegation out and give the child's output."""
         is_known = self.effects.recording.outcome_of(call.action.id) is not None
-        ended = cast(JsonObject, await self.effects.perform(call))
+        ended = cast(JsonObject, await perform(self.effects, call))
         # What a child has read, its parent has read too.
         self.effects.trust = self.effects.trust.join(label_in(ended))
         if is_known:

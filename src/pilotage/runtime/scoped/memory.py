@@ -23,6 +23,7 @@ from pilotage.runtime.actions.call import Attempt, Call
 from pilotage.runtime.actions.codec import decoder_of
 from pilotage.runtime.actions.scope import Scope, entered, scope_for
 from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.door.perform import perform
 from pilotage.runtime.gate.given_context import TRUST
 from pilotage.runtime.gate.recalled import RECALL, label_of_items
 
@@ -113,10 +114,10 @@ class ScopedMemory(IAgentMemory):
             action_id, kind, label, shown, view, Idempotency.IDEMPOTENT, label == RECALL, fingerprint
         )
 
-        async def perform(_: Attempt) -> object:
+        async def acted(_: Attempt) -> object:
             return await act()
 
-        return await effects.perform(Call(scope, action, perform, decoder_of(returning)))
+        return await perform(effects, Call(scope, action, acted, decoder_of(returning)))
 
     def _reject_foreign(self, scope: MemoryScope) -> None:
         context = self._context

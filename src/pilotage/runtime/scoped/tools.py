@@ -19,6 +19,7 @@ from pilotage.runtime.actions.call import Call
 from pilotage.runtime.actions.interruptions import Paused, RunInterruption
 from pilotage.runtime.actions.scope import Scope, entered
 from pilotage.runtime.door.effects import Effects
+from pilotage.runtime.door.perform import ask_ahead, perform
 from pilotage.runtime.door.tool_calls import ToolCalls
 from pilotage.runtime.door.tool_reading import Invocation, OfferedTool, offered_tool, shown_to_the_model
 from pilotage.runtime.scoped.children import Children, Errand
@@ -181,7 +182,7 @@ class ScopedTools(IScopedTools):
         if interruptions:
             end = first_to_count(interruptions)
             if isinstance(end, Paused):
-                self._effects.ask_ahead([call for call in begun if not call.action.is_read_only])
+                ask_ahead(self._effects, [call for call in begun if not call.action.is_read_only])
             raise end
         return [task.result() for task in reading]
 
@@ -191,14 +192,14 @@ class ScopedTools(IScopedTools):
         except Paused:
             # What comes behind in the reply must wait for this one, but people can be asked about all of it.
             later = [each for each in begun if not each.action.is_read_only]
-            self._effects.ask_ahead(later[later.index(prepared) + 1 :])
+            ask_ahead(self._effects, later[later.index(prepared) + 1 :])
             raise
 
     async def _done(self, call: ModelToolCall, prepared: Call) -> ToolCallOutcome:
         try:
             if prepared.action.kind is AgentActionKind.DELEGATION:
                 return ToolCallOutcome(call, await self._children.done(prepared))
-            result = await self._effects.perform(prepared)
+            result = await perform(self._effects, prepared)
             return _outcome(call, to_json_value(shown_to_the_model(prepared.descriptor, result)))
         except (ToolError, AgentToolBindingError, AgentToolDispatchError) as error:
             return ToolCallOutcome(call, error=str(error))
