@@ -10,10 +10,10 @@ from typing import cast
 from weakref import ref
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
-from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind, ModelUsage
+from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
-from pilotage.agent.ports.journal import JournalRow, JournalStage
+from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
@@ -24,37 +24,22 @@ from pilotage.runtime.actions.call import Attempt, Call
 from pilotage.runtime.actions.scope import Scope, scope_for
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.handling import is_inside_an_action
-from pilotage.runtime.door.left_streams import (
-    ESTIMATED,
-    LeftUsage,
-    ToldUsage,
-    expected_usage,
-    usage_of_left,
-)
+from pilotage.runtime.door.heard_reply import HeardReply
+from pilotage.runtime.door.left_streams import expected_usage
 from pilotage.runtime.door.model_stream import ModelStream
 from pilotage.runtime.door.run_parts import IContext, Summary
 from pilotage.runtime.gate.counting import count_reply
-from pilotage.runtime.gate.model_views import recorded_reply
 from pilotage.runtime.gate.spending import NOTHING, ONE_STEP
-from pilotage.runtime.journal.amounts import encode_usage
-from pilotage.runtime.journal.evidence_view import MANIFEST
 from pilotage.runtime.journal.model_record import (
-    call_failure,
     decode_failure,
     decode_response,
-    encode_failure,
-    encode_response,
     replayed_events,
     replayed_misfit,
 )
 from pilotage.runtime.journal.sealing import is_kept
 
 # Looking a member up costs as much as the rest of what a delta needs.
-_TOKEN, _MESSAGE, _CALL = (
-    ModelStreamEventKind.TOKEN_DELTA,
-    ModelStreamEventKind.MESSAGE_DELTA,
-    ModelStreamEventKind.TOOL_CALL_CANDIDATE,
-)
+_TOKEN = ModelStreamEventKind.TOKEN_DELTA
 _NOTHING_LEFT: Iterator[ModelStreamEvent] = iter(())
 _MODEL_CALL = AgentActionKind.MODEL_CALL
 
@@ -63,11 +48,9 @@ class ModelCall:
     """One call. Its id is taken when it is made, not when its first event is awaited."""
 
     _inner: AsyncIterator[ModelStreamEvent]
+    _heard: HeardReply
     _replay: Iterator[ModelStreamEvent] = _NOTHING_LEFT
-    _told: ToldUsage | None = None
-    _took = NOTHING
     _manifest: JsonObject | None = None
-    _asked_at: float | None = None
     reader: ref[ModelStream] | None = None
     _leaving: asyncio.Task[None] | None = None
 
@@ -76,14 +59,11 @@ class ModelCall:
         self._liveness = effects.liveness
         self._model = model
         self._name = name
-        self._request = self._asked_for = request
+        self._request = request
         self._is_new = True
         self.is_open = self.is_over = False
-        self._held = NOTHING
         self._budgeted: BudgetReservation | None = None
         self.read_ahead: deque[ModelStreamEvent] | None = None
-        self._text: list[str] = []
-        self._reasoning: list[str] = []
         self._scope: Scope = scope_for("model")
         action_id = self._scope.next_id("model")
         # A changed prompt is drift, not divergence: the messages are not part of the fingerprint.
@@ -202,7 +182,10 @@ class ModelCall:
         effects.said_by = (self._action.id, effects.ledger.epoch)
         if effects.ledger.epoch > 1:
             effects.telling.supersede(effects.message_id)
-        self._held = effects.spending.reserve_model_call(self._name)
+        held = effects.spending.reserve_model_call(self._name)
+        self._heard = HeardReply(
+            effects, self._action, self._name, self._request, request, self._manifest, held
+        )
         if effects.warnings is not None:
             effects.warnings.look_at(effects.spending)
         if not effects.gate.is_open or effects.was_asked(self._action.id):
@@ -210,11 +193,10 @@ class ModelCall:
         effects.go_on()
         if effects.prompts is not None:
             effects.prompts.keep(self._action.id, self._name, request)
-        self._asked_for = request
         self._inner = self._model.stream(request)
         self.is_open = True
         if not effects.observer.is_idle:
-            self._asked_at = effects.clock.monotonic()
+            self._heard.asked_at = effects.clock.monotonic()
         effects.open_streams.append(self)
 
     async def _pass_the_gate(self, request: ModelRequest) -> None:
@@ -268,11 +250,12 @@ class ModelCall:
             if self._liveness.must_look:
                 self._look()
             if event.kind is _TOKEN and event.usage is None:
-                self._text.append(event.token_delta or "")
+                self._heard.text.append(event.token_delta or "")
                 return event
-            event = self._noted(event)
+            event = self._heard.note(event)
             if event.response is not None:
-                used = self._replied(event.response)
+                self.is_over = True
+                used = self._heard.end(event.response)
                 if not self._effects.gate.is_open:
                     await self._tell_the_gate(event.response, used)
         except BaseException:
@@ -285,55 +268,9 @@ class ModelCall:
         if self._liveness.must_look:
             self._liveness.check(self._scope)
 
-    def _noted(self, event: ModelStreamEvent) -> ModelStreamEvent:
-        """The event as the reader gets it; what it says counts, whether or not the stream comes to its end."""
-        kind = event.kind
-        if kind is _TOKEN or kind is _MESSAGE:
-            self._text.append(event.token_delta or event.message_delta or "")
-        elif event.reasoning_delta is not None:
-            self._reasoning.append(event.reasoning_delta)
-        elif kind is _CALL and event.tools is None and self._request.tool_calling is not None:
-            event = event.with_tools(self._request.tool_calling)
-        if event.usage is not None and event.response is None:
-            self._told = ToldUsage(event.usage, len(self._reasoning) + len(self._text))
-        return event
-
-    def _replied(self, response: ModelResponse) -> BudgetAmount:
-        """The reply is there: write it down, and say what it took."""
-        effects = self._effects
-        if response.metadata:
-            self._name = response.answered_by or self._name
-        if effects.is_kept:
-            record: dict[str, JsonValue] = {"result": encode_response(response)}
-            if self._reasoning:
-                record["reasoning"] = "".join(self._reasoning)
-            record["model"] = self._name
-            self._record(record)
-        self.is_over = True
-        if not effects.observer.is_idle:
-            effects.observer.count("agent.model.tokens", response.usage.total_tokens or 0)
-            self._observe(response.usage, response.finish_reason)
-        return effects.spending.settle_model_call(self._name, response.usage, self._held)
-
     async def _tell_the_gate(self, response: ModelResponse, used: BudgetAmount) -> None:
         await self._settle(ONE_STEP + used)
         await self._effects.gate.after_model(response, self._request, self._effects.redactor)
-
-    def _observe(self, usage: ModelUsage, finish_reason: str | None = None, error: str | None = None) -> None:
-        """A span of the call, once it has come to its end: nobody is inside of a stream."""
-        if self._asked_at is None:
-            return
-        seconds, self._asked_at = self._effects.clock.monotonic() - self._asked_at, None
-        self._effects.observer.record(
-            "agent.model_call",
-            seconds,
-            error,
-            model=self._name,
-            action_id=self._action.id,
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            finish_reason=finish_reason,
-        )
 
     async def _settle(self, used: BudgetAmount) -> None:
         """Tell the application's budget what the call took, once."""
@@ -348,59 +285,18 @@ class ModelCall:
         self.is_open, self.reader = False, None
         self._effects.open_streams.remove(self)
         if not self.is_over:
-            self._leave()
+            self.is_over = True
+            task = asyncio.current_task()
+            is_stopped = self._liveness.is_ending or bool(task and task.cancelling())
+            self._heard.leave(is_stopped=is_stopped)
         if self._budgeted is not None:
-            await self._settle(ONE_STEP + self._took)
+            await self._settle(ONE_STEP + self._heard.took)
         if (aclose := getattr(self._inner, "aclose", None)) is not None:
             await aclose()
 
-    def _leave(self) -> None:
-        """Record what was read; an attempt that is being stopped has not left, and makes the call again."""
-        self.is_over = True
-        left = self._counted()
-        self._observe(left.usage, "left")
-        task = asyncio.current_task()
-        if not self._effects.liveness.is_ending and not (task and task.cancelling()):
-            facts: JsonObject = {ESTIMATED: True} if left.is_estimated else {}
-            reply = ModelResponse("".join(self._text), usage=left.usage, metadata=facts)
-            self._record({"result": encode_response(reply), "model": self._name, "left": True})
-
-    def _counted(self) -> LeftUsage:
-        """What a stream took that does not come to its end; from here on it counts."""
-        left = usage_of_left(self._asked_for, [*self._reasoning, *self._text], self._told)
-        self._effects.observer.count("agent.model.tokens", left.usage.total_tokens or 0)
-        self._took = self._effects.spending.count_left(self._name, left.usage, self._held)
-        return left
-
     def _failed(self, error: Exception) -> ModelCallError | AgentStructuredOutputError:
-        """Write down how the call failed, and give the error the program gets, now and in replay."""
-        took: JsonObject = {}
-        usage = ModelUsage()
-        if self._text or self._reasoning or self._told is not None:
-            left = self._counted()
-            usage = left.usage
-            took = {
-                "model": self._name,
-                "left": True,
-                "usage": encode_usage(left.usage),
-                ESTIMATED: left.is_estimated,
-            }
-        else:
-            self._effects.spending.let_go(self._held)
-        self._observe(usage, error=str(getattr(error, "code", type(error).__name__)))
-        if isinstance(error, AgentStructuredOutputError):
-            said = "".join(self._text)
-            self._record({"error": str(error), "problems": list(error.problems), "text": said, **took})
-            return error
-        failure = call_failure(error)
-        self._record({**encode_failure(failure), **took})
-        return failure
-
-    def _record(self, record: JsonObject) -> None:
         self.is_over = True
-        view = self._effects.redactor.json(recorded_reply(record, self._request.tool_calling))
-        added = None if self._manifest is None else {MANIFEST: self._manifest}
-        self._effects.ledger.append(self._action, JournalStage.AFTER, 1, record, view, None, added)
+        return self._heard.fail(error)
 
     def _replayed(self, record: dict[str, JsonValue]) -> Iterator[ModelStreamEvent]:
         self._effects.spending.absorb(ONE_STEP)
