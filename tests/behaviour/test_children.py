@@ -44,7 +44,7 @@ from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason
 from pilotage.errors import CallerError, RunFailedError, ToolError
 from pilotage.runtime.actions.interruptions import StartRefused
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.scoped.children import child_id
+from pilotage.runtime.scoped.errands import child_id
 from pilotage.runtime.stream.told import told_items
 from pilotage.testing import (
     MemoryJournal,

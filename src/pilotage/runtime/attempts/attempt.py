@@ -6,10 +6,10 @@ What an attempt came to is decided here, once; `ending` carries it out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable
 from contextvars import Token
 from dataclasses import replace
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from pilotage.agent.events import AgentEventAttribution, RunStartedEvent
 from pilotage.agent.principal import RunContext, enter_run_context
@@ -27,10 +27,9 @@ from pilotage.runtime.actions.interruptions import (
     RunDiverged,
     RunEnded,
     RunInterruption,
-    RunOwnershipLost,
-    StoreUnavailable,
 )
 from pilotage.runtime.actions.scope import Scope, enter, leave
+from pilotage.runtime.actions.several_ends import what_counts
 from pilotage.runtime.attempts.cancellation import begin_cancellation
 from pilotage.runtime.attempts.ending import Ending, error_of
 from pilotage.runtime.attempts.program import Program
@@ -38,16 +37,6 @@ from pilotage.runtime.door.effects import Effects, active_effects
 from pilotage.runtime.door.tool_calls import ToolCalls
 from pilotage.runtime.gate.deadline import remaining, timed_out
 from pilotage.runtime.stream.telling import Telling
-
-_FIRST_TO_COUNT = (
-    RunOwnershipLost,
-    StoreUnavailable,
-    RunDiverged,
-    LimitReached,
-    RunEnded,
-    HandedOver,
-    Paused,
-)
 
 _Entered: TypeAlias = tuple[Token[Scope | None], Token[Effects | None], Token[IToolCalls | None]]
 """What takes a task back to where it was before an attempt began in it."""
@@ -200,7 +189,7 @@ class RunAttempt:
             if self._is_cancelled:
                 return await self._finish_cancelling()
             self._is_ending = True
-            return await self._unless_cancelled(self._stop(self._late or _what_counts(end)))
+            return await self._unless_cancelled(self._stop(self._late or what_counts(end)))
 
     async def _unless_cancelled(self, ending: Awaitable[RunResult]) -> RunResult:
         try:
@@ -323,25 +312,3 @@ class RunAttempt:
 def _error_code(result: RunResult) -> dict[str, str]:
     code = result.error.get("code") if result.error is not None else None
     return {"error": code} if isinstance(code, str) else {}
-
-
-def _what_counts(end: BaseException) -> BaseException:
-    """Of what several branches ended with at once, the one that decides; an unknown end decides over all."""
-    if not isinstance(end, BaseExceptionGroup):
-        return end
-    ends = list(_leaves(cast("BaseExceptionGroup[BaseException]", end)))
-    for each in ends:
-        if not isinstance(each, (RunInterruption, Exception)):
-            raise each
-    ranked: list[BaseException] = [
-        each for kind in _FIRST_TO_COUNT for each in ends if isinstance(each, kind)
-    ]
-    return ranked[0] if ranked else cast(BaseException, end)
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for each in group.exceptions:
-        if isinstance(each, BaseExceptionGroup):
-            yield from _leaves(cast("BaseExceptionGroup[BaseException]", each))
-        else:
-            yield each

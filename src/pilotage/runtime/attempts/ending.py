@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
 from typing import cast
 
-from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent, RunPausedEvent
+from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns
 from pilotage.agent.ports.handlers import IAgentOutputGuard
 from pilotage.agent.ports.journal import JournalStage
 from pilotage.agent.principal import RunContext
 from pilotage.agent.run_result import RunResult
-from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
+from pilotage.agent.state import AgentSituation, AgentStateReason
 from pilotage.errors import AgentOutputGuardError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
 from pilotage.runtime.actions.interruptions import (
-    AWAITS,
     HandedOver,
     LimitReached,
     Paused,
@@ -32,11 +30,10 @@ from pilotage.runtime.attempts.cancellation import (
     end_children,
     finish_cancellation,
 )
+from pilotage.runtime.attempts.pausing import Pausing, going_on
 from pilotage.runtime.attempts.publication import Publication
 from pilotage.runtime.attempts.stragglers import Stragglers
 from pilotage.runtime.door.effects import Effects
-from pilotage.runtime.door.questions import is_about_the_past
-from pilotage.runtime.gate.deadline import earliest
 from pilotage.runtime.journal.result_record import Answer, encode_result
 from pilotage.runtime.journal.trust_record import label_to_keep, with_label
 from pilotage.runtime.stream.secretless import secretless
@@ -138,19 +135,7 @@ class Ending:
         except LimitReached as late:
             return await self.stop_short(Answer(), late.situation, error_of(late))
         self._flush_or_drop()
-        waits = self._effects.waits.open
-        stopped_by = pause if pause is not None and pause.reason else self._effects.liveness.stopped_by
-        state = self._waiting(waits) if waits else self._waiting_for(stopped_by)
-        self._effects.inbox.settle_pauses()
-        for wait_id, wait in waits.items():
-            self._prepare_pause(state, wait_id, wait)
-        if not waits:
-            facts: JsonObject = stopped_by.facts if stopped_by is not None else {}
-            self._prepare_pause(state, None, {"prompt": state.current_activity or "paused", **facts})
-        await self._ledger.barrier()
-        self._ledger.kill(Paused(*waits))
-        self._telling.release()
-        return RunResult(state)
+        return await self._pausing.pause(pause)
 
     async def hand_over(self, end: HandedOver) -> RunResult:
         """The process stops: what is under way comes to its end and is written down, the run stays as it is."""
@@ -165,23 +150,14 @@ class Ending:
     async def interrupt(self, divergence: RunDiverged) -> RunResult:
         """The program asks for something else than is recorded: a person must look at it."""
         await self._effects.liveness.quiesce(divergence)
-        facts: JsonObject = {
-            "divergence": {"action": divergence.action_id, "difference": divergence.difference}
-        }
-        words = f"the program diverged from its record at {divergence}"
-        self._paused(AgentSituation.RECOVERY_REQUIRED, words, facts)
-        self._prepare_pause(self._ledger.state, None, {"prompt": words})
-        await self._ledger.barrier()
-        self._ledger.kill(divergence)
-        self._telling.release()
-        return RunResult(self._ledger.state)
+        return await self._pausing.diverge(divergence)
 
     async def begin_cancelling(self, reason: str) -> None:
         """A person's answer cancels the run."""
         self._effects.liveness.end(RunEnded(AgentSituation.CANCELLING, reason))
         facts: JsonObject = {"cancellation_reason": reason}
         self._ledger.move(
-            self._running().moved_to(AgentSituation.CANCELLING, activity=reason, metadata=facts)
+            going_on(self._ledger.state).moved_to(AgentSituation.CANCELLING, activity=reason, metadata=facts)
         )
         await self._ledger.barrier()
 
@@ -205,6 +181,11 @@ class Ending:
         return RunResult(state, error=cancellation_error(state))
 
     @property
+    def _pausing(self) -> Pausing:
+        closing = self._closing
+        return Pausing(self._effects, self._telling, closing.by, human_time_counts=closing.human_time_counts)
+
+    @property
     def _cleanup(self) -> Cleanup | None:
         return None if self._closing.cleanup is None else self._closing.cleanup()
 
@@ -224,7 +205,7 @@ class Ending:
         spent: BudgetAmount,
     ) -> RunResult:
         activity = self._effects.redactor.text(str(error["message"])) if error else None
-        self._ledger.move(self._running().moved_to(situation, activity=activity))
+        self._ledger.move(going_on(self._ledger.state).moved_to(situation, activity=activity))
         told: dict[str, JsonValue] = {"output": self._publication.view_of(record)["result"]}
         if answer.interruption is not None:
             told["interruption_reason"] = answer.interruption
@@ -253,68 +234,6 @@ class Ending:
         kept = cast(JsonObject, secretless(labelled, self._effects.redactor))
         self._ledger.append(action, JournalStage.AFTER, 1, kept, self._publication.view_of(kept))
         return record
-
-    def _waiting(self, waits: Mapping[str, JsonObject]) -> AgentState:
-        """The state of a run that waits for people; one whose question was put off goes on waiting like that."""
-        if self._ledger.state.reason is AgentStateReason.APPROVAL_DEFERRED:
-            return self._waking()
-        prompt = next((str(wait.get("prompt") or wait["reason"]) for wait in waits.values()), "waiting")
-        is_recovery = all(map(is_about_the_past, waits.values()))
-        situation = AgentSituation.RECOVERY_REQUIRED if is_recovery else AgentSituation.WAITING_FOR_APPROVAL
-        return self._paused(situation, prompt)
-
-    def _waiting_for(self, pause: Paused | None) -> AgentState:
-        words = (pause and pause.reason) or "paused on request"
-        is_new = self._ledger.state.current_activity != words
-        since: JsonObject = {"paused_at": self._effects.clock.now().isoformat()}
-        return self._paused(AgentSituation.USER_INTERRUPTED, words, since if is_new else None)
-
-    def _paused(
-        self, situation: AgentSituation, activity: str, facts: JsonObject | None = None
-    ) -> AgentState:
-        """The state of a run that waits from now on; one that came back and has nothing new waits as it did."""
-        if self._ledger.state.reason is not situation.reason or facts:
-            since: JsonObject = {**(facts or {}), "paused_at": self._effects.clock.now().isoformat()}
-            self._ledger.move(self._running().moved_to(situation, activity=activity, metadata=since))
-        return self._waking()
-
-    def _waking(self) -> AgentState:
-        """The state of a run that waits, with the time when it has something to do even if nobody answers.
-
-        And with the message that a branch of it awaits.
-        """
-        ends = [wait.get("expires_at") for wait in self._effects.waits.open.values()]
-        deadline = self._effects.deadline if self._closing.human_time_counts else None
-        wake_at = earliest(deadline, *(datetime.fromisoformat(end) for end in ends if isinstance(end, str)))
-        stopped_by = self._effects.liveness.stopped_by
-        awaits = stopped_by.facts.get(AWAITS) if stopped_by is not None else None
-        state = self._ledger.state
-        if (state.wake_at, state.awaits) != (wake_at, awaits):
-            self._ledger.move(replace(state, wake_at=wake_at, awaits=str(awaits) if awaits else None))
-        return self._ledger.state
-
-    def _prepare_pause(self, state: AgentState, wait_id: str | None, wait: Mapping[str, JsonValue]) -> None:
-        decisions = wait.get("allowed_decisions")
-        call_id = wait.get("call_id")
-        self._telling.prepare(
-            RunPausedEvent(
-                self._by,
-                state.reason or AgentStateReason.USER_INTERRUPTED,
-                str(wait.get("prompt") or wait["reason"]),
-                state.id,
-                approval_id=wait_id,
-                tool_call_id=str(call_id) if call_id else None,
-                allowed_decisions=tuple(map(str, decisions)) if isinstance(decisions, list) else (),
-                metadata=wait,
-            )
-        )
-
-    def _running(self) -> AgentState:
-        """The state as the table wants it before a step: a run that waited has gone on."""
-        state = self._ledger.state
-        if state.status in (AgentStatus.ACTIVE, AgentStatus.CANCELLING):
-            return state
-        return state.moved_to(AgentSituation.RUNNING)
 
 
 def error_of(end: BaseException) -> JsonObject:

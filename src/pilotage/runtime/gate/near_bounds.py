@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
-from pilotage.runtime.gate.spending import Account
+from pilotage.runtime.gate.accounts import Account
 
 WARN_AT = Decimal("0.8")
 """From this share of a bound on, whoever reads the run is warned."""

@@ -7,16 +7,25 @@ spend too, and every bound on the way up holds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 
 from pilotage.agent.delegation import DelegationBudget
 from pilotage.agent.limits import AgentExecutionLimits, LimitCode
 from pilotage.agent.model_reply import ModelUsage, no_usage
 from pilotage.agent.ports.budget import BudgetAmount, BudgetExhausted
-from pilotage.agent.ports.pricing import IAgentPricing, ModelCost
+from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.filling import unchecked
 from pilotage.runtime.actions.interruptions import LimitReached
+from pilotage.runtime.gate.accounts import (
+    FREE,
+    NO_PRICES,
+    Account,
+    Prices,
+    against_not_knowing,
+    against_step,
+    against_tool_calls,
+)
 
 NOTHING = BudgetAmount()
 ONE_STEP = BudgetAmount(steps=1)
@@ -26,7 +35,6 @@ _amount = unchecked(BudgetAmount)
 
 _NO_LIMITS = AgentExecutionLimits()
 _NO_USAGE = no_usage()
-_FREE = Decimal(0)
 
 
 class Spending:
@@ -46,7 +54,7 @@ class Spending:
         self.own = Account(limits)
         """The account of this run alone, its children included."""
         self.accounts: tuple[Account, ...] = (self.own, *(parent.accounts if parent is not None else ()))
-        prices = _NO_PRICES if pricing is None else Prices(pricing)
+        prices = NO_PRICES if pricing is None else Prices(pricing)
         self.prices: Prices = prices if parent is None else parent.prices
         self.is_bounded: bool = self.own.is_bounded or (parent is not None and parent.is_bounded)
 
@@ -69,7 +77,7 @@ class Spending:
     def worth_of(self, model: str, expected: ModelUsage) -> BudgetAmount:
         """Tokens that are expected, with their price; nothing is counted."""
         tokens = _tokens_of(expected)
-        return BudgetAmount(tokens=tokens or 0, cost=self.prices.of(model, expected) or _FREE)
+        return BudgetAmount(tokens=tokens or 0, cost=self.prices.of(model, expected) or FREE)
 
     def branch(self) -> Spending:
         """The spending of a part of this run: it counts here too, and its own `spent` is that of the part."""
@@ -79,14 +87,14 @@ class Spending:
         """What stands against one more model call, without reserving it."""
         if not self.is_bounded:
             return None
-        against = (_against_step(account, self.prices) for account in self.accounts)
+        against = (against_step(account, self.prices) for account in self.accounts)
         return next(filter(None, against), None)
 
     def limit_for_tool_calls(self, count: int = 1) -> LimitReached | None:
         """What stands against `count` more tool calls, without reserving them."""
         if not self.is_bounded:
             return None
-        against = (_against_tool_calls(account, count) for account in self.accounts)
+        against = (against_tool_calls(account, count) for account in self.accounts)
         return next(filter(None, against), None)
 
     def reserve_model_call(self, model: str = "", expected: ModelUsage = _NO_USAGE) -> BudgetAmount:
@@ -126,10 +134,10 @@ class Spending:
         if usage is _NO_USAGE and not self.is_bounded:
             return NOTHING
         tokens, cost = self._counted(model, usage, held)
-        used = BudgetAmount(tokens=tokens or 0, cost=cost or _FREE) if tokens or cost else NOTHING
+        used = BudgetAmount(tokens=tokens or 0, cost=cost or FREE) if tokens or cost else NOTHING
         if not self.is_bounded:
             return used
-        unknown = (_against_not_knowing(account, model, tokens, cost) for account in self.accounts)
+        unknown = (against_not_knowing(account, model, tokens, cost) for account in self.accounts)
         if (reached := next(filter(None, unknown), None)) is not None:
             raise reached
         return used
@@ -140,7 +148,7 @@ class Spending:
         Whoever leaves a stream is not held up: a price that nobody knows is missed by the next whole reply.
         """
         tokens, cost = self._counted(model, usage, held)
-        return BudgetAmount(tokens=tokens or 0, cost=cost or _FREE)
+        return BudgetAmount(tokens=tokens or 0, cost=cost or FREE)
 
     def _counted(
         self, model: str, usage: ModelUsage, held: BudgetAmount
@@ -152,7 +160,7 @@ class Spending:
         tokens = _tokens_of(usage)
         cost = None if tokens is None else self.prices.of(model, usage)
         for account in self.accounts:
-            account.add_tokens(tokens or 0, cost or _FREE, usage)
+            account.add_tokens(tokens or 0, cost or FREE, usage)
         return tokens, cost
 
     def let_go(self, held: BudgetAmount) -> None:
@@ -180,61 +188,6 @@ class Spending:
         return held
 
 
-@dataclass(slots=True)
-class Account:
-    """The bounds of one run and what was counted against them; `held` is for calls under way."""
-
-    limits: AgentExecutionLimits
-    steps: int = 0
-    tool_calls: int = 0
-    tokens: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: Decimal = _FREE
-    held_tokens: int = 0
-    held_cost: Decimal = _FREE
-
-    @property
-    def is_bounded(self) -> bool:
-        bounds = self.limits
-        return (
-            bounds.max_steps is not None
-            or bounds.max_tool_calls is not None
-            or bounds.max_tokens is not None
-            or bounds.max_cost is not None
-        )
-
-    def add_tokens(self, tokens: int, cost: Decimal, usage: ModelUsage) -> None:
-        self.tokens += tokens
-        self.cost += cost
-        self.input_tokens += usage.input_tokens or 0
-        self.output_tokens += usage.output_tokens or 0
-
-
-@dataclass(slots=True)
-class Prices:
-    """The application's prices, in the currency of the first one: amounts of two currencies have no sum."""
-
-    pricing: IAgentPricing | None
-    currency: str | None = None
-
-    def of(self, model: str, usage: ModelUsage) -> Decimal | None:
-        found = self._asked(model, usage)
-        if found is None:
-            return None
-        self.currency = self.currency or found.currency
-        return found.amount if found.currency == self.currency else None
-
-    def _asked(self, model: str, usage: ModelUsage) -> ModelCost | None:
-        try:
-            return None if self.pricing is None else self.pricing.cost_of(model, usage)
-        except Exception:  # noqa: BLE001 - a table that fails knows no price
-            return None
-
-
-_NO_PRICES = Prices(None)
-
-
 def child_limits(own: AgentExecutionLimits, packet: DelegationBudget) -> AgentExecutionLimits:
     """The bounds of a delegated run: its agent's, cut to what the packet gives. Those above it hold anyway."""
     cut = DelegationBudget(max_steps=own.max_steps, max_tokens=own.max_tokens).capped_by(packet)
@@ -244,58 +197,6 @@ def child_limits(own: AgentExecutionLimits, packet: DelegationBudget) -> AgentEx
 def budget_exhausted(verdict: BudgetExhausted) -> LimitReached:
     """What a run ends with when the application's own budget refuses a step."""
     return LimitReached(LimitCode.BUDGET, verdict.limit, verdict.reason)
-
-
-def _against_step(account: Account, prices: Prices) -> LimitReached | None:
-    bounds = account.limits
-    if bounds.max_steps is not None and account.steps >= bounds.max_steps:
-        return _reached(LimitCode.MAX_STEPS, account, "max_steps", f"{account.steps} model calls were made")
-    if bounds.max_tokens is not None and account.tokens + account.held_tokens >= bounds.max_tokens:
-        happened = f"{account.tokens} tokens were used, {account.held_tokens} are held for calls under way"
-        return _reached(LimitCode.MAX_TOKENS, account, "max_tokens", happened)
-    if bounds.max_cost is not None and prices.pricing is None:
-        return _reached(LimitCode.COST_UNAVAILABLE, account, "max_cost", "nothing provides IAgentPricing")
-    if bounds.max_cost is not None and account.cost + account.held_cost >= bounds.max_cost:
-        happened = f"{account.cost} was spent, {account.held_cost} is held for calls under way"
-        return _reached(LimitCode.MAX_COST, account, "max_cost", happened)
-    return None
-
-
-def _against_tool_calls(account: Account, count: int) -> LimitReached | None:
-    bound = account.limits.max_tool_calls
-    if bound is None or account.tool_calls + count <= bound:
-        return None
-    happened = f"{account.tool_calls} tool calls were made, {count} more are wanted"
-    return _reached(LimitCode.MAX_TOOL_CALLS, account, "max_tool_calls", happened)
-
-
-def _against_not_knowing(
-    account: Account, model: str, tokens: int | None, cost: Decimal | None
-) -> LimitReached | None:
-    is_cost_bounded = account.limits.max_cost is not None
-    if tokens is None and (is_cost_bounded or account.limits.max_tokens is not None):
-        limit = "max_cost" if account.limits.max_tokens is None else "max_tokens"
-        happened = f"the reply of {model!r} does not say how many tokens it took"
-        return _reached(LimitCode.USAGE_UNAVAILABLE, account, limit, happened)
-    if cost is None and is_cost_bounded:
-        happened = f"there is no price for {model!r}, or one in another currency than before"
-        return _reached(LimitCode.COST_UNAVAILABLE, account, "max_cost", happened)
-    return None
-
-
-def _reached(code: LimitCode, account: Account, limit: str, happened: str) -> LimitReached:
-    bound = f"AgentExecutionLimits.{limit}={getattr(account.limits, limit)}"
-    match code:
-        case LimitCode.USAGE_UNAVAILABLE:
-            end, way_out = "cannot be kept", "Use a model that reports its usage, or leave the limit out."
-        case LimitCode.COST_UNAVAILABLE:
-            end, way_out = (
-                "cannot be kept",
-                "Provide an IAgentPricing with the price, or leave the limit out.",
-            )
-        case _:
-            end, way_out = "is reached", "Raise the limit, or give the agent a smaller task."
-    return LimitReached(code, limit, f"{bound} {end}: {happened}. {way_out}")
 
 
 def _tokens_of(usage: ModelUsage) -> int | None:

@@ -16,6 +16,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.actions.codec import Decode, decoder_of
 from pilotage.runtime.actions.interruptions import Paused, RunInterruption
 from pilotage.runtime.actions.scope import Scope, enter, entered, inside, scope_for
+from pilotage.runtime.actions.several_ends import first_to_count, interruption_in
 from pilotage.runtime.door import steps
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.liveness import BranchStopped
@@ -31,8 +32,6 @@ from pilotage.runtime.scoped.gathering import (
     Taken,
     check_gather,
     decide,
-    first_to_count,
-    interruption_in,
     waits_below,
 )
 from pilotage.values import value

@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import cast
-from urllib.parse import quote
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
-from pilotage.agent.delegation import DelegationBudget
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.facts import run_delegated
 from pilotage.agent.limits import LimitCode
@@ -29,7 +27,7 @@ from pilotage.agent.state import AgentStateReason, AgentStatus
 from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentToolDispatchError, ToolError
-from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.actions.call import Attempt, Call
 from pilotage.runtime.actions.interruptions import HandedOver, LimitReached, Paused, RunDiverged
@@ -41,53 +39,10 @@ from pilotage.runtime.gate.spending import NOTHING
 from pilotage.runtime.journal.amounts import decode_amount, encode_amount
 from pilotage.runtime.journal.start_record import MOST_GENERATIONS, RunStart
 from pilotage.runtime.journal.trust_record import label_in, with_label
+from pilotage.runtime.scoped.errands import NO_BOUNDS, ChildBounds, ChildEnded, Errand, child_id
 from pilotage.runtime.stream.relay import Relay
-from pilotage.safety.trust import TrustLabel
-from pilotage.values import value
 
-_PACKET = "packet:"
 _COUNTED = (LimitCode.MAX_STEPS, LimitCode.MAX_TOKENS, LimitCode.MAX_COST)
-
-
-@value
-class ChildBounds:
-    """What a child gets of what its parent has: never more."""
-
-    budget: DelegationBudget = field(default_factory=DelegationBudget)
-    capabilities: tuple[str, ...] | None = None
-
-    def within(self, parents: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        """The tools the child may use: those it is given, of those its parent may use itself."""
-        if self.capabilities is None or parents is None:
-            return parents if self.capabilities is None else self.capabilities
-        return tuple(each for each in self.capabilities if each in parents)
-
-
-NO_BOUNDS = ChildBounds()
-
-
-@value
-class Errand:
-    """What a child is for: the agent, its task, how far it may go, and the packet it came in, if any.
-
-    `exits` are the control calls that end it, `branch` is the step of its parent.
-    """
-
-    agent: AgentRef
-    task: JsonValue
-    bounds: ChildBounds = NO_BOUNDS
-    packet: str | None = None
-    exits: tuple[ModelToolSpec, ...] = ()
-    branch: str | None = None
-
-
-@value
-class ChildEnded:
-    """A child that had ended before anybody came back to it, and what it had spent by then."""
-
-    result: RunResult
-    spent: BudgetAmount
-    trust: TrustLabel = TrustLabel()
 
 
 class INursery(ABC):
@@ -122,18 +77,6 @@ class INursery(ABC):
     @abstractmethod
     def fitting(self, agent: AgentRef, task: JsonObject, along: JsonObject) -> JsonObject:
         """The task together with what goes along with it, as far as the agent takes it."""
-
-
-def child_id(parent_id: str, action_id: str) -> str:
-    """The id of the run that an action of its parent stands for; a packet stands for the same one wherever it is."""
-    label = action_id.rpartition("/")[2].rpartition("#")[0]
-    step = label if label.startswith(_PACKET) else action_id
-    return text_digest(f"child\n{parent_id}\n{step}")[:32]
-
-
-def packet_label(packet_id: str) -> str:
-    """The label of the actions that delegate a packet."""
-    return _PACKET + quote(packet_id, safe="")
 
 
 def teller_for(parent: Effects, child: str) -> Callable[[AgentEvent], None]:

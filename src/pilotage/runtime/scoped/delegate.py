@@ -18,7 +18,8 @@ from pilotage.container.pod import Pod
 from pilotage.errors import AgentToolDispatchError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.door.effects import Effects, active_effects
-from pilotage.runtime.scoped.children import ChildBounds, Children, Errand, child_id, packet_label
+from pilotage.runtime.scoped.children import Children
+from pilotage.runtime.scoped.errands import ChildBounds, Errand, child_id, packet_label
 
 _SUMMARY_CHARACTERS = 2_000
 _IN_THE_EVIDENCE = "(in the evidence)"

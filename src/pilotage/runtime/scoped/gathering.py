@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TypeAlias, assert_never, cast
+from collections.abc import Collection, Mapping
+from typing import TypeAlias, assert_never
 
 from pilotage.agent.ports.architecture import FailurePolicy
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.actions.interruptions import Paused, RunInterruption
 from pilotage.values import value
 
 
@@ -90,24 +89,6 @@ def check_gather(
         )
 
 
-def interruption_in(end: BaseException) -> RunInterruption:
-    """What ended a branch that did not come to an outcome; in a group of its tasks, what counts most.
-
-    Raises:
-        BaseException: `end` itself, where something unknown ended the branch.
-    """
-    leaves = list(_leaves(end))
-    ends = [each for each in leaves if isinstance(each, RunInterruption)]
-    if not ends or not all(isinstance(each, RunInterruption | Exception) for each in leaves):
-        raise end
-    return first_to_count(ends)
-
-
-def first_to_count(ends: Sequence[RunInterruption]) -> RunInterruption:
-    """Of several ends the one that decides: waiting is no end while another branch ends the run."""
-    return next((end for end in ends if not isinstance(end, Paused)), ends[0])
-
-
 def waits_below(
     path: str, run_id: str, asked: Mapping[str, JsonObject], theirs: Collection[str]
 ) -> list[str]:
@@ -122,14 +103,6 @@ def waits_below(
 
 def _place_of(request: JsonObject) -> str:
     return str(request.get("action_id") or request.get("call_id") or "")
-
-
-def _leaves(end: BaseException) -> Iterator[BaseException]:
-    if isinstance(end, BaseExceptionGroup):
-        for each in cast("BaseExceptionGroup[BaseException]", end).exceptions:
-            yield from _leaves(each)
-    else:
-        yield end
 
 
 def _all_failed(bad: list[tuple[int, str]]) -> str:

@@ -18,12 +18,13 @@ from pilotage.jsonvalue import to_json_value
 from pilotage.runtime.actions.call import Call
 from pilotage.runtime.actions.interruptions import Paused, RunInterruption
 from pilotage.runtime.actions.scope import Scope, entered
+from pilotage.runtime.actions.several_ends import first_to_count
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.perform import ask_ahead, perform
 from pilotage.runtime.door.tool_calls import ToolCalls
 from pilotage.runtime.door.tool_reading import Invocation, OfferedTool, offered_tool, shown_to_the_model
-from pilotage.runtime.scoped.children import Children, Errand
-from pilotage.runtime.scoped.gathering import first_to_count
+from pilotage.runtime.scoped.children import Children
+from pilotage.runtime.scoped.errands import Errand
 from pilotage.runtime.scoped.teammates import Teammate
 from pilotage.values import value
 

@@ -25,7 +25,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.actions.codec import decoder_of
 from pilotage.runtime.door.late_outcomes import late_outcomes_of
 from pilotage.runtime.journal.wait_record import decode_approval, decode_recovery
-from pilotage.runtime.scoped.children import child_id
+from pilotage.runtime.scoped.errands import child_id
 from pilotage.runtime.service.records import Records
 from pilotage.runtime.service.services import Services
 

@@ -24,14 +24,8 @@ from pilotage.runtime.gate.deadline import deadline_at, earliest
 from pilotage.runtime.gate.spending import Spending, child_limits
 from pilotage.runtime.journal.input_record import encode_input
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest
-from pilotage.runtime.scoped.children import (
-    ChildEnded,
-    Children,
-    Errand,
-    INursery,
-    cancellation_of,
-    child_id,
-)
+from pilotage.runtime.scoped.children import Children, INursery, cancellation_of
+from pilotage.runtime.scoped.errands import ChildEnded, Errand, child_id
 from pilotage.runtime.service.records import Records, label_at_end, result_in
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.stream.relay import Relay

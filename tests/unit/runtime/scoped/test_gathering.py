@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pilotage.agent.ports.architecture import FailurePolicy
-from pilotage.agent.state import AgentSituation
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.actions.interruptions import Paused, RunEnded
 from pilotage.runtime.door.questions import is_about_the_past
 from pilotage.runtime.scoped.gathering import (
     BranchEnd,
@@ -19,8 +17,6 @@ from pilotage.runtime.scoped.gathering import (
     Taken,
     check_gather,
     decide,
-    first_to_count,
-    interruption_in,
     waits_below,
 )
 
@@ -95,27 +91,6 @@ def test_a_gather_that_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(AgentDefinitionError, match=words):
         check_gather("drafts", 3, limit, policy, quorum)
-
-
-def test_what_ends_the_run_counts_more_than_waiting() -> None:
-    ended, paused = RunEnded(AgentSituation.FAILED, "no"), Paused("q")
-    assert first_to_count([paused, ended]) is ended
-    assert first_to_count([paused, Paused("r")]) is paused
-
-
-def test_a_group_of_tasks_is_interrupted_by_what_counts_most_in_it() -> None:
-    ended, paused = RunEnded(AgentSituation.FAILED, "no"), Paused("q")
-    nested = BaseExceptionGroup("tasks", [ValueError("x"), BaseExceptionGroup("inner", [paused])])
-    assert interruption_in(nested) is paused
-    assert interruption_in(BaseExceptionGroup("tasks", [paused, ended])) is ended
-    assert interruption_in(paused) is paused
-
-
-@pytest.mark.parametrize("leaf", [KeyboardInterrupt(), SystemExit()])
-def test_a_group_with_something_unknown_in_it_is_no_interruption(leaf: BaseException) -> None:
-    group = BaseExceptionGroup("tasks", [Paused("q"), leaf])
-    with pytest.raises(BaseExceptionGroup):
-        interruption_in(group)
 
 
 def test_the_questions_below_a_path_are_those_of_the_run_there_and_those_of_its_children_there() -> None:
