@@ -104,7 +104,7 @@ def write_at_once(connection: Connection, batch: Batch) -> None:
         "evidence": writes.evidence,
         "events": writes.outbox,
         "granted": list(writes.leases.values()),
-        "ended": [run for run in written if run["ended"]],
+        "ended": writes.ended,
         "rows": writes.journal,
     }
     dialect: Any = connection.dialect
@@ -112,5 +112,5 @@ def write_at_once(connection: Connection, batch: Batch) -> None:
     with as_sqlalchemy_says_it(connection):
         line = connection.connection.driver_connection
         dialect.loaded_dbapi.RawCursor(line).execute(
-            statement, [_PARTS[name].encoded(dialect, rows[name]) for name in order]
+            statement, [_PARTS[name].encoded(rows[name]) for name in order]
         )
