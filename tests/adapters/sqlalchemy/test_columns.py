@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.dialects import sqlite
 
-from pilotage.adapters.sqlalchemy.columns import Moment, are_stored_as_they_are, from_stored, to_stored
+from pilotage.adapters.sqlalchemy.columns import Moment, from_stored, is_stored_as_it_is, to_stored
 
 ANY_TEXT = st.text(st.characters(min_codepoint=0, max_codepoint=0x10FFFF, exclude_categories=()))
 
@@ -34,14 +37,18 @@ def test_ordinary_text_is_stored_as_it_is(text: str) -> None:
     assert to_stored(text) == text
 
 
-@given(st.lists(st.one_of(st.none(), st.text(st.sampled_from("a~\x00é\ud83d")), ANY_TEXT), max_size=4))
-def test_texts_that_are_looked_at_together_are_stored_as_they_are(texts: list[str | None]) -> None:
-    if are_stored_as_they_are(texts):
-        assert all(text is None or to_stored(text) == text for text in texts)
+@given(st.lists(st.one_of(st.text(st.sampled_from("a~\x00é\ud83d")), ANY_TEXT), max_size=4))
+@pytest.mark.parametrize("put_together", ["".join, partial(json.dumps, ensure_ascii=False)])
+def test_texts_that_are_looked_at_together_are_stored_as_they_are(
+    put_together: Callable[[list[str]], str], texts: list[str]
+) -> None:
+    if is_stored_as_it_is(put_together(texts)):
+        assert all(to_stored(text) == text for text in texts)
 
 
-def test_ordinary_texts_need_not_be_looked_at_one_by_one() -> None:
-    assert are_stored_as_they_are(["plain", None, '{"a":"\\u0000"}', ""])
+@pytest.mark.parametrize("text", ["", 'plain{"a":"\\n"}', "Grüße 🚢"])
+def test_ordinary_texts_need_not_be_looked_at_one_by_one(text: str) -> None:
+    assert is_stored_as_it_is(text)
 
 
 def stored(moment: datetime) -> int:

@@ -149,6 +149,18 @@ async def test_text_that_no_database_takes_is_readable_where_it_can_be(store: Sq
     assert view == '~"half \\ud83d"'
 
 
+async def test_names_that_no_database_takes_stand_beside_ordinary_ones_and_all_come_back(
+    store: SqlAlchemyStore,
+) -> None:
+    names = ["pay", "~pay", "pay\x00", "half \ud83d", "Grüße 🚢", "\\u0000"]
+    rows = [row(seq, name, record={name: seq}) for seq, name in enumerate(names, start=1)]
+    await store.journal.commit([commit_of(*rows)])
+    found = await rows_of(store.journal)
+    assert [(each.action_id, each.record) for each in found] == [
+        (each.action_id, each.record) for each in rows
+    ]
+
+
 async def test_a_reader_that_holds_a_page_sees_what_is_committed_behind_it(store: SqlAlchemyStore) -> None:
     await store.journal.commit([commit_of(*map(row, range(1, 501)))])
     reading = store.journal.read(RUN)

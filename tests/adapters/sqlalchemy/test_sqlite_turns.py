@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import get_ident
 
@@ -17,6 +18,7 @@ from pilotage.adapters.sqlalchemy.driver import carry_out
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.sqlite_turns import IN_A_ROW, LOG_PAGES
+from pilotage.ids import SystemClock
 from tests.adapters.sqlalchemy.databases import opened
 
 PATIENCE_SECONDS = 20.0
@@ -147,3 +149,39 @@ async def test_nothing_is_written_to_a_database_that_is_closed(warm: Database) -
     warm.close()
     with pytest.raises(StoreUnreachableError, match="is closed"):
         await warm.write(keep, is_small=True)
+
+
+class HastyClock(SystemClock):
+    """A clock that goes on by a day whenever somebody looks at it."""
+
+    def __init__(self) -> None:
+        self._looked = 0
+
+    def now(self) -> datetime:
+        self._looked += 1
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=self._looked)
+
+
+def moments(connection: Connection) -> list[int]:
+    """What the driver and SQLAlchemy take for the time, one after the other."""
+    (first,) = carry_out(connection, "SELECT clock_timestamp()", ()).fetchone()
+    return [first, connection.execute(text("SELECT clock_timestamp()")).scalar_one()]
+
+
+async def test_what_is_written_together_has_one_moment(tmp_path: Path) -> None:
+    settings = DatabaseSettings(f"sqlite:///{tmp_path}/a.db", may_lose_commits_on_power_failure=True)
+    with closing(Database(settings, HastyClock())) as database:
+        found = [
+            await database.write(moments),
+            await database.write(moments, is_small=True),
+            await database.hint(moments),
+            await database.read(moments),
+        ]
+        with database.engines.writing.begin() as connection:
+            found.append(moments(connection))
+    *written, read, joined = found
+    for first, second in (*written, joined):
+        assert first == second
+    assert read[0] < read[1], "readers see what is committed at each statement, and so does their clock"
+    in_order = [first for first, _ in found]
+    assert in_order == sorted(set(in_order))

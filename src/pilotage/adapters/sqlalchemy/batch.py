@@ -6,7 +6,7 @@ written; what is not leaves no trace.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,10 @@ from pilotage.agent.state import AgentStatus
 Action = tuple[str, str, int]
 """What an action has one row for: its id, the stage and the attempt."""
 
+# Made for every run: calling `dict[str, int]` takes seven times as long as calling `dict`.
+_no_receipts: Callable[[], dict[str, tuple[int, int]]] = dict
+_no_actions: Callable[[], set[Action]] = set
+
 
 @dataclass
 class Standing:
@@ -55,8 +59,8 @@ class Standing:
     facts: int = 0
     is_stored: bool = False
     state: Mapping[str, Any] = field(default_factory=lambda: NO_STATE)
-    receipts: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
-    actions: set[Action] = field(default_factory=set[Action])
+    receipts: dict[str, tuple[int, int]] = field(default_factory=_no_receipts)
+    actions: set[Action] = field(default_factory=_no_actions)
 
     @property
     def has_ended(self) -> bool:
@@ -64,31 +68,30 @@ class Standing:
         return self.status is not None and self.status.is_terminal
 
 
-@dataclass
 class Known:
     """What has to be known to decide: of runs and parents, signals, conversations, and evidence that is looked for."""
 
-    runs: dict[RunKey, Standing] = field(default_factory=dict[RunKey, Standing])
-    pending: set[tuple[RunKey, str]] = field(default_factory=set[tuple[RunKey, str]])
-    holders: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    evidence: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    def __init__(self) -> None:
+        self.runs: dict[RunKey, Standing] = {}
+        self.pending: set[tuple[RunKey, str]] = set()
+        self.holders: dict[tuple[str, str], str] = {}
+        self.evidence: set[tuple[str, str]] = set()
 
 
-@dataclass
 class Writes:
     """What is to be written, by table."""
 
-    runs: dict[RunKey, Standing] = field(default_factory=dict[RunKey, Standing])
-    journal: list[Values] = field(default_factory=list[Values])
-    blobs: list[Values] = field(default_factory=list[Values])
-    consumed: list[Values] = field(default_factory=list[Values])
-    evidence: list[Values] = field(default_factory=list[Values])
-    outbox: list[Values] = field(default_factory=list[Values])
-    turns: list[tuple[RunKey, ConversationTurns]] = field(
-        default_factory=list[tuple[RunKey, ConversationTurns]]
-    )
-    settled: list[tuple[str, BudgetSettlement]] = field(default_factory=list[tuple[str, BudgetSettlement]])
-    leases: dict[RunKey, Values] = field(default_factory=dict[RunKey, Values])
+    def __init__(self) -> None:
+        self.runs: dict[RunKey, Standing] = {}
+        self.journal: list[Values] = []
+        self.blobs: list[Values] = []
+        self.consumed: list[Values] = []
+        self.evidence: list[Values] = []
+        self.outbox: list[Values] = []
+        self.turns: list[tuple[RunKey, ConversationTurns]] = []
+        self.settled: list[tuple[str, BudgetSettlement]] = []
+        self.leases: dict[RunKey, Values] = {}
+        self.ended: list[Values] = []
 
 
 class Batch:
@@ -180,43 +183,32 @@ class Batch:
         outbox: list[Values],
         state: Mapping[str, Any],
     ) -> Committed:
-        known, writes, tenant = self.known, self.writes, commit.run.tenant_id
-        known.runs[commit.run] = run
-        run.head, run.digest = commit.rows[-1].seq, commit.rows[-1].digest
-        run.epoch = next(
-            (r.epoch for r in reversed(commit.rows) if r.stage is JournalStage.CLAIMED), run.epoch
-        )
-        run.conversation = run.conversation or commit.conversation
-        run.parent = run.parent or _parent_of(commit)
+        key, writes = commit.run, self.writes
         for number, event in enumerate(outbox, start=run.facts + 1):
             event["number"] = number
-        run.facts += len(outbox)
-        if commit.state is not None:
-            given_at = run.state["given_at"] or state["given_at"]
-            run.status, run.state = commit.state.status, {**state, "given_at": given_at}
-        self._hold(commit.run, run)
-        run.receipts[commit.token] = (run.head, run.epoch)
-        known.evidence.update((tenant, each.id) for each in commit.evidence)
-        known.pending.difference_update((commit.run, signal_id) for signal_id in commit.consumed_signals)
-        writes.runs[commit.run] = run
-        writes.journal.extend(rows)
-        for values in rows:
-            writes.blobs += take_out_blobs(values)
-        writes.evidence.extend(evidence)
-        writes.outbox.extend(outbox)
-        writes.consumed.extend(
-            {"tenant_id": tenant, "run_id": commit.run.run_id, "signal_id": signal_id}
-            for signal_id in commit.consumed_signals
-        )
+        _advance(run, commit, state)
+        self._hold(key, run)
+        self.known.runs[key] = writes.runs[key] = run
+        writes.journal += rows
+        writes.blobs += take_out_blobs(rows)
+        writes.outbox += outbox
+        if evidence:
+            writes.evidence += evidence
+            self.known.evidence.update((key.tenant_id, each.id) for each in commit.evidence)
+        for signal_id in commit.consumed_signals:
+            self.known.pending.discard((key, signal_id))
+            writes.consumed.append({**_named(key), "signal_id": signal_id})
         if commit.turns is not None:
-            writes.turns.append((commit.run, commit.turns))
-        writes.settled.extend((tenant, settlement) for settlement in commit.settled)
+            writes.turns.append((key, commit.turns))
+        for settlement in commit.settled:
+            writes.settled.append((key.tenant_id, settlement))
         if commit.lease is not None:
             asked = {"owner": commit.lease.owner, "granted_seconds": commit.lease.seconds}
-            writes.leases[commit.run] = {"tenant_id": tenant, "run_id": commit.run.run_id, **asked}
+            writes.leases[key] = {**_named(key), **asked}
         if run.has_ended:
             # Nobody drives it any more. Whoever takes its lease away does not see one that is granted beside that.
-            writes.leases.pop(commit.run, None)
+            writes.leases.pop(key, None)
+            writes.ended.append(_named(key))
         return Committed(run.head)
 
     def _hold(self, key: RunKey, run: Standing) -> None:
@@ -236,6 +228,22 @@ def _drafted(commit: JournalCommit) -> tuple[list[Values], list[Values], list[Va
         [event_values(commit.run, event) for event in commit.outbox],
         state_values(commit.state) if commit.state is not None else NO_STATE,
     )
+
+
+def _advance(run: Standing, commit: JournalCommit, state: Mapping[str, Any]) -> None:
+    """Let a run stand as a commit leaves it."""
+    last = commit.rows[-1]
+    run.head, run.digest = last.seq, last.digest
+    for row in commit.rows:
+        if row.stage is JournalStage.CLAIMED:
+            run.epoch = row.epoch
+    run.conversation = run.conversation or commit.conversation
+    run.parent = run.parent or _parent_of(commit)
+    run.facts += len(commit.outbox)
+    if commit.state is not None:
+        given_at = run.state["given_at"] or state["given_at"]
+        run.status, run.state = commit.state.status, {**state, "given_at": given_at}
+    run.receipts[commit.token] = (run.head, run.epoch)
 
 
 def _parent_of(commit: JournalCommit) -> str | None:
@@ -258,7 +266,7 @@ def _without_row(commit: JournalCommit) -> str | None:
 def _foreign_part(commit: JournalCommit) -> str | None:
     """A commit is about its own run; a part that names another one is a mistake of the writer."""
     run, state = commit.run, commit.state
-    if state is not None and RunKey(state.tenant_id, state.id) != run:
+    if state is not None and (state.tenant_id, state.id) != (run.tenant_id, run.run_id):
         return f"state {state.id!r} of tenant {state.tenant_id!r} is not the state of run {run.run_id!r}"
     for each in commit.evidence:
         if each.agent_state_id != run.run_id:
@@ -284,6 +292,10 @@ def _turns_elsewhere(commit: JournalCommit, run: Standing) -> str | None:
         return None
     named = commit.turns.conversation_id
     return f"run {commit.run.run_id!r} adds turns to conversation {named!r}, which it does not hold"
+
+
+def _named(key: RunKey) -> Values:
+    return {"tenant_id": key.tenant_id, "run_id": key.run_id}
 
 
 def _order(run: tuple[RunKey, Standing]) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from json import JSONEncoder
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from sqlalchemy import (
     JSON,
@@ -33,14 +33,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.expression import ClauseElement, ColumnElement
 from sqlalchemy.types import TypeEngine
 
-from pilotage.adapters.sqlalchemy.columns import (
-    HexText,
-    Moment,
-    are_stored_as_they_are,
-    stored_or_none,
-    to_packed,
-)
-from pilotage.adapters.sqlalchemy.driver import Convert, carry_out, compiled_text, to_driver
+from pilotage.adapters.sqlalchemy.columns import ExactText, HexText, is_stored_as_it_is, stored_or_none
+from pilotage.adapters.sqlalchemy.driver import Convert, Line, compiled_text, to_driver
 from pilotage.adapters.sqlalchemy.mapping import Values
 
 Given: TypeAlias = Mapping[str, ColumnElement[Any]]
@@ -54,10 +48,15 @@ Types: TypeAlias = Mapping[str, TypeEngine[Any]]
 Build: TypeAlias = Callable[[Given, FromClause | None], ClauseElement]
 """The statement over what is given; for one row, or for all of a table of rows."""
 
-Changed: TypeAlias = Callable[[], int]
-"""How many rows a statement has changed, for whoever asks when it is carried out."""
 
-Run: TypeAlias = Callable[[Connection, Sequence[Values]], Changed]
+class Sent(Protocol):
+    """A statement that is carried out, perhaps later: how many rows it has changed is known then."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+
+Run: TypeAlias = Callable[[Line, Sequence[Values]], Sent]
 
 
 class Bulk:
@@ -65,22 +64,22 @@ class Bulk:
 
     def __init__(self, given: Types, build: Build) -> None:
         self.given, self.build = given, build
+        self.texts = [name for name, type_ in given.items() if isinstance(type_, ExactText)]
         self._compiled: dict[str, Run] = {}
-        self._plan: list[tuple[str, Convert]] | None = None
 
     def run(self, connection: Connection, rows: Sequence[Values]) -> int:
         """Carry it out for all rows; the number of rows that were changed."""
-        return self.send(connection, rows)()
+        return self.send(Line(connection), rows).rowcount if rows else 0
 
-    def send(self, connection: Connection, rows: Sequence[Values]) -> Changed:
-        """Let it be carried out for all rows, perhaps later (see `Engines.in_one_trip`)."""
-        if not rows:
-            return _nothing
-        name = connection.dialect.name
-        if name not in self._compiled:
-            compiled = _all_at_once if name == "postgresql" else _one_by_one
-            self._compiled[name] = compiled(connection.dialect, self)
-        return self._compiled[name](connection, rows)
+    def send(self, line: Line, rows: Sequence[Values]) -> Sent:
+        """Let it be carried out for all rows, at least one, perhaps later (see `Engines.in_one_trip`)."""
+        run = self._compiled.get(line.dialect.name) or self._compile(line.dialect)
+        return run(line, rows)
+
+    def _compile(self, dialect: Dialect) -> Run:
+        compiled = _all_at_once if dialect.name == "postgresql" else _one_by_one
+        self._compiled[dialect.name] = run = compiled(dialect, self)
+        return run
 
     def over(self, parameter: str) -> Any:
         """The statement as PostgreSQL carries it out: over all rows that a parameter holds."""
@@ -95,23 +94,15 @@ class Bulk:
         source = table.render_derived(with_types=True)
         return source, {name: _read(source.c[name], type_) for name, type_ in self.given.items()}
 
-    def encoded(self, dialect: Dialect, rows: Sequence[Values]) -> str:
-        """The text of such a parameter."""
+    def encoded(self, rows: Sequence[Values]) -> str:
+        """The text of such a parameter; whatever else a row says, the database passes over."""
         if not rows:
             return "[]"
-        if self._plan is None:
-            self._plan = [(name, _writer(dialect, type_)) for name, type_ in self.given.items()]
-        plan = self._plan
-        # What is left out is NULL.
-        written = [
-            {
-                name: convert(said) if convert else said
-                for name, convert in plan
-                if (said := row[name]) is not None
-            }
-            for row in rows
-        ]
-        return _encoded(written)
+        text = _encoded(rows)
+        return text if is_stored_as_it_is(text) else _encoded([self._as_stored(row) for row in rows])
+
+    def _as_stored(self, row: Values) -> Values:
+        return {**row, **{name: stored_or_none(row[name]) for name in self.texts}}
 
 
 def bulk_insert(
@@ -177,51 +168,45 @@ def bulk_delete(table: Table, key: Sequence[str]) -> Bulk:
 
 
 def _one_by_one(dialect: Dialect, bulk: Bulk) -> Run:
-    given = bulk.given
+    given, texts = bulk.given, bulk.texts
     binds = {name: bindparam(_bind(name), type_=type_) for name, type_ in given.items()}
     statement, places = compiled_text(bulk.build(binds, None), dialect)
     # A name may occur several times in a statement, and each time is a place of its own.
     names = {_bind(name): name for name in given}
     placed = [names[place] for place in places]
-    in_order = itemgetter(*placed)  # gives a tuple, for every statement has a key of several columns
-    converted = _converter([to_driver(dialect, given[name]) for name in placed])
+    in_order = itemgetter(*placed)  # gives a tuple, for every statement is given several things
+    converts = [
+        (place, convert) for place, name in enumerate(placed) if (convert := _binder(dialect, given[name]))
+    ]
+    strange = [(place, stored_or_none) for place, name in enumerate(placed) if name in texts]
 
-    def run(connection: Connection, rows: Sequence[Values]) -> Changed:
-        sets = [converted(in_order(row)) for row in rows]
-        return _changed(carry_out(connection, statement, sets, many=True))
+    def run(line: Line, rows: Sequence[Values]) -> Sent:
+        sets: list[Sequence[Any]] = [in_order(row) for row in rows]
+        if converts:
+            sets = [_converted(values, converts) for values in sets]
+        # Hardly any text has to be changed, so they are looked at together.
+        if not is_stored_as_it_is("".join([row[name] or "" for row in rows for name in texts])):
+            sets = [_converted(values, strange) for values in sets]
+        cursor: Sent = line.carry_out(statement, sets, many=True)
+        return cursor
 
     return run
 
 
-def _converter(converts: Sequence[Convert]) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
-    """Makes the parameters of a statement of the values of a row. Hardly any text has to be changed, so they are looked
-    at together.
-    """
-    texts = [place for place, convert in enumerate(converts) if convert is stored_or_none]
-    others = [
-        (place, convert)
-        for place, convert in enumerate(converts)
-        if convert and convert is not stored_or_none
-    ]
-
-    def converted(row: tuple[Any, ...]) -> Sequence[Any]:
-        values = list(row)
-        if not are_stored_as_they_are([row[place] for place in texts]):
-            for place in texts:
-                values[place] = stored_or_none(values[place])
-        for place, convert in others:
-            if values[place] is not None:
-                values[place] = convert(values[place])
-        return values
-
-    return converted
+def _converted(values: Sequence[Any], converts: Sequence[tuple[int, Callable[[Any], Any]]]) -> Sequence[Any]:
+    changed = list(values)
+    for place, convert in converts:
+        if changed[place] is not None:
+            changed[place] = convert(changed[place])
+    return changed
 
 
 def _all_at_once(dialect: Dialect, bulk: Bulk) -> Run:
     statement, _ = compiled_text(bulk.over("rows"), dialect)
 
-    def run(connection: Connection, rows: Sequence[Values]) -> Changed:
-        return _changed(carry_out(connection, statement, {"rows": bulk.encoded(dialect, rows)}))
+    def run(line: Line, rows: Sequence[Values]) -> Sent:
+        cursor: Sent = line.carry_out(statement, {"rows": bulk.encoded(rows)})
+        return cursor
 
     return run
 
@@ -235,32 +220,19 @@ def _read(given: ColumnElement[Any], type_: TypeEngine[Any]) -> ColumnElement[An
     return func.decode(given, literal_column("'hex'"), type_=type_) if isinstance(type_, HexText) else given
 
 
-def _writer(dialect: Dialect, type_: TypeEngine[Any]) -> Convert:
-    """What makes of a value what stands in the JSON."""
-    match type_:
-        case HexText():
-            return lambda text: to_packed(text).hex()
-        case Moment():
-            return datetime.isoformat
-        case _:
-            return to_driver(dialect, type_)
+def _binder(dialect: Dialect, type_: TypeEngine[Any]) -> Convert:
+    """What makes of a value what the driver takes, for those that are neither texts nor packed already."""
+    return None if isinstance(type_, ExactText | HexText) else to_driver(dialect, type_)
 
 
-_encoded = JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+def _in_json(said: bytes | datetime) -> str:
+    """What stands for a value that JSON has no word for."""
+    return said.hex() if isinstance(said, bytes) else said.isoformat()
 
 
-def _changed(cursor: Any) -> Changed:
-    def changed() -> int:
-        try:
-            return int(cursor.rowcount)
-        finally:
-            cursor.close()
-
-    return changed
-
-
-def _nothing() -> int:
-    return 0
+_encoded = JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), check_circular=False, default=_in_json
+).encode
 
 
 def _bind(name: str) -> str:

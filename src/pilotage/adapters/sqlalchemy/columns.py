@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -31,10 +31,10 @@ def to_stored(text: str) -> str:
     return _ESCAPED + text.encode("unicode_escape").decode("ascii")
 
 
-def are_stored_as_they_are(texts: Iterable[str | None]) -> bool:
-    """Whether `to_stored` certainly changes none of these, all looked at together: a commit has dozens of them."""
-    all_ = "".join(filter(None, texts))
-    return all_.isascii() and "\x00" not in all_ and _ESCAPED not in all_
+def is_stored_as_it_is(text: str) -> bool:
+    """Whether `to_stored` certainly changes no part of a text: many texts, put together or within JSON."""
+    is_strange = _ESCAPED in text or "\x00" in text or "\\u0000" in text
+    return not is_strange and (text.isascii() or _is_utf8(text))
 
 
 def stored_or_none(text: str | None) -> str | None:

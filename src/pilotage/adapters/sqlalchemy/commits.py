@@ -7,7 +7,7 @@ other. The head is compared again inside the statement that moves it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -34,6 +34,7 @@ from pilotage.adapters.sqlalchemy.commit_statements import (
     TOKEN,
 )
 from pilotage.adapters.sqlalchemy.database import Begin
+from pilotage.adapters.sqlalchemy.driver import Line
 from pilotage.adapters.sqlalchemy.engines import Engines
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values
@@ -44,8 +45,7 @@ from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, RunKey
 from pilotage.agent.state import AgentStatus
 
 
-@dataclass(frozen=True)
-class Carried:
+class Carried(NamedTuple):
     """What became of commits, and how the runs stand that they wrote about, once the transaction is committed."""
 
     outcomes: list[CommitOutcome]
@@ -167,14 +167,16 @@ def _write(engines: Engines, batch: Batch, begin: Begin) -> None:
 
 
 def _write_in_turn(engines: Engines, connection: Connection, batch: Batch) -> None:
-    written, writes = batch.runs(), batch.writes
-    stored = [run for run in written if run["is_stored"]]
-    moved = [run for run in stored if not _only_advances(run)]
-    made = [run for run in written if not run["is_stored"]]
+    writes, line = batch.writes, Line(connection)
+    made: list[Values] = []
+    moved: list[Values] = []
+    advanced: list[Values] = []
+    for run in batch.runs():
+        (made if not run["is_stored"] else advanced if _only_advances(run) else moved).append(run)
     counted = (
         # Runs that end let go of their conversations before others take hold of them.
         (MOVE_RUNS, moved),
-        (ADVANCE_RUNS, [run for run in stored if _only_advances(run)]),
+        (ADVANCE_RUNS, advanced),
         (INSERT_RUNS, made),
         (INSERT_ROWS, writes.journal),
         (CONSUME, writes.consumed),
@@ -183,26 +185,24 @@ def _write_in_turn(engines: Engines, connection: Connection, batch: Batch) -> No
         (INSERT_EVIDENCE, writes.evidence),
         (INSERT_EVENTS, writes.outbox),
         (GRANT_LEASES, list(writes.leases.values())),
-        (END_LEASES, [run for run in (*moved, *made) if run["ended"]]),
+        (END_LEASES, writes.ended),
     )
     with engines.in_one_trip(connection):
-        INSERT_BLOBS.send(connection, writes.blobs)
-        expected = [(bulk.send(connection, rows), rows) for bulk, rows in counted if rows]
+        if writes.blobs:
+            INSERT_BLOBS.send(line, writes.blobs)
+        expected = [(bulk.send(line, rows), rows) for bulk, rows in counted if rows]
         for bulk, rows in beside:
-            bulk.send(connection, rows)
-    for changed, rows in expected:
-        _expect(changed(), rows)
+            if rows:
+                bulk.send(line, rows)
+    for sent, rows in expected:
+        if sent.rowcount != len(rows):
+            raise ConflictingWriteError("somebody else has written at the same time")
     said = sorted(writes.turns, key=lambda turn: (turn[0].tenant_id, turn[1].conversation_id))
-    for run, added in said:
-        append_turns(engines, connection, run.tenant_id, added.conversation_id, added.turns, run.run_id)
+    for key, added in said:
+        append_turns(engines, connection, key.tenant_id, added.conversation_id, added.turns, key.run_id)
     settle_together(connection, writes.settled)
 
 
 def _only_advances(run: Values) -> bool:
     """Whether nothing but the journal of a run goes on; its first commit may say whose it is."""
     return run["status"] is None and run["expected"] > 0
-
-
-def _expect(changed: int, rows: Sequence[object]) -> None:
-    if changed != len(rows):
-        raise ConflictingWriteError("somebody else has written at the same time")

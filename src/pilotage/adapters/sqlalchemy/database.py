@@ -77,11 +77,13 @@ class Database:
         self, job: Callable[[Begin], T], *, may_be_repeated: bool = False, is_small: bool = False
     ) -> T:
         """Do something that begins its transaction by itself, or does without one; otherwise like `write`."""
-        in_place = is_small and self.engines.writes_in_place
-        return await self._asked(
-            lambda: self._do_in_place(job) if in_place else self._do_in_thread(job),
-            is_patient=may_be_repeated,
-        )
+        if is_small and self.engines.writes_in_place:
+            try:
+                return self._done_in_place(job)
+            except WouldWaitError:
+                pass
+        begin = partial(self.engines.transaction, self.engines.writing)
+        return await self._asked(lambda: self._writers.do(partial(job, begin)), is_patient=may_be_repeated)
 
     async def hint(self, work: Work[T]) -> T:
         """Do something that the machine may undo by failing, and that may be done twice, with what else waits.
@@ -99,15 +101,12 @@ class Database:
             threads.close()
         self.engines.dispose()
 
-    def _do_in_thread(self, job: Callable[[Begin], T]) -> Awaitable[T]:
-        return self._writers.do(partial(job, partial(self.engines.transaction, self.engines.writing)))
-
-    async def _do_in_place(self, job: Callable[[Begin], T]) -> T:
-        self._writers.check_open()
+    def _done_in_place(self, job: Callable[[Begin], T]) -> T:
         try:
+            self._writers.check_open()
             return job(self.engines.transaction_in_place)
-        except WouldWaitError:
-            return await self._do_in_thread(job)
+        except (ThreadsEndedError, exc.SQLAlchemyError) as error:
+            raise self._translated(error) from error
 
     async def _asked(self, ask: Callable[[], Awaitable[T]], *, is_patient: bool) -> T:
         """What the database says; whoever is patient asks again while the server is away."""
@@ -115,14 +114,17 @@ class Database:
         while True:
             try:
                 return await ask()
-            except ThreadsEndedError as error:
-                raise StoreUnreachableError(f"{self.name} is closed: the application has stopped") from error
-            except exc.SQLAlchemyError as error:
-                problem, pause = translated(error), next(waits)
+            except (ThreadsEndedError, exc.SQLAlchemyError) as error:
+                problem, pause = self._translated(error), next(waits)
                 is_away = isinstance(problem, StoreUnreachableError) and problem.is_away
                 if not (is_patient and is_away) or self._clock.monotonic() + pause > until:
                     raise problem from error
             await self._clock.sleep(pause)
+
+    def _translated(self, error: ThreadsEndedError | exc.SQLAlchemyError) -> Exception:
+        if isinstance(error, ThreadsEndedError):
+            return StoreUnreachableError(f"{self.name} is closed: the application has stopped")
+        return translated(error)
 
 
 def _look(engines: Engines, work: Work[T]) -> T:

@@ -20,22 +20,38 @@ Convert: TypeAlias = Callable[[Any], Any] | None
 Row: TypeAlias = tuple[Any, ...]
 
 
-def carry_out(connection: Connection, statement: str, given: Any, *, many: bool = False) -> Any:
-    """The driver's cursor behind a statement, or behind the same statement for each of many sets of parameters.
-
-    Raises:
-        DBAPIError: as SQLAlchemy would raise it.
+class Line:
+    """The driver's connection behind SQLAlchemy's, for the length of a transaction: asking for it for every statement
+    takes as long as some of them.
     """
-    cursor = connection.connection.cursor()
-    try:
-        if many:
-            cursor.executemany(statement, given)
-        else:
-            cursor.execute(statement, given)
-    except Exception as error:
-        cursor.close()
-        raise _translated(connection, statement, error) from error
-    return cursor
+
+    __slots__ = ("connection", "dialect", "driver")
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection, self.dialect = connection, connection.dialect
+        self.driver: Any = connection.connection.dbapi_connection
+
+    def carry_out(self, statement: str, given: Any, *, many: bool = False) -> Any:
+        """The driver's cursor behind a statement, or behind the same statement for each of many sets of parameters.
+
+        Raises:
+            DBAPIError: as SQLAlchemy would raise it.
+        """
+        cursor = self.driver.cursor()
+        try:
+            if many:
+                cursor.executemany(statement, given)
+            else:
+                cursor.execute(statement, given)
+        except Exception as error:
+            cursor.close()
+            raise _translated(self.connection, statement, error) from error
+        return cursor
+
+
+def carry_out(connection: Connection, statement: str, given: Any) -> Any:
+    """What `Line.carry_out` does, for whoever has one statement."""
+    return Line(connection).carry_out(statement, given)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from sqlalchemy import (
 )
 
 from pilotage.adapters.sqlalchemy.bulk import bulk_update
+from pilotage.adapters.sqlalchemy.columns import to_packed
 from pilotage.adapters.sqlalchemy.mapping import Values, state_of, state_values
 from pilotage.adapters.sqlalchemy.reading import NUMBER, read_page
 from pilotage.adapters.sqlalchemy.tables import PLACES, evidence, journal, late_outcomes, runs, signals, turns
@@ -94,7 +95,8 @@ def _bare_rows(connection: Connection, run: RunKey) -> Iterator[Values]:
     while page := read_page(connection, run, after):
         for row in page:
             digest = payload_digest(row.texts, row.salt)
-            yield {"place": number * PLACES + row.seq, "payloads": digest, "salt": ""}
+            place = number * PLACES + row.seq
+            yield {"place": place, "payloads": to_packed(digest), "salt": to_packed("")}
         after = page[-1].seq
 
 

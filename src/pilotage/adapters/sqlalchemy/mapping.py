@@ -22,7 +22,7 @@ from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.trust import TrustLabel
 
 Values: TypeAlias = dict[str, Any]
-"""The columns of a row that is to be written, by name."""
+"""The columns of a row that is to be written, by name; digests and salts are packed (`columns.to_packed`)."""
 
 Stored: TypeAlias = RowMapping | Mapping[str, Any]
 """The columns of a row that was read."""
@@ -155,13 +155,14 @@ def evidence_of(values: Stored) -> AgentEvidence:
 
 def event_values(run: RunKey, event: OutboxEvent) -> Values:
     """An outbox event as columns; what its row says of the run anyway is left out of the payload."""
-    payload = event.payload
-    names: JsonObject = {"run_id": run.run_id, "tenant_id": run.tenant_id}
-    is_named = all(payload.get(name) == said for name, said in names.items())
-    kept = {name: said for name, said in payload.items() if name not in names} if is_named else payload
+    kept = dict(event.payload)
+    is_named = kept.get("run_id") == run.run_id and kept.get("tenant_id") == run.tenant_id
+    if is_named:
+        del kept["run_id"], kept["tenant_id"]
     text = text_of(f"the payload of outbox event {event.event_type!r}", kept)
     return {
-        **names,
+        "tenant_id": run.tenant_id,
+        "run_id": run.run_id,
         "event_type": event.event_type,
         "version": event.version,
         "payload": _OF_ITS_RUN + text if is_named else text,

@@ -17,6 +17,7 @@ from hashlib import sha256
 from typing import NamedTuple, cast
 
 from pilotage.agent.ports.journal import JournalRow, SealedRecord
+from pilotage.agent.recovery import AgentActionKind
 from pilotage.jsonvalue import JsonValue, canonical_json, parsed, to_bytes
 
 BLOB_LENGTH = 8192
@@ -25,6 +26,7 @@ BLOB_LENGTH = 8192
 _ADDED, _ECHO = "+", "="
 _SHORTEST_ECHO = 64
 _RESULT = "result"
+_MODEL_CALL = AgentActionKind.MODEL_CALL
 
 
 class Payloads(NamedTuple):
@@ -80,8 +82,8 @@ def _what_is_added(row: JournalRow) -> JsonValue | None:
 
 
 def _piece_of(row: JournalRow) -> tuple[JournalRow, str] | None:
-    """The result that a row records: what a run does it also tells."""
-    if not isinstance(row.record, dict) or _RESULT not in row.record:
+    """The result that a row records: what a run does it also tells; of a model's reply only pieces, as it comes."""
+    if row.kind is _MODEL_CALL or not isinstance(row.record, dict) or _RESULT not in row.record:
         return None
     if len(row.texts.record_json) < _SHORTEST_ECHO:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from pilotage.adapters.sqlalchemy.columns import as_moment, from_packed, from_stored
+from pilotage.adapters.sqlalchemy.columns import as_moment, from_packed, from_stored, to_packed
 from pilotage.adapters.sqlalchemy.mapping import UnstorableError, Values
 from pilotage.adapters.sqlalchemy.payloads import (
     BLOB_LENGTH,
@@ -45,15 +45,15 @@ def row_values(run: RunKey, rows: Sequence[JournalRow], token: str) -> list[Valu
             "stage": str(row.stage),
             "attempt": row.attempt,
             "epoch": row.epoch,
-            "fingerprint": row.fingerprint,
+            "fingerprint": to_packed(row.fingerprint),
             "idempotency": str(row.idempotency),
             "key_id": stored.key_id,
             "record": stored.record,
             "record_blob": None,
             "view": stored.view,
             "view_blob": None,
-            "digest": row.digest,
-            "salt": row.salt,
+            "digest": to_packed(row.digest),
+            "salt": to_packed(row.salt),
             "token": None,
         }
         for row, stored in zip(rows, _payloads_of(rows), strict=True)
@@ -70,16 +70,21 @@ def _payloads_of(rows: Sequence[JournalRow]) -> list[Payloads]:
         raise UnstorableError(f"the payloads of row {named} cannot be stored as JSON: {error}") from error
 
 
-def take_out_blobs(values: Values) -> list[Values]:
+def take_out_blobs(rows: Sequence[Values]) -> list[Values]:
     """Put the digests of large texts in their place, and give the texts."""
-    found: list[Values] = []
-    for column in ("record", "view"):
-        content: str | None = values[column]
-        if content is not None and len(content) >= BLOB_LENGTH:
-            digest = blob_digest(values["tenant_id"], content)
-            values[column], values[f"{column}_blob"] = None, digest
-            found.append({"tenant_id": values["tenant_id"], "digest": digest, "content": content})
-    return found
+    return [
+        _taken_out(values, column)
+        for values in rows
+        for column in ("record", "view")
+        if (content := values[column]) is not None and len(content) >= BLOB_LENGTH
+    ]
+
+
+def _taken_out(values: Values, column: str) -> Values:
+    tenant_id, content = values["tenant_id"], values[column]
+    digest = to_packed(blob_digest(tenant_id, content))
+    values[column], values[f"{column}_blob"] = None, digest
+    return {"tenant_id": tenant_id, "digest": digest, "content": content}
 
 
 class Page:

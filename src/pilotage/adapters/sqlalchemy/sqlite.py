@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from pilotage.adapters.sqlalchemy.columns import microseconds
 from pilotage.adapters.sqlalchemy.engines import Engines, first_value
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
-from pilotage.adapters.sqlalchemy.sqlite_turns import LOG_PAGES, Turns, begin_immediate
+from pilotage.adapters.sqlalchemy.sqlite_turns import LOG_PAGES, Turns
 from pilotage.adapters.sqlalchemy.start_errors import DatabaseDurabilityError
 from pilotage.ids import IClock
 
@@ -29,14 +30,16 @@ class SqliteEngines(Engines):
     patience_seconds = 0.0
 
     def __init__(self, url: URL, settings: DatabaseSettings, clock: IClock) -> None:
-        self._url, self._settings, self._clock = url, settings, clock
+        self._url, self._settings = url, settings
         self._made: list[Engine] = []
-        self._turns = Turns(settings.timeout_seconds)
+        self._turns = Turns(settings.timeout_seconds, clock)
         self.writes_in_place = settings.may_lose_commits_on_power_failure
         self.writing = self._writer("NORMAL" if settings.may_lose_commits_on_power_failure else "FULL")
         self.hinting = self._writer("NORMAL")
         # `foreign_keys` and the like matter to writers only; a reader that tries to write is a mistake of ours.
-        self.reading = self._engine(settings.pool_size, "PRAGMA query_only = ON")
+        self.reading = self._engine(
+            settings.pool_size, lambda: microseconds(clock.now()), "PRAGMA query_only = ON"
+        )
         _make_private(Path(str(url.database)))
 
     def transaction(self, engine: Engine) -> AbstractContextManager[Connection]:
@@ -78,15 +81,16 @@ class SqliteEngines(Engines):
         engine = self._engine(
             # One is kept by the thread that writes, the other is for whoever opens or upgrades the file.
             2,
+            self._turns.moment,
             "PRAGMA journal_mode = WAL",
             f"PRAGMA synchronous = {synchronous}",
             f"PRAGMA wal_autocheckpoint = {LOG_PAGES}",
             "PRAGMA foreign_keys = ON",
         )
-        event.listen(engine, "begin", begin_immediate)
+        event.listen(engine, "begin", self._turns.begin_immediate)
         return engine
 
-    def _engine(self, pool_size: int, *pragmas: str) -> Engine:
+    def _engine(self, pool_size: int, time: Callable[[], int], *pragmas: str) -> Engine:
         engine = create_engine(
             self._url,
             pool_size=pool_size,
@@ -94,7 +98,7 @@ class SqliteEngines(Engines):
             pool_timeout=self._settings.timeout_seconds,
             connect_args={"check_same_thread": False, "timeout": self._settings.timeout_seconds},
         )
-        event.listen(engine, "connect", partial(_set_up, pragmas=pragmas, clock=self._clock))
+        event.listen(engine, "connect", partial(_set_up, pragmas=pragmas, time=time))
         self._made.append(engine)
         return engine
 
@@ -107,9 +111,11 @@ def _make_private(file: Path) -> None:
         file.touch(mode=0o600, exist_ok=True)
 
 
-def _set_up(connection: sqlite3.Connection, _: Any, *, pragmas: tuple[str, ...], clock: IClock) -> None:
+def _set_up(
+    connection: sqlite3.Connection, _: Any, *, pragmas: tuple[str, ...], time: Callable[[], int]
+) -> None:
     # We begin transactions ourselves; the driver would begin them at the first statement that writes.
     connection.isolation_level = None
-    connection.create_function("clock_timestamp", 0, lambda: microseconds(clock.now()))
+    connection.create_function("clock_timestamp", 0, time)
     for pragma in pragmas:
         connection.execute(pragma).close()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import sqlite3
 from threading import Lock
-from typing import cast
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import OperationalError
 
-from pilotage.adapters.sqlalchemy.driver import as_sqlalchemy_says_it, carry_out
+from pilotage.adapters.sqlalchemy.columns import microseconds
+from pilotage.adapters.sqlalchemy.driver import Line, as_sqlalchemy_says_it, carry_out
 from pilotage.adapters.sqlalchemy.engines import WouldWaitError
+from pilotage.ids import IClock
 
 LOG_PAGES = 4000
 """How long the log may get before it is carried over: pages that are written again and again are carried over once."""
@@ -33,11 +33,20 @@ class Turns:
     A connection that is used in place waits for nobody and leaves the log alone; in the thread it does neither.
     """
 
-    def __init__(self, timeout_seconds: float) -> None:
+    def __init__(self, timeout_seconds: float, clock: IClock) -> None:
         self._patience = round(timeout_seconds * 1000)
+        self._clock = clock
         self._turn = Lock()
         self._kept: dict[Engine, Connection] = {}
         self._in_a_row = 0
+        self._moment = 0
+
+    def moment(self) -> int:
+        """When the transaction that is under way began: what is written together has one moment.
+
+        There is one at a time for all connections, because it has the lock of the file.
+        """
+        return self._moment
 
     def begin(self, engine: Engine) -> Turn:
         """In the thread that writes."""
@@ -49,11 +58,10 @@ class Turns:
                     _tune(connection, self._patience, LOG_PAGES)
             if engine not in self._kept:
                 self._kept[engine] = engine.connect()
-            begin_immediate(self._kept[engine])
+            return self._begun(engine)
         except BaseException:
             self._turn.release()
             raise
-        return Turn(self._kept[engine], self._turn)
 
     def begin_in_place(self, engine: Engine) -> Turn:
         """In the event loop.
@@ -67,26 +75,44 @@ class Turns:
             if not self._in_a_row:
                 _tune(self._kept[engine], 0, 0)
             self._in_a_row += 1
-            _begin_at_once(self._kept[engine])
-        except BaseException:
+            return self._begun(engine)
+        except BaseException as error:
             self._turn.release()
+            if _is_busy(error):
+                raise WouldWaitError from error
             raise
-        return Turn(self._kept[engine], self._turn)
+
+    def begin_immediate(self, connection: Connection) -> None:
+        """What SQLAlchemy begins: nothing where it only joins in."""
+        line = Line(connection)
+        if not line.driver.in_transaction:
+            self._take_the_file(line)
 
     def close(self) -> None:
         """Close the connections."""
         for connection in self._kept.values():
             connection.close()
 
+    def _begun(self, engine: Engine) -> Turn:
+        line = Line(self._kept[engine])
+        self._take_the_file(line)
+        return Turn(line, self._turn)
+
+    def _take_the_file(self, line: Line) -> None:
+        """Lock the file when the transaction begins: one that reads first might not be allowed to write."""
+        line.carry_out(_BEGIN, ())
+        # Now, not before: others may have been waited for, and what they wrote is older.
+        self._moment = microseconds(self._clock.now())
+
 
 class Turn:
     """A transaction that has begun: for the length of a block, committed at its end; where the block fails, undone."""
 
-    def __init__(self, connection: Connection, turn: Lock) -> None:
-        self._connection, self._turn = connection, turn
+    def __init__(self, line: Line, turn: Lock) -> None:
+        self._line, self._turn = line, turn
 
     def __enter__(self) -> Connection:
-        return self._connection
+        return self._line.connection
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
@@ -99,40 +125,26 @@ class Turn:
 
     def _commit(self) -> None:
         try:
-            if self._connection.in_transaction():
-                self._connection.commit()
+            if self._line.connection.in_transaction():
+                self._line.connection.commit()
             else:
-                carry_out(self._connection, "COMMIT", ()).close()
+                self._line.carry_out("COMMIT", ())
         except BaseException:
             self._undo()
             raise
 
     def _undo(self) -> None:
-        with as_sqlalchemy_says_it(self._connection):
+        with as_sqlalchemy_says_it(self._line.connection):
             # SQLAlchemy may think of its part as over already, or have none.
-            self._connection.rollback()
-            _line_of(self._connection).rollback()
+            self._line.connection.rollback()
+            self._line.driver.rollback()
 
 
-def begin_immediate(connection: Connection) -> None:
-    """Take the lock of the file when the transaction begins: one that reads first might not be allowed to write."""
-    if not _line_of(connection).in_transaction:
-        carry_out(connection, _BEGIN, ()).close()
-
-
-def _begin_at_once(connection: Connection) -> None:
-    try:
-        carry_out(connection, _BEGIN, ()).close()
-    except OperationalError as error:
-        if getattr(error.orig, "sqlite_errorcode", 0) & _ERROR == sqlite3.SQLITE_BUSY:
-            raise WouldWaitError from error
-        raise
+def _is_busy(error: BaseException) -> bool:
+    code: int = getattr(getattr(error, "orig", None), "sqlite_errorcode", 0)
+    return code & _ERROR == sqlite3.SQLITE_BUSY
 
 
 def _tune(connection: Connection, patience_milliseconds: int, log_pages: int) -> None:
     for pragma in (f"busy_timeout = {patience_milliseconds}", f"wal_autocheckpoint = {log_pages}"):
         carry_out(connection, f"PRAGMA {pragma}", ()).close()
-
-
-def _line_of(connection: Connection) -> sqlite3.Connection:
-    return cast(sqlite3.Connection, connection.connection.driver_connection)
