@@ -118,27 +118,34 @@ async def yields_of(run: ReadRun) -> AsyncGenerator[AgentYield[Any], None]:
         await run.leave()
 
 
-def attach_agent_runner(instance: object, runner: AgentRunner) -> None:
-    """Let an agent know the way to its runs.
+def held_by(instance: object) -> Mapping[str, object]:
+    """What an agent holds, by its attributes, without what is attached to it by us.
 
     Raises:
-        AgentDefinitionError: the class leaves no room for it, or nobody knows the loop it names.
-        AgentModelConfigurationError: nobody can say which model drives the agent.
+        AgentDefinitionError: the class leaves no room for that.
     """
     try:
-        object.__setattr__(instance, _RUNNER, runner)
-        held = vars(instance)
-    except (AttributeError, TypeError) as error:
+        attributes = vars(instance)
+    except TypeError as error:
         raise AgentDefinitionError(
             f"{type(instance).__name__} has __slots__ without room for what the container attaches. "
             "Leave __slots__ out, or add '__dict__' to them."
         ) from error
-    if runner.definition.is_declarative:
-        _check_drivers(runner.definition, held)
+    return {name: each for name, each in attributes.items() if not name.startswith("__pilotage_")}
 
 
-def _check_drivers(definition: AgentDefinition, held: Mapping[str, object]) -> None:
-    """What drives a declarative agent is there before its first run: a run that cannot be driven must not begin."""
+def attach_agent_runner(instance: object, runner: AgentRunner) -> None:
+    """Let an agent know the way to its runs."""
+    object.__setattr__(instance, _RUNNER, runner)
+
+
+def check_drivers(definition: AgentDefinition, held: Mapping[str, object]) -> None:
+    """See that what drives a declarative agent is there: a run that cannot be driven must not begin.
+
+    Raises:
+        AgentDefinitionError: nobody knows the loop that the agent names.
+        AgentModelConfigurationError: nobody can say which model drives it.
+    """
     if definition.spec.architecture is not None:
         find_architecture(definition.spec.architecture)
     models = [name for name, each in held.items() if isinstance(each, IAgentModel)]
