@@ -45,9 +45,10 @@ def _streaming(execute: Callable[..., object]) -> Callable[..., AsyncGenerator[A
         if active_effects.get() is not None:
             yield Final(await _as_child(runner.definition, given))
             return
-        async with aclosing(yields_of(await runner.open(given))) as items:
-            async for item in items:
-                yield item
+        async with aclosing(yields_of(await runner.open(given))) as batches:
+            async for items in batches:
+                for item in items:
+                    yield item
 
     return stream
 

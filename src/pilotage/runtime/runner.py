@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.events import AgentEvent, RunFinishedEvent
+from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.ports.runner import IAgentRunner, IAgentRunnerFactory
@@ -79,9 +79,10 @@ class AgentRunner(IAgentRunner):
 
     async def run(self, run_input: RunAgentInput) -> AsyncGenerator[AgentYield[object], None]:
         run = await self.open(run_input)
-        async with aclosing(yields_of(run)) as items:
-            async for item in items:
-                yield item
+        async with aclosing(yields_of(run)) as batches:
+            async for items in batches:
+                for item in items:
+                    yield item
 
     async def run_events(self, run_input: RunAgentInput) -> AsyncGenerator[AgentEvent, None]:
         run = await self.open(run_input)
@@ -102,17 +103,21 @@ class AgentRunner(IAgentRunner):
         )
 
 
-async def yields_of(run: ReadRun) -> AsyncGenerator[AgentYield[Any], None]:
-    """The run as the public stream: a projection of its events, with the answer as the program gave it."""
-    projector, events = YieldProjector(run.id), run.events()
+async def yields_of(run: ReadRun) -> AsyncGenerator[Sequence[AgentYield[Any]], None]:
+    """The run as the public stream: a projection of its events, with the answer as the program gave it.
+
+    Items that are there together come together: a generator around another one costs every item a step more.
+    """
+    yield_of, events = YieldProjector(run.id).yield_of, run.events()
     try:
         async for first in events:
-            for event in chain((first,), events.ready()):
-                item = projector.yield_of(event)
-                if isinstance(item, Final) and isinstance(event, RunFinishedEvent):
-                    item = Final((await run.result()).output, item.metadata)
-                if item is not None:
-                    yield item
+            projected = map(yield_of, chain((first,), events.ready()))
+            items = [item for item in projected if item is not None]
+            end = items[-1] if items else None
+            if isinstance(end, Final):
+                yield items[:-1]
+                items = [Final((await run.result()).output, end.metadata)]
+            yield items
         await run.result()
     finally:
         await run.leave()
