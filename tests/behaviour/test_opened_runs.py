@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -252,6 +253,15 @@ async def test_a_stream_is_what_the_agent_yields_and_its_answer_has_its_type(age
     assert before == [Progress("thinking", "1 of 2"), Token("Paying "), Token("done.")]
     assert isinstance(last, Final)
     assert last.output == Order(2, Decimal("2.50"))
+
+
+async def test_execute_of_an_agent_that_the_container_made_reads_like_the_method_that_was_written() -> None:
+    async with Place().process() as app:
+        speaker, answerer = app.get(Speaker), app.get(Answerer)
+        assert [*inspect.signature(speaker.execute).parameters] == ["order", "hurry"]
+        assert inspect.isasyncgenfunction(speaker.execute)
+        assert [*inspect.signature(answerer.execute).parameters] == ["amount"]
+        assert inspect.iscoroutinefunction(answerer.execute)
 
 
 @pytest.mark.parametrize("agent", [Speaker, KeptSpeaker])

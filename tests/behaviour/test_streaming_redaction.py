@@ -9,7 +9,7 @@ import random
 import re
 import tracemalloc
 from collections.abc import Iterator, Sequence
-from itertools import combinations, pairwise, product
+from itertools import combinations, islice, pairwise, product
 
 import pytest
 from hypothesis import assume, given, settings
@@ -56,6 +56,9 @@ TYPICAL = {
     "pem": r"--BEGIN (?:KEY|CERT)--(?s:.*?)--END--",
 }
 
+FRAGMENTS = ["sk-", "abcd9", "AKIA", "AB12", "bob", "@", "ex", ".com", "12 34", "-", "Bearer ", "x=="]
+FRAGMENTS += [" ", "\n", "+49 123", "DE12 ABCD", "--BEGIN KEY--", "--END--", "--", "é", "😀"]
+
 
 def redacted_by_re(patterns: Sequence[str], text: str) -> tuple[str, list[tuple[int, int]]]:
     """The definition: leftmost match, of several the first pattern's, then on behind it."""
@@ -71,14 +74,14 @@ def redacted_by_re(patterns: Sequence[str], text: str) -> tuple[str, list[tuple[
     return output, spans
 
 
-def policy_of(patterns: Sequence[str], limit: int = 1000) -> StreamingRedactionPolicy:
+def policy_of(patterns: Sequence[str], limit: int | None = 1000) -> StreamingRedactionPolicy:
     """A policy whose replacements say which pattern matched; the limit is beyond any text of these tests."""
     return StreamingRedactionPolicy(
         [
             StreamingSensitivePattern(f"p{n}", source, f"<{n}>", max_candidate_length=limit)
             for n, source in enumerate(patterns)
         ],
-        buffer_size=limit,
+        buffer_size=limit or 1000,
         failure_mode=StreamingGuardFailureMode.EMIT_ERROR,
     )
 
@@ -103,10 +106,10 @@ def all_cuts(text: str) -> Iterator[list[str]]:
             yield cut(text, places)
 
 
-def accepted(source: str) -> bool:
+def accepted(source: str, limit: int | None = 1000) -> bool:
     try:
         re.compile(source)
-        StreamingSensitivePattern("x", source, max_candidate_length=1000)
+        StreamingSensitivePattern("x", source, max_candidate_length=limit)
     except (AgentDefinitionError, re.error):
         return False
     return True
@@ -168,6 +171,24 @@ def test_deep_random_patterns_stream_like_the_whole_text(seed: int) -> None:
             assert streamed(policy, cut(text, places)) == redacted_by_re(patterns, text)[0], case
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_patterns_that_need_no_limit_stream_like_the_whole_text(seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    for _ in range(120):
+        candidates = [*(random_source(chance, 3) for _ in range(30)), *TYPICAL.values()]
+        chance.shuffle(candidates)
+        bounded = (source for source in candidates if accepted(source, None))
+        patterns = list(islice(bounded, chance.randint(1, 4)))
+        policy = policy_of(patterns, None)
+        text = "".join(chance.choices([*ALPHABET, *FRAGMENTS], k=chance.randint(0, 60)))
+        places = chance.sample(range(1, 200), chance.randint(0, 60))
+        case = (seed, patterns, text, places)
+        expected = redacted_by_re(patterns, text)[0]
+        assert streamed(policy, cut(text, places)) == expected, case
+        assert streamed(policy, list(text)) == expected, case
+        assert policy.redact(text)[0] == expected, case
+
+
 @settings(max_examples=300, deadline=None, print_blob=True)
 @given(st.lists(sources, min_size=1, max_size=3), texts, cuts, st.integers(1, 6))
 def test_a_candidate_open_for_too_long_ends_alike_for_every_cut(
@@ -218,9 +239,7 @@ def test_no_way_to_cut_a_text_changes_the_output(patterns: list[str], text: str)
 @settings(max_examples=250, deadline=None, print_blob=True)
 @given(st.data())
 def test_typical_secrets_stream_like_the_whole_text(data: st.DataObject) -> None:
-    fragments = ["sk-", "abcd9", "AKIA", "AB12", "bob", "@", "ex", ".com", "12 34", "-", "Bearer ", "x=="]
-    fragments += [" ", "\n", "+49 123", "DE12 ABCD", "--BEGIN KEY--", "--END--", "--", "é", "😀"]
-    text = "".join(data.draw(st.lists(st.sampled_from(fragments), max_size=16)))
+    text = "".join(data.draw(st.lists(st.sampled_from(FRAGMENTS), max_size=16)))
     places = data.draw(st.lists(st.integers(1, 60), max_size=20))
     patterns = data.draw(st.permutations(list(TYPICAL.values())))
     assert streamed(policy_of(patterns), cut(text, places)) == redacted_by_re(patterns, text)[0]

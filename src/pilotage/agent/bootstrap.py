@@ -7,7 +7,7 @@ way out, and all of them are reported at once. There is no silent fallback.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from pilotage.agent.definition import AgentDefinition, attach_runner
@@ -39,10 +39,12 @@ class AgentBootstrapValidationPostProcessor(IPostProcessor, IContainerAware):
 
     def __init__(self) -> None:
         self._container: IContainer | None = None
+        self._find_runners: Callable[[], IAgentRunnerFactory] | None = None
         self._sound: set[type] = set()
 
     def set_container(self, container: IContainer) -> None:
         self._container = container
+        self._find_runners = partial(container.get, IAgentRunnerFactory)
 
     @classmethod
     def check(cls, graph: Graph) -> Iterable[Problem]:
@@ -73,8 +75,8 @@ class AgentBootstrapValidationPostProcessor(IPostProcessor, IContainerAware):
         if type(pod) not in self._sound:
             self._check_class(definition)
             self._sound.add(type(pod))
-        if definition.is_declarative and self._container is not None:
-            attach_runner(pod, partial(self._container.get, IAgentRunnerFactory))
+        if definition.is_declarative and self._find_runners is not None:
+            attach_runner(pod, self._find_runners)
         return pod
 
     def _check_class(self, definition: AgentDefinition) -> None:

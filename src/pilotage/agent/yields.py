@@ -75,7 +75,7 @@ class AgentYield(Generic[T_co]):
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
 
-@value(slots=False)
+@value
 class Token(AgentYield[Never]):
     """A piece of text as the model produces it."""
 
@@ -83,7 +83,7 @@ class Token(AgentYield[Never]):
     metadata: JsonObject = field(default_factory=empty_object)
 
 
-@value(slots=False)
+@value
 class Progress(AgentYield[Never]):
     """What the agent is doing, in words for a person."""
 
@@ -92,7 +92,7 @@ class Progress(AgentYield[Never]):
     metadata: JsonObject = field(default_factory=empty_object)
 
 
-@value(slots=False)
+@value
 class Tool(AgentYield[Never]):
     """A tool call and, once it is there, its result."""
 
@@ -103,7 +103,7 @@ class Tool(AgentYield[Never]):
     metadata: JsonObject = field(default_factory=empty_object)
 
 
-@value(slots=False)
+@value
 class Evidence(AgentYield[Never]):
     """Something the agent stands on: recorded evidence, or any value that has a JSON form."""
 
@@ -131,7 +131,7 @@ class _ApprovalQuestion(Protocol):
     def to_metadata(self) -> JsonObject: ...
 
 
-@value(slots=False)
+@value
 class Approval(AgentYield[Never]):
     """A question to a person; the run waits for one of the allowed decisions."""
 
@@ -146,7 +146,7 @@ class Approval(AgentYield[Never]):
         return cls(request.id, request.prompt, request.allowed_decisions, request.to_metadata())
 
 
-@value(slots=False)
+@value
 class Error(AgentYield[Never]):
     """What went wrong, and whether trying again may help."""
 
@@ -156,7 +156,7 @@ class Error(AgentYield[Never]):
     metadata: JsonObject = field(default_factory=empty_object)
 
 
-@value(slots=False)
+@value
 class Cancel(AgentYield[Never]):
     """The run was cancelled, by whom and why."""
 

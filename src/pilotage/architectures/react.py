@@ -75,6 +75,7 @@ class React:
                     for event in turn.hear(said):
                         yield event
                     if said.response is not None:
+                        turn.reply = said.response
                         break
             except AgentStructuredOutputError as error:
                 turn.miss(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import TypeAlias
 
 from pilotage.agent.events import AgentEvent, StepFinishedEvent, StepStartedEvent, ToolCallResultEvent
 from pilotage.agent.messages import ModelMessage, ModelMessageRole, new_message
@@ -17,6 +18,8 @@ from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue, canonical_json
 
+Hear: TypeAlias = Callable[[ModelStreamEvent], Sequence[AgentEvent]]
+
 _NO_REPLY = ModelResponse("")
 _NO_USAGE = no_usage()
 
@@ -28,9 +31,13 @@ _step_started, _step_finished = unchecked(StepStartedEvent), unchecked(StepFinis
 class ModelTurn:
     """Asks the model once, with all that the session holds behind the lead.
 
-    Read the `stream()` between `begin()` and `end()` and show what is heard, then ask for the `move()`. The loop
-    iterates the stream itself: a generator around another one costs every event a step more.
+    Read the `stream()` between `begin()` and `end()`, show what is heard and keep the `reply`, then ask for the
+    `move()`. The loop iterates the stream itself: a generator around another one costs every event a step more.
     """
+
+    hear: Hear
+    """The events that something the model said is told as."""
+    reply: ModelResponse = _NO_REPLY
 
     def __init__(self, session: AgentSession, deps: Dependencies, lead: Sequence[ModelMessage]) -> None:
         self._session = session
@@ -40,11 +47,11 @@ class ModelTurn:
         self._step = f"model-{session.turns + 1}"
         self._message_id = message_id = deps.next_message_id()
         self._misfit: AgentStructuredOutputError | None = None
-        self._said: list[str] | None = [] if deps.output is not None else None
-        self._projector = ModelEventProjector(
+        self._said: list[str] = []
+        hear = ModelEventProjector(
             deps.attribution, message_id, f"{message_id}:reasoning", calling.hidden if calling else {}
-        )
-        self.reply: ModelResponse = _NO_REPLY
+        ).project
+        self.hear = hear if deps.output is None else _noting(self._said, hear)
 
     def begin(self) -> StepStartedEvent:
         """The step begins."""
@@ -55,17 +62,9 @@ class ModelTurn:
         messages, deps = (*self._lead, *self._session.messages), self._deps
         return deps.model.stream(_request(messages, (), None, None, deps.output, self._calling))
 
-    def hear(self, said: ModelStreamEvent) -> Sequence[AgentEvent]:
-        """The events that something the model said is told as."""
-        if said.response is not None:
-            self.reply = said.response
-        elif self._said is not None and said.is_text_delta:
-            self._said.append(said.text)
-        return self._projector.project(said)
-
     def miss(self, misfit: AgentStructuredOutputError) -> None:
         """The reply never came as a whole; the model needs its words to repair them."""
-        self._misfit, self.reply = misfit, ModelResponse("".join(self._said or ()))
+        self._misfit, self.reply = misfit, ModelResponse("".join(self._said))
 
     def end(self) -> StepFinishedEvent:
         """The step ends with a reply.
@@ -119,6 +118,17 @@ class ModelTurn:
             return _result(by, call_id, call.name, self._message_id, outcome.result)
         failure: JsonValue = {"error": outcome.error}
         return ToolCallResultEvent(by, call_id, call.name, self._message_id, failure, {"is_error": True})
+
+
+def _noting(words: list[str], hear: Hear) -> Hear:
+    """Hear, and keep the words: the model may have to repair them."""
+
+    def hear_and_note(said: ModelStreamEvent) -> Sequence[AgentEvent]:
+        if said.is_text_delta:
+            words.append(said.text)
+        return hear(said)
+
+    return hear_and_note
 
 
 def _known(usage: ModelUsage) -> dict[str, JsonValue]:

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from functools import lru_cache, wraps
 from inspect import Parameter, Signature, signature
+from types import MethodType
 from typing import Any
 
 from pilotage.agent.definition import AgentDefinition
@@ -23,33 +24,41 @@ from pilotage.runtime.service.opened_runs import typed_output
 
 def open_runs_by_calling(instance: object, runner: AgentRunner) -> None:
     """Make `instance.execute(...)` open a run; the runner is attached to the instance, so there is room for it."""
-    shape = runner.definition.execution.shape if runner.definition.execution else ExecuteShape.ASYNC_GENERATOR
-    match shape:
-        case ExecuteShape.ASYNC_GENERATOR:
-            object.__setattr__(instance, "execute", _stream(runner))
-        case ExecuteShape.COROUTINE:
-            object.__setattr__(instance, "execute", _answer(runner))
-        case _:
-            return
+    definition = runner.definition
+    shape = definition.execution.shape if definition.execution else ExecuteShape.ASYNC_GENERATOR
+    if shape is ExecuteShape.ASYNC_GENERATOR:
+        opens = _streaming(definition.target.execute)
+    elif shape is ExecuteShape.COROUTINE:
+        opens = _answering(definition.target.execute)
+    else:
+        return
+    object.__setattr__(instance, "execute", MethodType(opens, runner))
 
 
-def _stream(runner: AgentRunner) -> Callable[..., AsyncGenerator[AgentYield[Any], None]]:
-    @wraps(runner.definition.target.execute)
-    async def execute(*args: Any, **kwargs: Any) -> AsyncGenerator[AgentYield[Any], None]:
+@lru_cache(maxsize=1024)
+def _streaming(execute: Callable[..., object]) -> Callable[..., AsyncGenerator[AgentYield[Any], None]]:
+    """What is called in the place of an `execute()` that streams, as a method of the runner."""
+
+    @wraps(execute)
+    async def stream(runner: AgentRunner, *args: Any, **kwargs: Any) -> AsyncGenerator[AgentYield[Any], None]:
         given = _given(runner, args, kwargs)
         if active_effects.get() is not None:
             yield Final(await _as_child(runner.definition, given))
             return
-        async with aclosing(yields_of(await runner.open(given))) as items:
-            async for item in items:
-                yield item
+        async with aclosing(yields_of(await runner.open(given))) as batches:
+            async for items in batches:
+                for item in items:
+                    yield item
 
-    return execute
+    return stream
 
 
-def _answer(runner: AgentRunner) -> Callable[..., Any]:
-    @wraps(runner.definition.target.execute)
-    async def execute(*args: Any, **kwargs: Any) -> Any:
+@lru_cache(maxsize=1024)
+def _answering(execute: Callable[..., object]) -> Callable[..., Any]:
+    """The same for one that answers."""
+
+    @wraps(execute)
+    async def answer(runner: AgentRunner, *args: Any, **kwargs: Any) -> Any:
         given = _given(runner, args, kwargs)
         if active_effects.get() is not None:
             return await _as_child(runner.definition, given)
@@ -59,7 +68,7 @@ def _answer(runner: AgentRunner) -> Callable[..., Any]:
         finally:
             await run.leave()
 
-    return execute
+    return answer
 
 
 async def _as_child(definition: AgentDefinition, given: object) -> object:

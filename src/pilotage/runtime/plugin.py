@@ -12,7 +12,13 @@ from pilotage.container.processing import IPostProcessor
 from pilotage.runtime.calling import open_runs_by_calling
 from pilotage.runtime.door.run_aware_model import RunAwareModel
 from pilotage.runtime.relaying import AgentEventRelay, EventSubscriptions
-from pilotage.runtime.runner import AgentRunner, RunnerFactory, attach_agent_runner
+from pilotage.runtime.runner import (
+    AgentRunner,
+    RunnerFactory,
+    attach_agent_runner,
+    check_drivers,
+    held_by,
+)
 from pilotage.runtime.runs import AgentRuns
 from pilotage.runtime.scoped.delegate import LocalDelegate
 from pilotage.runtime.service.model_check import ModelCheck
@@ -39,9 +45,12 @@ class RunningAgents(IPostProcessor):
     def post_process(self, pod: object) -> object:
         definition = AgentDefinition.get_or_none(type(pod))
         if definition is not None:
+            held = held_by(pod)
+            if definition.is_declarative:
+                check_drivers(definition, held)
+            self._runs.services.catalogs.attach(definition, pod, held.values())
             runner = AgentRunner(definition, pod, self._runs.opened)
             attach_agent_runner(pod, runner)
-            self._runs.services.catalogs.attach(definition, pod)
             open_runs_by_calling(pod, runner)
         return pod
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.events import AgentEvent, RunFinishedEvent
+from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.ports.runner import IAgentRunner, IAgentRunnerFactory
@@ -79,9 +79,10 @@ class AgentRunner(IAgentRunner):
 
     async def run(self, run_input: RunAgentInput) -> AsyncGenerator[AgentYield[object], None]:
         run = await self.open(run_input)
-        async with aclosing(yields_of(run)) as items:
-            async for item in items:
-                yield item
+        async with aclosing(yields_of(run)) as batches:
+            async for items in batches:
+                for item in items:
+                    yield item
 
     async def run_events(self, run_input: RunAgentInput) -> AsyncGenerator[AgentEvent, None]:
         run = await self.open(run_input)
@@ -102,43 +103,54 @@ class AgentRunner(IAgentRunner):
         )
 
 
-async def yields_of(run: ReadRun) -> AsyncGenerator[AgentYield[Any], None]:
-    """The run as the public stream: a projection of its events, with the answer as the program gave it."""
-    projector, events = YieldProjector(run.id), run.events()
+async def yields_of(run: ReadRun) -> AsyncGenerator[Sequence[AgentYield[Any]], None]:
+    """The run as the public stream: a projection of its events, with the answer as the program gave it.
+
+    Items that are there together come together: a generator around another one costs every item a step more.
+    """
+    yield_of, events = YieldProjector(run.id).yield_of, run.events()
     try:
         async for first in events:
-            for event in chain((first,), events.ready()):
-                item = projector.yield_of(event)
-                if isinstance(item, Final) and isinstance(event, RunFinishedEvent):
-                    item = Final((await run.result()).output, item.metadata)
-                if item is not None:
-                    yield item
+            projected = map(yield_of, chain((first,), events.ready()))
+            items = [item for item in projected if item is not None]
+            end = items[-1] if items else None
+            if isinstance(end, Final):
+                yield items[:-1]
+                items = [Final((await run.result()).output, end.metadata)]
+            yield items
         await run.result()
     finally:
         await run.leave()
 
 
-def attach_agent_runner(instance: object, runner: AgentRunner) -> None:
-    """Let an agent know the way to its runs.
+def held_by(instance: object) -> Mapping[str, object]:
+    """What an agent holds, by its attributes, without what is attached to it by us.
 
     Raises:
-        AgentDefinitionError: the class leaves no room for it, or nobody knows the loop it names.
-        AgentModelConfigurationError: nobody can say which model drives the agent.
+        AgentDefinitionError: the class leaves no room for that.
     """
     try:
-        object.__setattr__(instance, _RUNNER, runner)
-        held = vars(instance)
-    except (AttributeError, TypeError) as error:
+        attributes = vars(instance)
+    except TypeError as error:
         raise AgentDefinitionError(
             f"{type(instance).__name__} has __slots__ without room for what the container attaches. "
             "Leave __slots__ out, or add '__dict__' to them."
         ) from error
-    if runner.definition.is_declarative:
-        _check_drivers(runner.definition, held)
+    return {name: each for name, each in attributes.items() if not name.startswith("__pilotage_")}
 
 
-def _check_drivers(definition: AgentDefinition, held: Mapping[str, object]) -> None:
-    """What drives a declarative agent is there before its first run: a run that cannot be driven must not begin."""
+def attach_agent_runner(instance: object, runner: AgentRunner) -> None:
+    """Let an agent know the way to its runs."""
+    object.__setattr__(instance, _RUNNER, runner)
+
+
+def check_drivers(definition: AgentDefinition, held: Mapping[str, object]) -> None:
+    """See that what drives a declarative agent is there: a run that cannot be driven must not begin.
+
+    Raises:
+        AgentDefinitionError: nobody knows the loop that the agent names.
+        AgentModelConfigurationError: nobody can say which model drives it.
+    """
     if definition.spec.architecture is not None:
         find_architecture(definition.spec.architecture)
     models = [name for name, each in held.items() if isinstance(each, IAgentModel)]

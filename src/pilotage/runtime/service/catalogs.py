@@ -6,7 +6,7 @@ tools is therefore said here about these: names, records that would have to be s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias, cast
 
@@ -33,14 +33,13 @@ class Catalogs:
         self._app = app
         self._by_agent: dict[str, tuple[AgentToolDescriptor, ...]] = {}
 
-    def attach(self, definition: AgentDefinition, instance: object) -> None:
-        """Let an agent know the tools of the providers it holds.
+    def attach(self, definition: AgentDefinition, instance: object, held: Collection[object]) -> None:
+        """Let an agent know the tools of the providers that are among what it holds.
 
         Raises:
             AgentDefinitionError: a catalog holds what is no tool, or two tools of the agent share a name.
             ApplicationStartError: the agent cannot run with these tools in this application.
         """
-        held = vars(instance).values()
         providers = {id(each): each for each in held if isinstance(each, IAgentToolProvider)}.values()
         if not providers:
             return

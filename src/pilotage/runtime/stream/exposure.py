@@ -21,22 +21,19 @@ from typing import Any, cast
 from pilotage.agent.events import (
     AgentEvent,
     ArtifactEvent,
-    MessageDeltaEvent,
-    ReasoningDeltaEvent,
     RunFinishedEvent,
     RunPausedEvent,
     StateDeltaEvent,
     StateSnapshotEvent,
     StepFinishedEvent,
     StepStartedEvent,
-    ToolCallArgsDeltaEvent,
     ToolCallEndEvent,
     ToolCallResultEvent,
     ToolCallStartEvent,
 )
 from pilotage.agent.spec import StreamingExposureMode
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.stream.deltas import TextId, piece_of
+from pilotage.runtime.stream.deltas import TextId, piece_of, with_text
 from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.said_before import SUPERSEDED
 from pilotage.safety.masking import REDACTED_VALUE
@@ -207,17 +204,15 @@ class _Text:
         if event.metadata:
             self._metadata = {**self._metadata, **event.metadata}
         chunks = self._taken(words)
-        if not chunks:
-            return ()
         if len(chunks) == 1 and chunks[0] == words and not self._metadata:
             return (event,)
-        return list(self._events(chunks))
+        return self._events(chunks)
 
-    def release(self) -> Iterator[AgentEvent]:
+    def release(self) -> Sequence[AgentEvent]:
         """The events for all that is held; the text may go on."""
         return self._events(self._left())
 
-    def finish(self) -> Iterator[AgentEvent]:
+    def finish(self) -> Sequence[AgentEvent]:
         """The events for all that is held; the text is over.
 
         Raises:
@@ -234,10 +229,11 @@ class _Text:
     def _ended(self) -> Sequence[str]:
         return self._session.finish()
 
-    def _events(self, chunks: Sequence[str]) -> Iterator[AgentEvent]:
-        for chunk in chunks:
-            if self._event is not None:
-                yield _piece(self._event, chunk, self._shown_metadata())
+    def _events(self, chunks: Sequence[str]) -> Sequence[AgentEvent]:
+        event = self._event
+        if event is None or not chunks:
+            return ()
+        return [with_text(event, chunk, self._shown_metadata()) for chunk in chunks]
 
     def _shown_metadata(self) -> JsonObject:
         """What the events said besides, as far as it has not been shown."""
@@ -315,16 +311,3 @@ class _WholeText(_Text):
 def _joined(*parts: Sequence[str]) -> Sequence[str]:
     text = "".join(chunk for chunks in parts for chunk in chunks)
     return (text,) if text else ()
-
-
-def _piece(event: AgentEvent, text: str, metadata: JsonObject) -> AgentEvent:
-    """The event with another piece of its text; `replace` would take several times as long."""
-    match event:
-        case MessageDeltaEvent():
-            return MessageDeltaEvent(event.attribution, event.message_id, text, metadata)
-        case ReasoningDeltaEvent():
-            return ReasoningDeltaEvent(event.attribution, event.reasoning_id, text, metadata)
-        case ToolCallArgsDeltaEvent():
-            return ToolCallArgsDeltaEvent(event.attribution, event.call_id, text, metadata)
-        case _:
-            return event

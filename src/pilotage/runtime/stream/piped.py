@@ -37,7 +37,8 @@ class PipedTelling(Telling, AsyncIterator[AgentEvent]):
             if self._reader is not None or len(self._waiting) >= _MOST_WAITING:
                 self._be_noticed()
         else:
-            super().say(event)
+            for released in exposure.push(event):
+                self._pass_on(released)
 
     def report(self, event: AgentEvent) -> None:
         self._pass_on(self._exposure.redacted(event))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import is_
 
 from pilotage.errors import AgentOutputGuardError
 from pilotage.jsonvalue import JsonValue
+from pilotage.runtime.stream.redaction_session import IRedactionSession, session_of
 from pilotage.safety.fields import SECRET_VALUE
 from pilotage.safety.redaction.policy import StreamingRedactionPolicy, StreamingSensitivePattern
-from pilotage.safety.redaction.session import StreamingRedactionResult, StreamingRedactionSession
 
 SHORTEST_SECRET = 4
 """Shorter values are not looked for: they would hit innocent text everywhere, and each hit would betray them."""
@@ -80,9 +80,9 @@ class Redactor:
         """A JSON value with every string and every key redacted; the same object where nothing is forbidden."""
         return value if self.is_idle else self._redacted(value)
 
-    def session(self) -> RedactionSession:
+    def session(self) -> IRedactionSession:
         """A session for one text that flows. Secrets that are registered later are not in it."""
-        return RedactionSession(self._in_force())
+        return session_of(self._in_force())
 
     def audit(self, text: str) -> None:
         """Redact a whole text as a stream, with the audit at its end.
@@ -111,120 +111,6 @@ class Redactor:
             items = [self._redacted(item) for item in value]
             return value if _are_same(value, items) else items
         return value
-
-
-class RedactionSession:
-    """Redacts one text while it flows.
-
-    What it gives, joined, is the whole text redacted, however it was pushed; unless `release` was called.
-    """
-
-    def __init__(self, policies: Sequence[StreamingRedactionPolicy]) -> None:
-        self._stages = [_Stage(policy) for policy in policies]
-
-    @property
-    def is_holding(self) -> bool:
-        """Whether something that was pushed has not left."""
-        return any(stage.is_holding for stage in self._stages)
-
-    def push(self, text: str) -> Sequence[str]:
-        """Take more of the text; the chunks of it that may leave now."""
-        if len(self._stages) == 1:
-            return self._stages[0].push(text)
-        chunks: Sequence[str] = (text,) if text else ()
-        for stage in self._stages:
-            chunks = _pushed(stage, chunks)
-        return chunks
-
-    def release(self) -> Sequence[str]:
-        """All that is held back, as if the text ended here; but it goes on.
-
-        Where what follows makes a match of text that has left by this, the rest of the match is still replaced.
-        """
-        return self._drained(_Stage.release)
-
-    def finish(self) -> Sequence[str]:
-        """End the text; the last chunks.
-
-        Raises:
-            AgentOutputGuardError: the audit found something that was missed.
-        """
-        return self._drained(_Stage.finish)
-
-    def _drained(self, drain: Callable[[_Stage], Sequence[str]]) -> Sequence[str]:
-        chunks: Sequence[str] = ()
-        for stage in self._stages:
-            chunks = [*_pushed(stage, chunks), *drain(stage)]
-        return chunks
-
-
-class _Stage:
-    """A session of one policy from which undecided text can be taken before it is decided."""
-
-    def __init__(self, policy: StreamingRedactionPolicy) -> None:
-        self._policy = policy
-        self._session = StreamingRedactionSession(policy)
-        # The text that is held back, and the character before it.
-        self._tail = ""
-        # What was taken of the text that is held back, and what was shown in its place.
-        self._taken = self._shown = ""
-
-    @property
-    def is_holding(self) -> bool:
-        return self._session.held_char_count > len(self._taken)
-
-    def push(self, text: str) -> Sequence[str]:
-        chunks = self._session.push(text).chunks
-        needed = self._session.held_char_count + 1
-        self._tail = text[-needed:] if needed <= len(text) else (self._tail + text)[-needed:]
-        return self._not_shown(chunks) if self._taken else chunks
-
-    def release(self) -> Sequence[str]:
-        held = self._session.held_char_count
-        undecided = self._tail[len(self._tail) - held :]
-        if undecided == self._taken:
-            return ()
-        # A pattern may look at the character before.
-        before = self._tail[: len(self._tail) - held]
-        shown = self._policy.redact(before + undecided)[0].removeprefix(before)
-        new = _beyond(shown, self._taken) if shown == undecided else shown.removeprefix(self._shown)
-        self._taken, self._shown = undecided, shown
-        return (new,) if new else ()
-
-    def finish(self) -> Sequence[str]:
-        result = self._session.finish()
-        _reject_missed(result)
-        return self._not_shown(result.chunks) if self._taken else result.chunks
-
-    def _not_shown(self, chunks: Sequence[str]) -> Sequence[str]:
-        """What is decided now, without what was taken before it was."""
-        if not chunks:
-            return ()
-        decided = "".join(chunks)
-        if self._shown != self._taken and decided.startswith(self._shown):
-            new, self._taken = decided.removeprefix(self._shown), ""
-        elif self._taken.startswith(decided):
-            new, self._taken = "", self._taken.removeprefix(decided)
-        else:
-            new, self._taken = _beyond(decided, self._taken), ""
-        self._shown = self._taken
-        return (new,) if new else ()
-
-
-def _pushed(stage: _Stage, chunks: Sequence[str]) -> list[str]:
-    return [out for chunk in chunks for out in stage.push(chunk)]
-
-
-def _beyond(text: str, known: str) -> str:
-    """The text behind the beginning that it shares with a known one."""
-    pairs = zip(text, known, strict=False)
-    return text[next((at for at, (new, old) in enumerate(pairs) if new != old), min(len(text), len(known))) :]
-
-
-def _reject_missed(result: StreamingRedactionResult) -> None:
-    # A policy may report in its result instead of raising; a run has to stop in either case.
-    if result.error is not None:
-        raise AgentOutputGuardError(result.error["message"])
 
 
 def _forms(secret: str) -> set[str]:

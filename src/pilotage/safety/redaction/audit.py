@@ -81,6 +81,11 @@ class EmissionAuditor:
         self.redacted_count = 0
         self._is_joined = False
 
+    @property
+    def emitted_char_count(self) -> int:
+        """How many characters were emitted, replacements included; known when nothing more is."""
+        return self._scanner.decided
+
     def watch(self, pieces: Iterable[Piece]) -> None:
         """Look at what is emitted next."""
         for piece in pieces:

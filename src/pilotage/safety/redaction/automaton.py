@@ -68,13 +68,15 @@ class State(dict[str, "State | Edge"]):
 class Edge:
     """A step that changes more than the state: attempts end, begin or arrive.
 
-    Attempts are numbered as in the state before. One `arrived_before` the character or with it.
+    Attempts are numbered as in the state before. One `arrived_before` the character or with it. The edge `is_plain`
+    where attempts only begin and fail: no match is known, and none of them is open for too long one day.
     """
 
     target: State
     living: tuple[int, ...]
     arrived_before: Arrival | None = None
     arrived_with: Arrival | None = None
+    is_plain: bool = False
 
 
 class Automaton:
@@ -164,7 +166,8 @@ class Automaton:
         settled, before = self._threads.settle(state.shape.attempts, kind)
         step = Step(self._threads, settled, kind)
         target = self._state(self._next_shape(state.shape, step, step.arrived or before, kind))
-        edge = Edge(target, tuple(step.living), before, step.arrived)
+        is_plain = target.shape.winner < 0 and not target.is_limited
+        edge = Edge(target, tuple(step.living), before, step.arrived, is_plain)
         return target if _is_quiet(state, edge) else edge
 
     def _next_shape(self, shape: Shape, step: Step, arrival: Arrival | None, kind: int) -> Shape:

@@ -68,14 +68,6 @@ class HeldText:
         """Let nothing of the text up to a position leave."""
         self._released = end
 
-    def forget(self, count: int) -> None:
-        """Drop decided text from the front; positions move by as much."""
-        if count:
-            self._before = self.text[count - 1]
-            self.text = self.text[count:]
-            self.offset += count
-            self._released = 0
-
     def pass_over(self, text: str, before: str = "") -> None:
         """Count text that is not held: the stream goes on behind it, or behind another character. Only when nothing
         is held.
@@ -83,7 +75,12 @@ class HeldText:
         self.offset += len(text)
         self._before = before or text[-1]
 
-    def take(self) -> list[Piece]:
-        """What has been decided since the last call."""
+    def take(self, forget: int) -> list[Piece]:
+        """What has been decided since the last call. So much decided text is dropped: positions move by as much."""
+        if forget:
+            self._before = self.text[forget - 1]
+            self.text = self.text[forget:]
+            self.offset += forget
+            self._released = 0
         pieces, self._pieces = self._pieces, []
         return pieces

@@ -45,7 +45,8 @@ class _Beginning(NamedTuple):
 class Prefilter:
     """Searches for places at which one of the trees may begin.
 
-    `limits` says for each tree after how many characters a candidate counts as a match, 0 for never.
+    `limits` says for each tree after how many characters a candidate counts as a match, 0 for never. Where less than
+    the `reach` is left of a text, there is nothing to search.
     """
 
     def __init__(self, trees: Items[Tree], limits: Items[int]) -> None:
@@ -53,14 +54,14 @@ class Prefilter:
         led = groupby(sorted(starts, key=itemgetter(0)), itemgetter(0))
         beginning = _any_of(lead.then(_any_of(rest for _, rest in group)) for lead, group in led)
         self._search = re.compile(beginning.source).search
-        self._reach = beginning.reach
+        self.reach = beginning.reach
 
     def next_start(self, text: str, position: int) -> int:
         """The next position at which a match may begin.
 
         The neighbour of a first character is not in the text, so do not ask from position 0.
         """
-        last = len(text) - self._reach
+        last = len(text) - self.reach
         if position >= last:
             return position
         found = self._search(text, position)

@@ -79,6 +79,8 @@ class Scanner:
         self._prefilter = rules.prefilter
         self._held = HeldText()
         self.spans: list[Span] = []
+        self._starts: list[int] = []
+        self._best: _Best | None = None
         self._restart(0)
 
     @property
@@ -86,11 +88,33 @@ class Scanner:
         """How many characters are held back."""
         return len(self._held.text)
 
+    @property
+    def decided(self) -> int:
+        """How many characters are held back no longer."""
+        return self._held.offset
+
+    @property
+    def undecided(self) -> tuple[str, str]:
+        """The character before the text that is held back, none at the start of the stream, and that text."""
+        return self._held.before(0), self._held.text
+
     def push(self, text: str) -> list[Piece]:
         """Read more text; what it makes certain."""
-        self._read(self._held.add(text))
-        self._trim()
-        return self._held.take()
+        held = self._held
+        self._read(held.add(text))
+        starts, best = self._starts, self._best
+        if best is None or self._state.shape.rivals:
+            held_from = starts[0] if starts else len(held.text)
+            held.release(held_from)
+        else:
+            held_from = best.end
+            held.release(best.start)
+        if best:
+            best.start -= held_from
+            best.end -= held_from
+        if starts and held_from:
+            self._starts = [start - held_from for start in starts]
+        return held.take(forget=held_from)
 
     def finish(self, after: str = "") -> list[Piece]:
         """The text ends here, before a character of something else or before nothing; all that is left."""
@@ -102,9 +126,9 @@ class Scanner:
                 break
             self._read(self._end_match(self._best))
         self._held.release(end)
-        self._held.forget(end)
+        pieces = self._held.take(forget=end)
         self._restart(0)
-        return self._held.take()
+        return pieces
 
     def resume(self, behind: str, before: str = "") -> None:
         """Go on behind a text that is not scanned but counts for positions; only after `finish`.
@@ -116,15 +140,17 @@ class Scanner:
 
     def _restart(self, position: int) -> None:
         self._state = self._automaton.start(self._held.before(position))
-        self._starts: list[int] = []
-        self._best: _Best | None = None
+        self._starts = []
+        self._best = None
 
     def _read(self, position: int) -> None:
         end = len(self._held.text)
+        last = end - self._prefilter.reach
         while position < end:
-            if self._state.idle:
+            # The neighbour of the first character is not in the text.
+            if self._state.idle and 0 < position < last:
                 position = self._skip(position)
-            position = self._walk(position, end)
+            position = self._walk(position, end, last)
             if self._state.is_limited:
                 deadline, attempt = self._deadline()
                 if position >= deadline:
@@ -132,23 +158,38 @@ class Scanner:
 
     def _skip(self, position: int) -> int:
         """Skip what cannot begin a match."""
-        if position == 0:
-            return 0
         start = self._prefilter.next_start(self._held.text, position)
         if start > position:
             self._state = self._automaton.start(self._held.before(start))
         return start
 
-    def _walk(self, position: int, end: int) -> int:
-        """Go on to the next change that counts, or to the end; the position to read from then."""
+    def _walk(self, position: int, end: int, last: int) -> int:
+        """Go on to the next change that counts, or to the end; the position to read from then.
+
+        Before the `last` place that can be searched, what cannot begin a match is left to `_skip`.
+        """
         text, state = self._held.text, self._state
         if state.is_limited:
             end = min(end, self._deadline()[0])
         for at in range(position, end):
             step = state[text[at]]
-            if isinstance(step, Edge):
+            if not isinstance(step, Edge):
+                state = step
+                continue
+            if not step.is_plain:
                 return self._act(step, at)
-            state = step
+            if not step.living:
+                self._starts = []
+            elif not self._starts:
+                # The one that lives is the one that begins here.
+                self._starts = [at]
+            else:
+                starts = [*self._starts, at]
+                self._starts = [starts[number] for number in step.living]
+            state = step.target
+            if at < last and state.idle:
+                end = at + 1
+                break
         self._state = state
         return end
 
@@ -209,18 +250,3 @@ class Scanner:
         self._held.swallow(best.end)
         self._restart(best.end)
         return best.end
-
-    def _trim(self) -> None:
-        """Release all that is certain and forget all that is no longer needed."""
-        best = self._best
-        if best is None or self._state.shape.rivals:
-            held_from = self._starts[0] if self._starts else len(self._held.text)
-            self._held.release(held_from)
-        else:
-            held_from = best.end
-            self._held.release(best.start)
-        self._held.forget(held_from)
-        self._starts = [start - held_from for start in self._starts]
-        if best:
-            best.start -= held_from
-            best.end -= held_from

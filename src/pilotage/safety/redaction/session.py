@@ -39,13 +39,16 @@ class StreamingRedactionSession:
         self._auditor = EmissionAuditor(policy)
         self._is_finished = False
         self._detected_count = 0
-        self._emitted_char_count = 0
-        self._original_char_count = 0
 
     @property
     def held_char_count(self) -> int:
         """How many characters are held back right now, never more than the policy's `buffer_size`."""
         return self._scanner.held
+
+    @property
+    def undecided(self) -> tuple[str, str]:
+        """The character before the text that is held back right now, none at the start, and that text."""
+        return self._scanner.undecided
 
     def push(self, text: str) -> StreamingRedactionResult:
         """Take more of the text; the chunks that it makes certain.
@@ -53,9 +56,17 @@ class StreamingRedactionSession:
         Raises:
             AgentOutputGuardError: the session is finished.
         """
-        self._reject_finished("push")
-        self._original_char_count += len(text)
-        return StreamingRedactionResult(self._emitted(self._scanner.push(text)))
+        return StreamingRedactionResult(self.take(text))
+
+    def take(self, text: str) -> tuple[str, ...]:
+        """The same for those who want nothing but the chunks.
+
+        Raises:
+            AgentOutputGuardError: the session is finished.
+        """
+        if self._is_finished:
+            raise _is_over("push")
+        return self._emitted(self._scanner.push(text))
 
     def finish(self) -> StreamingRedactionResult:
         """End the text; the last chunks and the audit.
@@ -63,7 +74,8 @@ class StreamingRedactionSession:
         Raises:
             AgentOutputGuardError: the session is finished, or the audit failed and the policy says so.
         """
-        self._reject_finished("finish")
+        if self._is_finished:
+            raise _is_over("finish")
         self._is_finished = True
         chunks = self._emitted(self._scanner.finish())
         audit = self._audit()
@@ -73,24 +85,18 @@ class StreamingRedactionSession:
             raise AgentOutputGuardError(audit.to_error_payload()["message"])
         return StreamingRedactionResult(chunks, audit, audit.to_error_payload())
 
-    def _reject_finished(self, method: str) -> None:
-        if self._is_finished:
-            raise AgentOutputGuardError(
-                f"StreamingRedactionSession.{method}: the session is finished. Use a new one for each stream."
-            )
-
     def _emitted(self, pieces: Sequence[Piece]) -> tuple[str, ...]:
         if not pieces:
             return ()
-        self._detected_count += len(self._scanner.spans)
-        self._scanner.spans.clear()
+        if self._scanner.spans:
+            self._detected_count += len(self._scanner.spans)
+            self._scanner.spans.clear()
         self._auditor.watch(pieces)
         first = pieces[0]
         if len(pieces) == 1 and isinstance(first, str):
             text = first
         else:
             text = "".join([piece if isinstance(piece, str) else piece.outcome for piece in pieces])
-        self._emitted_char_count += len(text)
         size = self._policy.emit_chunk_size
         if size is None or len(text) <= size:
             return (text,) if text else ()
@@ -106,6 +112,12 @@ class StreamingRedactionSession:
             self._auditor.redacted_count,
             missed,
             self._policy.buffer_size,
-            self._emitted_char_count,
-            self._original_char_count,
+            self._auditor.emitted_char_count,
+            self._scanner.decided,
         )
+
+
+def _is_over(method: str) -> AgentOutputGuardError:
+    return AgentOutputGuardError(
+        f"StreamingRedactionSession.{method}: the session is finished. Use a new one for each stream."
+    )

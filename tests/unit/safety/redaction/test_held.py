@@ -14,24 +14,24 @@ def test_text_leaves_once_and_in_order() -> None:
     held.replace("#", "c")
     held.swallow(4)
     held.release(6)
-    assert held.take() == ["ab", Replaced("#", "c"), Resumed("d"), "ef"]
-    assert held.take() == []
+    assert held.take(forget=0) == ["ab", Replaced("#", "c"), Resumed("d"), "ef"]
+    assert held.take(forget=0) == []
 
 
 def test_forgotten_text_moves_positions_but_not_the_stream() -> None:
     held = HeldText()
     held.add("abc")
     held.release(2)
-    held.forget(2)
+    assert held.take(forget=2) == ["ab"]
     assert (held.text, held.offset, held.before(0), held.before(1)) == ("c", 2, "b", "c")
     held.release(1)
-    assert held.take() == ["ab", "c"]
+    assert held.take(forget=0) == ["c"]
 
 
 def test_nothing_stands_before_the_start_of_the_stream() -> None:
     held = HeldText()
     held.add("a")
-    held.forget(0)
+    assert held.take(forget=0) == []
     assert (held.before(0), held.text) == ("", "a")
 
 
