@@ -83,15 +83,19 @@ class Database:
             is_patient=may_be_repeated,
         )
 
-    async def hint(self, work: Work[T]) -> T:
+    async def hint(self, work: Work[T], *, is_small: bool = False) -> T:
         """Do something that the machine may undo by failing, and that may be done twice, with what else waits.
 
-        Nobody waits here for a server to come back: what is only a hint is given again later.
+        What is small may be done in place; hints are done in the order they are given in. Nobody waits here for a
+        server to come back: what is only a hint is given again later.
 
         Raises:
             StoreUnreachableError: the database did not answer; whether it is done is unknown.
         """
-        return await self._asked(lambda: self._hints.add(work), is_patient=False)
+        in_place = is_small and self.engines.writes_in_place and self._hints.is_idle
+        return await self._asked(
+            lambda: self._hint_in_place(work) if in_place else self._hints.add(work), is_patient=False
+        )
 
     def close(self) -> None:
         """End the threads when they have done what they are at, and close all connections."""
@@ -108,6 +112,14 @@ class Database:
             return job(self.engines.transaction_in_place)
         except WouldWaitError:
             return await self._do_in_thread(job)
+
+    async def _hint_in_place(self, work: Work[T]) -> T:
+        self._writers.check_open()
+        try:
+            return _write(work, self.engines.transaction_in_place)
+        except WouldWaitError:
+            given: T = await self._hints.add(work)
+            return given
 
     async def _asked(self, ask: Callable[[], Awaitable[T]], *, is_patient: bool) -> T:
         """What the database says; whoever is patient asks again while the server is away."""
