@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from typing import cast
+from typing import Any
 from weakref import ref
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
@@ -131,7 +131,7 @@ class ModelCall:
             if recorded is None:
                 return await self.read()
             self._effects.said_by = (self._action.id, recorded.epoch)
-            self._replay = self._replayed(cast("dict[str, JsonValue]", recorded.record))
+            self._replay = self._replayed(recorded.record)
         for event in self._replay:
             return event
         raise StopAsyncIteration
@@ -405,15 +405,15 @@ class ModelCall:
         added = None if self._manifest is None else {MANIFEST: self._manifest}
         self._effects.ledger.append(self._action, JournalStage.AFTER, 1, record, view, None, added)
 
-    def _replayed(self, record: dict[str, JsonValue]) -> Iterator[ModelStreamEvent]:
+    def _replayed(self, record: Any) -> Iterator[ModelStreamEvent]:
         self._effects.spending.absorb(ONE_STEP)
         count_reply(record, self._effects.spending)
         if "problems" in record:
             return replayed_misfit(record)
         if "error" in record:
             raise decode_failure(record)
-        response = decode_response(cast(JsonObject, record["result"]), self._request)
-        return iter(replayed_events(response, self._request, cast(str, record.get("reasoning", ""))))
+        response = decode_response(record["result"], self._request)
+        return iter(replayed_events(response, self._request, record.get("reasoning", "")))
 
 
 async def _never(_: Attempt) -> object:
