@@ -45,7 +45,8 @@ def parsed(text: str) -> JsonValue:
         value, end = _scan(text, 0)
     except StopIteration:
         value, end = None, -1
-    return cast(JsonValue, value if end == len(text) else json.loads(text))
+    found: JsonValue = value if end == len(text) else json.loads(text)
+    return found
 
 
 def json_digest(value: JsonValue) -> str:

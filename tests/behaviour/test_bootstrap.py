@@ -62,6 +62,9 @@ class States(IAgentStateRepository):
     async def get_or_none(self, state_id: str) -> AgentState | None:
         return None
 
+    async def get_with_head(self, state_id: str) -> tuple[AgentState, int] | None:
+        return None
+
     async def save(self, state: AgentState) -> AgentState:
         return state
 

@@ -8,10 +8,10 @@ from decimal import Decimal
 import pytest
 from tests.behaviour.office import Clerk, Office, Worker, resume, start
 
-from pilotage import AgentStatus, Principal
-from pilotage.errors import RunConflictError
+from pilotage import AgentState, AgentStatus, Principal
+from pilotage.errors import CallerError, RunConflictError
 from pilotage.runtime.actions.interruptions import RunOwnershipLost
-from pilotage.testing import ProcessStopped, StopBefore
+from pilotage.testing import MemoryStateRepository, MemoryStore, ProcessStopped, StopBefore
 
 
 async def pay(worker: Worker) -> object:
@@ -115,6 +115,46 @@ async def test_the_result_of_an_owner_who_lost_the_run_meanwhile_is_not_recorded
             await handle.result()
         assert (await taker.result(handle.id)).output == "theirs"
         assert await taker.verify(handle.id) == len(await office.rows(handle.id))
+
+
+class LooksAndWaits(MemoryStateRepository):
+    """States that are looked up at once, and given out when the test says so."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self.looked, self.let_go = asyncio.Event(), asyncio.Event()
+
+    async def get_with_head(self, state_id: str) -> tuple[AgentState, int] | None:
+        found = await super().get_with_head(state_id)
+        self.looked.set()
+        await self.let_go.wait()
+        return found
+
+
+async def test_a_run_that_ends_while_it_is_looked_at_is_seen_to_have_ended() -> None:
+    office = Office()
+    reached, opened = asyncio.Event(), asyncio.Event()
+
+    async def held(worker: Worker) -> object:
+        reached.set()
+        await opened.wait()
+        return "mine"
+
+    async with office.process(held) as owner:
+        handle = await owner.start(Clerk, "A-17")
+        await reached.wait()
+        states = office.store.states = LooksAndWaits(office.store)
+        async with office.process(pay) as taker:
+            taking = asyncio.create_task(taker.resume(handle.id))
+            await states.looked.wait()
+            opened.set()
+            assert (await handle.result()).output == "mine"
+            rows = await office.rows(handle.id)
+            states.let_go.set()
+            with pytest.raises(CallerError, match="it has ended"):
+                await taking
+    assert await office.rows(handle.id) == rows
+    assert office.world.done == []
 
 
 async def test_each_owner_has_a_higher_epoch_than_the_one_before() -> None:

@@ -383,7 +383,25 @@ class LooksParentsUpById(MemoryJournal):
         return outcomes
 
 
-def store_fixtures(journal: type[MemoryJournal]) -> Mapping[str, object]:
+class CountsChanges(MemoryStateRepository):
+    """Takes the row of the last change of the state for the last row of the journal."""
+
+    async def get_with_head(self, state_id: str) -> tuple[AgentState, int] | None:
+        found = await super().get_with_head(state_id)
+        return found and (found[0], min(found[1], 2))
+
+
+class CountsRowsOfNobody(MemoryStateRepository):
+    """Knows no run before its journal has begun."""
+
+    async def get_with_head(self, state_id: str) -> tuple[AgentState, int] | None:
+        found = await super().get_with_head(state_id)
+        return found if found and found[1] else None
+
+
+def store_fixtures(
+    journal: type[MemoryJournal], states: type[MemoryStateRepository] = MemoryStateRepository
+) -> Mapping[str, object]:
     store = MemoryStore()
 
     async def read_outbox() -> Sequence[OutboxEvent]:
@@ -391,7 +409,7 @@ def store_fixtures(journal: type[MemoryJournal]) -> Mapping[str, object]:
 
     return {
         "journal": journal(store),
-        "states": store.states,
+        "states": states(store),
         "signals": store.signals,
         "evidence": store.evidence,
         "read_outbox": read_outbox,
@@ -419,6 +437,11 @@ TRANSACTION_BUGS = [
 @pytest.mark.parametrize("bug", TRANSACTION_BUGS)
 async def test_the_transaction_kit_notices_a_bug(bug: type[MemoryJournal]) -> None:
     assert await failing_tests(TransactionConformance, lambda: store_fixtures(bug)) != []
+
+
+@pytest.mark.parametrize("bug", [CountsChanges, CountsRowsOfNobody])
+async def test_the_transaction_kit_notices_a_wrong_head(bug: type[MemoryStateRepository]) -> None:
+    assert await failing_tests(TransactionConformance, lambda: store_fixtures(MemoryJournal, bug)) != []
 
 
 class ListsNewestFirst(MemoryStateRepository):

@@ -85,7 +85,7 @@ class AgentRuns:
             RunConflictError: somebody else drives the run, or took it in the same moment.
             CallerError: the run has ended, or belongs to another one.
         """
-        live = await self._resumed(run_id, await self._by(run_id, principal))
+        live = await self._resumed(run_id, principal)
         self._watch.begin()
         return self.launcher.handle(live)
 
@@ -118,7 +118,7 @@ class AgentRuns:
             )
         if kind is AgentSignalKind.APPROVAL_DECISION:
             # Who answers is the application's to say, whatever a payload claims.
-            payload = {**(payload or {}), DECIDED_BY: (await self._by(run_id, principal)).id}
+            payload = {**(payload or {}), DECIDED_BY: _acting(principal, state).id}
         signal = AgentSignal(id or self.services.ids.uid(), run_id, kind, payload or {})
         seals = self.services.signal_seals(RunKey(state.tenant_id, run_id))
         closed = seals.closed(signal, is_redacted=spec.redaction is not None)
@@ -142,9 +142,10 @@ class AgentRuns:
         Raises:
             RunConflictError: another process has the run; the cancellation is on its way there.
         """
-        if (await self.get(run_id, principal=principal)).is_terminal:
+        state = await self.get(run_id, principal=principal)
+        if state.is_terminal:
             return False
-        by = await self._by(run_id, principal)
+        by = _acting(principal, state)
         payload: JsonObject = {"requested_by": by.id, **({"reason": reason} if reason else {})}
         signal = await self.signal(run_id, AgentSignalKind.CANCEL, payload, principal=principal)
         if await self.launcher.cancel(signal):
@@ -161,7 +162,7 @@ class AgentRuns:
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
         """
-        return await self._records.state(run_id, await self._by(run_id, principal))
+        return await self._records.state(run_id, principal)
 
     async def list(
         self,
@@ -288,7 +289,7 @@ class AgentRuns:
         Raises:
             CallerError: a row does not follow from the one before it, or the state is not what the rows say.
         """
-        return await self._records.verify(run_id, await self._by(run_id, principal))
+        return await self._records.verify(run_id, principal)
 
     async def fork(
         self, run_id: str, *, at: int | None = None, principal: Principal | None = None
@@ -300,9 +301,8 @@ class AgentRuns:
         Raises:
             CallerError: an action is open there: nobody knows whether it happened.
         """
-        by = await self._by(run_id, principal)
-        _, rows = await self._records.standing(run_id, by)
-        return await self._starts.fork(run_id, fork_rows(run_id, rows, at), by)
+        state, rows = await self._records.standing(run_id, principal)
+        return await self._starts.fork(run_id, fork_rows(run_id, rows, at), _acting(principal, state))
 
     async def hand_over(self, seconds: float) -> None:
         """Stop driving runs, each when its current action has ended; whoever takes them up goes on from there.
@@ -317,13 +317,7 @@ class AgentRuns:
         await self._watch.stop()
         await self.launcher.stop()
 
-    async def _by(self, run_id: str, principal: Principal | None) -> Principal:
-        """Who acts: the principal, or the application itself in the run's own tenant."""
-        if principal is not None:
-            return principal
-        return Principal(LOCAL.id, await self._records.tenant_of(run_id))
-
-    async def _resumed(self, run_id: str, principal: Principal, tries: int = _TRIES) -> LiveRun:
+    async def _resumed(self, run_id: str, principal: Principal | None, tries: int = _TRIES) -> LiveRun:
         state, rows = await self._records.standing(run_id, principal)
         if state.is_terminal:
             raise CallerError(f"run {run_id!r} is {state.status}: it has ended. Read its result.")
@@ -336,9 +330,9 @@ class AgentRuns:
             # It waits for somebody, and its attempt is about to end.
             await asyncio.wait([live.task])
         try:
-            return await self.launcher.revive(state, rows, principal)
+            return await self.launcher.revive(state, rows, _acting(principal, state))
         except RunConflictError:
-            head = await self.services.journal.head(RunKey(principal.tenant, run_id))
+            head = await self.services.journal.head(RunKey(state.tenant_id, run_id))
             if tries == 1 or head is None or head.epoch != rows[-1].epoch:
                 raise
             # Its owner wrote while we read, and nobody else claimed it: what is read now is the run as it is.
@@ -354,6 +348,11 @@ class AgentRuns:
     ) -> None:
         run_id = run_of(request_id)
         await self.decide(run_id, request_id, decision, principal=principal, comment=comment, **details)
+
+
+def _acting(principal: Principal | None, state: AgentState) -> Principal:
+    """Who acts on a run: the principal, or the application itself in the run's own tenant."""
+    return principal or Principal(LOCAL.id, state.tenant_id)
 
 
 def _is_stopping(live: LiveRun) -> bool:

@@ -150,6 +150,13 @@ class MemoryStateRepository(IAgentStateRepository):
         kept = self._tables.states.find(self._tenant, state_id)
         return self._read(kept) if kept else None
 
+    async def get_with_head(self, state_id: str) -> tuple[AgentState, int] | None:
+        state = await self.get_or_none(state_id)
+        if state is None:
+            return None
+        journal = self._tables.journals.find(state.tenant_id, state_id)
+        return state, len(journal.rows) if journal else 0
+
     async def save(self, state: AgentState) -> AgentState:
         run = RunKey(state.tenant_id, state.id)
         if self._tenant not in (None, state.tenant_id):

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import get_ident
+from threading import Event, get_ident
 
 import pytest
 from sqlalchemy import Connection, text
 
-from pilotage.adapters.sqlalchemy.database import Database
+from pilotage.adapters.sqlalchemy.database import Begin, Database
 from pilotage.adapters.sqlalchemy.driver import carry_out
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
@@ -145,10 +145,46 @@ async def test_what_goes_through_sqlalchemy_takes_part(warm: Database) -> None:
     assert await kept(warm) == []
 
 
+async def test_a_small_hint_is_given_by_the_loop_itself(warm: Database) -> None:
+    assert await warm.hint(where, is_small=True) == get_ident()
+    assert await warm.hint(where) != get_ident()
+
+
+async def test_a_hint_overtakes_no_other(warm: Database) -> None:
+    order: list[str] = []
+    gone = Event()
+
+    def busy(_: Begin) -> None:
+        gone.wait(PATIENCE_SECONDS)
+
+    thread = asyncio.ensure_future(warm.transact(busy))
+    earlier = asyncio.ensure_future(warm.hint(lambda _: order.append("earlier")))
+    await asyncio.sleep(0)
+    later = asyncio.ensure_future(warm.hint(lambda _: order.append("later"), is_small=True))
+    await asyncio.sleep(0)
+    gone.set()
+    await asyncio.gather(thread, earlier, later)
+    assert order == ["earlier", "later"]
+    assert await warm.hint(where, is_small=True) == get_ident()
+
+
+async def test_a_hint_waits_in_a_thread_while_another_process_writes(warm: Database) -> None:
+    with closing(sqlite3.connect(Path(str(warm.url.database)), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        hinting = asyncio.ensure_future(warm.hint(keep, is_small=True))
+        await asyncio.get_running_loop().run_in_executor(None, get_ident)
+        assert not hinting.done()
+        other.execute("ROLLBACK")
+        await hinting
+    assert await kept(warm) == ["a"]
+
+
 async def test_nothing_is_written_to_a_database_that_is_closed(warm: Database) -> None:
     warm.close()
     with pytest.raises(StoreUnreachableError, match="is closed"):
         await warm.write(keep, is_small=True)
+    with pytest.raises(StoreUnreachableError, match="is closed"):
+        await warm.hint(keep, is_small=True)
 
 
 class HastyClock(SystemClock):

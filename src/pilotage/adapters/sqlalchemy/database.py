@@ -85,14 +85,20 @@ class Database:
         begin = partial(self.engines.transaction, self.engines.writing)
         return await self._asked(lambda: self._writers.do(partial(job, begin)), is_patient=may_be_repeated)
 
-    async def hint(self, work: Work[T]) -> T:
+    async def hint(self, work: Work[T], *, is_small: bool = False) -> T:
         """Do something that the machine may undo by failing, and that may be done twice, with what else waits.
 
-        Nobody waits here for a server to come back: what is only a hint is given again later.
+        What is small may be done in place; hints are done in the order they are given in. Nobody waits here for a
+        server to come back: what is only a hint is given again later.
 
         Raises:
             StoreUnreachableError: the database did not answer; whether it is done is unknown.
         """
+        if is_small and self.engines.writes_in_place and self._hints.is_idle:
+            try:
+                return self._done_in_place(partial(_write, work))
+            except WouldWaitError:
+                pass
         return await self._asked(lambda: self._hints.add(work), is_patient=False)
 
     def close(self) -> None:

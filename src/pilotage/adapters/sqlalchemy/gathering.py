@@ -25,6 +25,12 @@ class Gathering:
         self._threads, self._transact = threads, transact
         self._lock = Lock()
         self._waiting: list[tuple[Work, asyncio.Future[Any]]] = []
+        self._undone = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits or is under way: then nothing is overtaken by what is done elsewhere."""
+        return not self._undone
 
     def add(self, work: Work) -> asyncio.Future[Any]:
         """Let a piece of work be done.
@@ -35,19 +41,28 @@ class Gathering:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         with self._lock:
             self._waiting.append((work, future))
+            self._undone += 1
             is_first = len(self._waiting) == 1
         if is_first:
             try:
                 self._threads.do(self._do_what_waits)
             except ThreadsEndedError:
-                self._waiting.clear()
+                self._forget_what_waits()
                 raise
         return future
 
     def _do_what_waits(self) -> None:
         with self._lock:
             waiting, self._waiting = self._waiting, []
-        tell((len(waiting) > 1 and self._done_together(waiting)) or map(self._done_alone, waiting))
+        answers = (len(waiting) > 1 and self._done_together(waiting)) or [*map(self._done_alone, waiting)]
+        with self._lock:
+            self._undone -= len(waiting)
+        tell(answers)
+
+    def _forget_what_waits(self) -> None:
+        with self._lock:
+            self._undone -= len(self._waiting)
+            self._waiting.clear()
 
     def _done_alone(self, wanted: tuple[Work, asyncio.Future[Any]]) -> Answer:
         work, future = wanted

@@ -70,7 +70,7 @@ class SqlAlchemyLeases(IAgentLeases):
 
     async def release(self, run: RunKey, owner: str) -> None:
         place = {"tenant": run.tenant_id, "run": run.run_id, "who": owner}
-        await self._database.hint(lambda connection: _RELEASE.rows(connection, place))
+        await self._database.hint(lambda connection: _RELEASE.rows(connection, place), is_small=True)
 
     async def holder(self, run: RunKey) -> Lease | None:
         def look(connection: Connection) -> Lease | None:
@@ -83,5 +83,7 @@ class SqlAlchemyLeases(IAgentLeases):
         reject_blank("SqlAlchemyLeases", owner=owner)
         reject_not_positive("SqlAlchemyLeases", seconds=seconds)
         place = {"tenant": run.tenant_id, "run": run.run_id, "who": owner, "seconds": seconds}
-        granted = await self._database.hint(lambda connection: statement.rows(connection, place))
+        granted = await self._database.hint(
+            lambda connection: statement.rows(connection, place), is_small=True
+        )
         return Lease(run, owner, granted[0][0], seconds) if granted else None

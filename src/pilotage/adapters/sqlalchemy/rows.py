@@ -22,6 +22,8 @@ from pilotage.agent.ports.journal import (
     JournalStage,
     RunKey,
     SealedRecord,
+    recorded_row,
+    shown_row,
     stored_row,
 )
 from pilotage.agent.recovery import AgentActionKind
@@ -138,7 +140,7 @@ class StoredRow(NamedTuple):
     def record(self) -> JsonValue | SealedRecord | ErasedRecord:
         if self.erased is not None:
             return ErasedRecord(from_packed(self.erased))
-        return record_of(self.page.record_text(self.seq), self.key_id)
+        return record_of(self.page.text(self.record_stored, self.record_blob) or "", self.key_id)
 
     @property
     def view(self) -> JsonValue:
@@ -186,7 +188,7 @@ _TOLD, _BEFORE = JournalStage.TOLD, JournalStage.BEFORE
 def row_of(stored: StoredRow) -> JournalRow:
     """The journal row in these columns."""
     stage = _STAGES[stored.stage]
-    row = stored_row(
+    place = (
         stored.seq,
         from_stored(stored.action),
         _KINDS[stored.kind],
@@ -195,12 +197,11 @@ def row_of(stored: StoredRow) -> JournalRow:
         stored.epoch,
         from_packed(stored.fingerprint),
         _CLASSES[stored.idempotency],
-        source=stored,
     )
     # Whoever reads a journal wants what was told and what came of actions: that is decoded at once, in the thread that
     # reads, and what cannot be read is found out before anybody takes the run.
     if stage is _TOLD:
-        _ = row.view
-    elif stage is not _BEFORE:
-        _ = row.record
-    return row
+        return shown_row(*place, stored.view, source=stored)
+    if stage is _BEFORE:
+        return stored_row(*place, source=stored)
+    return recorded_row(*place, stored.record, source=stored)

@@ -45,6 +45,7 @@ _STATES: Select[*tuple[Any, ...]] = select(
     runs.c.updated_at,
     runs.c.wake_at,
     runs.c.awaits,
+    runs.c.head,
     _PENDING.label("pending"),
 ).where(runs.c.status.is_not(None))
 
@@ -65,6 +66,10 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
         return state
 
     async def get_or_none(self, state_id: str) -> AgentState | None:
+        found = await self.get_with_head(state_id)
+        return None if found is None else found[0]
+
+    async def get_with_head(self, state_id: str) -> tuple[AgentState, int] | None:
         return await self._database.read(lambda connection: _find(connection, self._tenant, state_id))
 
     async def save(self, state: AgentState) -> AgentState:
@@ -84,7 +89,7 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
             )
             found = _find(connection, run.tenant_id, run.run_id)
             assert found is not None  # noqa: S101 - it was just written
-            return found
+            return found[0]
 
         return await self._database.write(work, may_be_repeated=True)
 
@@ -143,11 +148,11 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
         )
 
 
-def _find(connection: Connection, tenant: str | None, run_id: str) -> AgentState | None:
+def _find(connection: Connection, tenant: str | None, run_id: str) -> tuple[AgentState, int] | None:
     place = {"run": run_id} if tenant is None else {"run": run_id, "tenant": tenant}
     found = (_ONE if tenant is None else _OWN).named_rows(connection, place)
     only_one(run_id, [values["tenant_id"] for values in found])
-    return state_of(found[0]) if found else None
+    return (state_of(found[0]), found[0]["head"]) if found else None
 
 
 def _save(connection: Connection, values: dict[str, Any]) -> None:

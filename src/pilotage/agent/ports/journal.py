@@ -144,7 +144,8 @@ class IStoredRow(Protocol):
     def salt(self) -> str: ...
 
 
-_DECODED_LATER = ("record", "view", "digest", "created_at", "salt")
+_THE_REST = ("digest", "created_at", "salt")
+_DECODED_LATER = ("record", "view", *_THE_REST)
 
 
 @value(later=_DECODED_LATER)
@@ -208,6 +209,12 @@ class JournalRow:
 
 stored_row = unchecked_without(JournalRow, *_DECODED_LATER)
 """A row as a store has kept it, which was checked when it was written; what it says is still in its source."""
+
+recorded_row = unchecked_without(JournalRow, "view", *_THE_REST)
+"""The same with its record, which was decoded at once."""
+
+shown_row = unchecked_without(JournalRow, "record", *_THE_REST)
+"""The same with its view."""
 
 
 @value

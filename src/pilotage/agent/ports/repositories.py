@@ -52,6 +52,14 @@ class IAgentStateRepository(ABC):
         """The state of a run, or None."""
 
     @abstractmethod
+    async def get_with_head(self, state_id: str) -> tuple[AgentState, int] | None:
+        """The state of a run and the number of the last row its journal had in the same moment; None for no such run.
+
+        Whoever then finds that row to be the last one has rows and state as they stood together. 0 stands for a run
+        without a journal.
+        """
+
+    @abstractmethod
     async def save(self, state: AgentState) -> AgentState:
         """Store a state and give back what was stored, with the store's timestamps."""
 

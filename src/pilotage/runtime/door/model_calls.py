@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from typing import cast
+from typing import Any
 from weakref import ref
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
@@ -110,7 +110,7 @@ class ModelCall:
             if recorded is None:
                 return await self.read()
             self._effects.said_by = (self._action.id, recorded.epoch)
-            self._replay = self._replayed(cast("dict[str, JsonValue]", recorded.record))
+            self._replay = self._replayed(recorded.record)
         for event in self._replay:
             return event
         raise StopAsyncIteration
@@ -298,15 +298,15 @@ class ModelCall:
         self.is_over = True
         return self._heard.fail(error)
 
-    def _replayed(self, record: dict[str, JsonValue]) -> Iterator[ModelStreamEvent]:
+    def _replayed(self, record: Any) -> Iterator[ModelStreamEvent]:
         self._effects.spending.absorb(ONE_STEP)
         count_reply(record, self._effects.spending)
         if "problems" in record:
             return replayed_misfit(record)
         if "error" in record:
             raise decode_failure(record)
-        response = decode_response(cast(JsonObject, record["result"]), self._request)
-        return iter(replayed_events(response, self._request, cast(str, record.get("reasoning", ""))))
+        response = decode_response(record["result"], self._request)
+        return iter(replayed_events(response, self._request, record.get("reasoning", "")))
 
 
 async def _never(_: Attempt) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from pilotage.agent.facts import action_completed
 from pilotage.agent.ports.journal import JournalRow, JournalStage
@@ -132,7 +132,7 @@ def recorded_result(call: Call, row: JournalRow) -> object:
     Raises:
         ToolError: it failed.
     """
-    record = cast("dict[str, JsonValue]", row.record)
+    record: Any = row.record
     if "error" in record:
         raise ToolError(record["error"])
     return call.decode(record["result"])

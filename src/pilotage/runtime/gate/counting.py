@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
+from typing import Any, cast
 
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
@@ -36,9 +36,10 @@ def count_reply(record: dict[str, JsonValue], spending: Spending) -> None:
     """The tokens of a recorded reply, of one that failed or was left as far as it came."""
     if "model" not in record:
         return
-    model, reply = cast(str, record["model"]), record.get("result")
-    told = reply.get("usage") if isinstance(reply, dict) else record.get("usage")
-    usage = decode_usage(cast("JsonObject | None", told))
+    model: Any = record["model"]
+    reply = record.get("result")
+    told: Any = reply.get("usage") if isinstance(reply, dict) else record.get("usage")
+    usage = decode_usage(told)
     if "left" in record:
         spending.count_left(model, usage)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import cast
+from typing import Any, cast
 
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import (
@@ -50,15 +50,16 @@ def encode_response(response: ModelResponse) -> JsonObject:
 
 def decode_response(record: JsonObject, request: ModelRequest) -> ModelResponse:
     """The recorded reply to a request."""
-    reason = cast("str | None", record.get("finish_reason"))
-    structured = record.get("structured_output")
+    # What `encode_response` wrote. No `cast`: that is a call, and a long run has thousands of replies.
+    said: Mapping[str, Any] = record
+    reason, structured = said.get("finish_reason"), said.get("structured_output")
     spec = request.structured_output
     return _response(
-        cast(str, record.get("content", "")),
+        said.get("content", ""),
         structured,
-        tuple(map(_decode_call, cast("list[JsonValue]", record.get("tool_calls", ())))),
-        decode_usage(cast("JsonObject | None", record.get("usage"))),
-        cast(JsonObject, record.get("metadata", {})),
+        tuple(map(_decode_call, said.get("tool_calls", ()))),
+        decode_usage(said.get("usage")),
+        said.get("metadata", {}),
         ModelFinishReason(reason) if reason else None,
         spec.decode(structured) if spec and structured is not None else None,
     )
@@ -116,11 +117,5 @@ def _encode_call(call: ModelToolCall) -> JsonObject:
     return said
 
 
-def _decode_call(record: JsonValue) -> ModelToolCall:
-    call = cast("Mapping[str, JsonValue]", record)
-    return ModelToolCall(
-        cast(str, call["name"]),
-        cast(JsonObject, call["arguments"]),
-        cast("str | None", call.get("call_id")),
-        cast(JsonObject, call.get("metadata", {})),
-    )
+def _decode_call(call: Mapping[str, Any]) -> ModelToolCall:
+    return ModelToolCall(call["name"], call["arguments"], call.get("call_id"), call.get("metadata", {}))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import cast
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.ports.journal import JournalHead, JournalRow, JournalStage, LeaseRequest, RunKey
+from pilotage.agent.ports.journal import JournalHead, JournalRow, LeaseRequest, RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.sealing_check import input_fields
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
@@ -19,8 +19,8 @@ from pilotage.runtime.journal.chain import NO_HEAD
 from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger, Opening
 from pilotage.runtime.journal.start_record import RunStart, definition_digest, encode_start
+from pilotage.runtime.service.past import Past
 from pilotage.runtime.service.services import Services
-from pilotage.runtime.stream.told import last_number
 from pilotage.runtime.stream.told_log import ToldLog
 from pilotage.safety.guard import guard_json_value
 
@@ -104,7 +104,7 @@ class Claims:
         self,
         definition: AgentDefinition,
         state: AgentState,
-        rows: Sequence[JournalRow],
+        past: Past,
         principal: Principal,
     ) -> Ledger:
         """Take a run over: from here on every other owner of it has lost.
@@ -112,9 +112,9 @@ class Claims:
         Raises:
             RunConflictError: somebody else took it in the same moment.
         """
-        head = JournalHead(rows[-1].seq, rows[-1].epoch, rows[-1].digest)
-        ledger = self._ledger(state, head, ToldLog(last_number(rows)))
-        claim = {"claimed_by": principal.id, **self._changes(definition, state, rows)}
+        head = JournalHead(past.last.seq, past.last.epoch, past.last.digest)
+        ledger = self._ledger(state, head, ToldLog(past.last_number))
+        claim = {"claimed_by": principal.id, **self._changes(definition, state, past)}
         ledger.claim(claim, claim)
         try:
             await ledger.barrier()
@@ -124,11 +124,9 @@ class Claims:
             ) from lost
         return ledger
 
-    def deadline(
-        self, definition: AgentDefinition, state: AgentState, rows: Sequence[JournalRow]
-    ) -> datetime | None:
+    def deadline(self, definition: AgentDefinition, state: AgentState, past: Past) -> datetime | None:
         """When the time of the run is up: waiting for a person moves it, unless the agent counts that too."""
-        return self._deadline(definition, state, _claims_in(rows))
+        return self._deadline(definition, state, _said_in(past.claims))
 
     def _deadline(
         self, definition: AgentDefinition, state: AgentState, claims: Sequence[JsonObject]
@@ -147,26 +145,23 @@ class Claims:
         writer_id = services.ids.uid()
         return Ledger(run, state, head, services.writer, writer_id, services.seals(run), log, opening)
 
-    def _changes(
-        self, definition: AgentDefinition, state: AgentState, rows: Sequence[JournalRow]
-    ) -> dict[str, JsonValue]:
+    def _changes(self, definition: AgentDefinition, state: AgentState, past: Past) -> dict[str, JsonValue]:
         """What has changed since the run was last driven: its deadline by a wait, its agent by a release."""
         changes: dict[str, JsonValue] = {}
-        claims = _claims_in(rows)
+        claims = _said_in(past.claims)
         deadline = self._deadline(definition, state, claims)
         if deadline != _written_deadline(claims):
             changes["deadline"] = encode_deadline(deadline)
             changes["waits_counted_until"] = self._services.clock.now().isoformat()
-        known = cast(JsonObject, rows[0].record).get("definition")
+        known = cast(JsonObject, past.first.record).get("definition")
         if known and known != (now := definition_digest(definition)):
             changes["drift"] = {"was": known, "is": now}
         return changes
 
 
-def _claims_in(rows: Sequence[JournalRow]) -> list[JsonObject]:
+def _said_in(claims: Sequence[JournalRow]) -> list[JsonObject]:
     """What those who took the run said, the last of them first."""
-    claims = [row.record for row in reversed(rows) if row.stage is JournalStage.CLAIMED]
-    return [claim for claim in claims if isinstance(claim, dict)]
+    return [row.record for row in reversed(claims) if isinstance(row.record, dict)]
 
 
 def _counted_until(claims: Sequence[JsonObject]) -> datetime | None:

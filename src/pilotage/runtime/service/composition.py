@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import field
 from datetime import datetime
 from functools import lru_cache, partial
 
@@ -14,7 +12,6 @@ from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.architecture import AgentSession, Dependencies
 from pilotage.agent.ports.conversations import ConversationTurn
-from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.ports.switches import IAgentSwitches
@@ -60,12 +57,12 @@ from pilotage.runtime.service.blueprint import Blueprint, blueprint_of
 from pilotage.runtime.service.deferring import with_deferred
 from pilotage.runtime.service.fitness import models_held_by, within_length
 from pilotage.runtime.service.model_choice import selected_model
+from pilotage.runtime.service.past import Past
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.stream.exposure import Exposure
 from pilotage.runtime.stream.piped import PipedTelling
 from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.telling import KeptTelling, Telling
-from pilotage.runtime.stream.told import ToldItem
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
@@ -86,16 +83,15 @@ _attributed = unchecked(AgentEventAttribution)
 
 @value
 class Material:
-    """Everything an attempt is made from. `rows` are those of actions and claims; `told` is what the others say was
-    told, and is used up as the program says it again. `deadline` is the one that holds; `history` came before the run.
+    """Everything an attempt is made from. A run that begins has no `past`; `deadline` is the one that holds, `history`
+    came before the run.
     """
 
     definition: AgentDefinition
     instance: object
     start: RunStart
     ledger: Ledger
-    rows: Sequence[JournalRow] = ()
-    told: deque[ToldItem] = field(default_factory=deque[ToldItem])
+    past: Past | None = None
     pending: Sequence[AgentSignal] = ()
     deadline: datetime | None = None
     history: Sequence[ConversationTurn] = ()
@@ -165,7 +161,7 @@ class Composer:
         parent = material.parent
         return Effects(
             ledger,
-            Recording.of(material.rows),
+            Recording.of(material.past.actions if material.past else ()),
             Gate(start.principal, context, services.stages, start.capabilities),
             self._telling(material, by, Exposure(spec.streaming_exposure_mode, redactor)),
             Spending(
@@ -186,7 +182,9 @@ class Composer:
         forward = teller_for(material.parent, by.run_id) if material.parent else None
         if not material.ledger.is_kept:
             return PipedTelling(exposure, forward)
-        return KeptTelling(by, material.ledger, exposure, material.told, forward)
+        return KeptTelling(
+            by, material.ledger, exposure, material.past.told if material.past else None, forward
+        )
 
     def _equip(self, material: Material, effects: Effects, by: AgentEventAttribution) -> None:
         """Give the effects what follows from the run's agent, its start and what came before it."""
@@ -200,11 +198,12 @@ class Composer:
         for turn in material.history:
             # What an earlier run of the conversation read, this one is told of in its words.
             effects.trust = effects.trust.join(turn.trust)
+        past = material.past
         if self._services.provided.telemetry is not None:
             effects.observer = Observer(self._services.provided.telemetry)
-            effects.earlier_trace = last_trace(material.rows)
+            effects.earlier_trace = last_trace(past.claims) if past else None
         if effects.gate.has_budget or effects.spending.own.is_bounded:
-            warnings = BudgetWarnings(effects, by, material.told)
+            warnings = BudgetWarnings(effects, by, past.told if past else ())
             effects.warnings, effects.gate.warns = warnings, warnings.tell
         if self._services.switches is not None:
             effects.switches = self._switches(self._services.switches, definition, material.ledger)

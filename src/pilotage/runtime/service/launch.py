@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -12,7 +11,7 @@ from typing import Any
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.ports.conversations import ConversationTurn
-from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
@@ -32,12 +31,12 @@ from pilotage.runtime.service.claims import Claims
 from pilotage.runtime.service.composition import NO_OVERRIDES, Composer, Material, Overrides
 from pilotage.runtime.service.model_choice import selected_model
 from pilotage.runtime.service.nursery import IRunStarter, Nursery
+from pilotage.runtime.service.past import Past
 from pilotage.runtime.service.records import Records
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.stream.cursor import START, EventCursor
 from pilotage.runtime.stream.subscription import LogReader, Subscription
 from pilotage.runtime.stream.telling import KeptTelling
-from pilotage.runtime.stream.told import ToldItem, told_items
 
 _new_state = unchecked(AgentState)
 _TURNING = frozenset({AgentSignalKind.PAUSE, AgentSignalKind.RESUME})
@@ -161,11 +160,12 @@ class Launcher(IRunStarter):
 
     async def _revived(self, state: AgentState, rows: Sequence[JournalRow], principal: Principal) -> Material:
         services = self._services
-        definition, start = services.definition_of(state.agent_type), decode_start(rows[0])
+        past = Past.of(rows)
+        definition, start = services.definition_of(state.agent_type), decode_start(past.first)
         if start.model is not None:
             selected_model(services.app, start.model)
-        deadline = self.claims.deadline(definition, state, rows)
-        ledger = await self.claims.take_over(definition, state, rows, principal)
+        deadline = self.claims.deadline(definition, state, past)
+        ledger = await self.claims.take_over(definition, state, past, principal)
         pending = await services.pending_signals(ledger.run)
         cancel = next((signal for signal in pending if signal.kind is AgentSignalKind.CANCEL), None)
         if cancel is not None and state.status is not AgentStatus.CANCELLING:
@@ -177,7 +177,7 @@ class Launcher(IRunStarter):
             # With the signal the wish is gone: what it wanted must be true in the same commit.
             ledger.move(ledger.state.moved_to(AgentSituation.RUNNING))
         history, instance = await self.history(start), services.instance_of(definition)
-        return Material(definition, instance, start, ledger, *_parted(rows), pending, deadline, history)
+        return Material(definition, instance, start, ledger, past, pending, deadline, history)
 
     async def end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
         run = RunKey(state.tenant_id, state.id)
@@ -192,12 +192,12 @@ class Launcher(IRunStarter):
         state, rows = await self.records.standing(state.id, principal)
         if state.is_terminal:
             return
-        definition = self._services.definition_of(state.agent_type)
-        ledger = await self.claims.take_over(definition, state, rows, principal)
+        definition, past = self._services.definition_of(state.agent_type), Past.of(rows)
+        ledger = await self.claims.take_over(definition, state, past, principal)
         if state.status is not AgentStatus.CANCELLING:
             is_stored = signal.id in {each.id for each in await self._services.signals.list_pending(state.id)}
             await begin_cancellation(ledger, signal, is_stored=is_stored)
-        material = Material(definition, None, decode_start(rows[0]), ledger, *_parted(rows))
+        material = Material(definition, None, decode_start(past.first), ledger, past)
         await self._composer.compose(material).run()
         if self._audit_trail is not None:
             await self._audit_trail.write(ledger.run)
@@ -329,11 +329,6 @@ class Launcher(IRunStarter):
         _ = task.cancelled() or task.exception()
         if self._live.get(live.run_id) is live:
             del self._live[live.run_id]
-
-
-def _parted(rows: Sequence[JournalRow]) -> tuple[list[JournalRow], deque[ToldItem]]:
-    """The rows of actions and claims, and what the others say was told."""
-    return [row for row in rows if row.stage is not JournalStage.TOLD], deque(told_items(rows))
 
 
 def _is_wanted_back(state: AgentState, pending: Sequence[AgentSignal]) -> bool:

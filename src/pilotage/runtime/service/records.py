@@ -43,19 +43,16 @@ class Records:
         Raises:
             RunNotFoundError: there is no such run.
         """
-        state = await self._services.states.get_or_none(run_id)
-        if state is None:
-            raise RunNotFoundError(f"there is no run {run_id!r}.")
-        return state.tenant_id
+        return (await self.state(run_id, None)).tenant_id
 
-    async def state(self, run_id: str, principal: Principal) -> AgentState:
-        """How a run stands.
+    async def state(self, run_id: str, principal: Principal | None) -> AgentState:
+        """How a run stands; without a principal in whatever tenant it is.
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
         """
-        state = await self.find(run_id, principal.tenant)
-        if state is None:
+        state = await self._services.states.get_or_none(run_id)
+        if state is None or (principal is not None and state.tenant_id != principal.tenant):
             raise RunNotFoundError(f"there is no run {run_id!r}.")
         return state
 
@@ -76,15 +73,26 @@ class Records:
         """The rows of a run as they are stored."""
         return [row async for row in self._services.journal.read(run)]
 
-    async def standing(self, run_id: str, principal: Principal) -> tuple[AgentState, list[JournalRow]]:
-        """State and rows of a run. The rows are read first: a run that ends in between is seen to have ended."""
-        rows = await self.rows(RunKey(principal.tenant, run_id))
-        state = await self.state(run_id, principal)
+    async def standing(self, run_id: str, principal: Principal | None) -> tuple[AgentState, list[JournalRow]]:
+        """State and rows of a run, without a principal in whatever tenant it is.
+
+        The state is no older than the rows: a run that ends while it is looked at is seen to have ended.
+
+        Raises:
+            RunNotFoundError: there is no such run in the principal's tenant.
+            CallerError: it has no journal.
+        """
+        found = await self._services.states.get_with_head(run_id)
+        if found is None or (principal is not None and found[0].tenant_id != principal.tenant):
+            raise RunNotFoundError(f"there is no run {run_id!r}.")
+        state, head = found
+        rows = await self.rows(RunKey(state.tenant_id, run_id))
         if not rows:
             raise CallerError(
                 f"run {run_id!r} has no journal: it was not started here, and cannot be resumed."
             )
-        return state, rows
+        # Somebody wrote in between, and with a row the state may have changed.
+        return state if rows[-1].seq == head else await self.state(run_id, principal), rows
 
     async def result(self, state: AgentState) -> RunResult:
         """How a run stands now, with its output as JSON; `state` is how it stood when somebody last looked."""
@@ -110,7 +118,7 @@ class Records:
         sealer = self._services.sealer if sealed else None
         return tuple(prompt_in(each, run, sealer) for each in stored if is_prompt(each))
 
-    async def verify(self, run_id: str, principal: Principal) -> int:
+    async def verify(self, run_id: str, principal: Principal | None) -> int:
         """Check a run's journal against itself, its state and its signals; how many rows it has.
 
         Of a run whose payloads were erased only the chain can be checked.
@@ -120,7 +128,7 @@ class Records:
                 signals are not what the rows say.
         """
         state = await self.state(run_id, principal)
-        rows = await self.stored_rows(RunKey(principal.tenant, run_id))
+        rows = await self.stored_rows(RunKey(state.tenant_id, run_id))
         broken = first_broken(rows)
         if broken is not None:
             words = f"row {broken.seq} ({broken.action_id}) does not follow from the one before"

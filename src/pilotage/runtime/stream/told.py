@@ -6,13 +6,13 @@ through the whole run, so a reader's cursor means the same in every process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, repeat
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, AgentEventKind
 from pilotage.agent.ports.journal import JournalRow, JournalStage
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.stream.cursor import START, EventCursor
 from pilotage.runtime.stream.deltas import with_text
 from pilotage.runtime.stream.event_record import decode_event
@@ -73,18 +73,13 @@ def told_items(rows: Iterable[JournalRow]) -> Iterator[ToldItem]:
     """Everything that was told, in order."""
     for row in rows:
         if row.stage is JournalStage.TOLD:
-            record = cast("Mapping[str, JsonValue]", row.view)
-            first, events = cast(int, record["first"]), cast("Sequence[JsonObject]", record["events"])
-            yield from map(ToldItem, repeat(row.epoch), count(first), events)
+            yield from items_of(row)
 
 
-def last_number(rows: Sequence[JournalRow]) -> int:
-    """The number of the last event that was told."""
-    for row in reversed(rows):
-        if row.stage is JournalStage.TOLD:
-            record = cast("Mapping[str, JsonValue]", row.view)
-            return cast(int, record["first"]) + len(cast("Sequence[JsonObject]", record["events"])) - 1
-    return 0
+def items_of(row: JournalRow) -> Iterator[ToldItem]:
+    """What a row says was told."""
+    said: Any = row.view
+    return map(ToldItem, repeat(row.epoch), count(said["first"]), said["events"])
 
 
 def last_valid(items: Iterable[ToldItem], seen: EventCursor) -> EventCursor:

@@ -199,6 +199,7 @@ class StateRepositoryConformance:
     ) -> None:
         await states.save(replace(CREATED, status=AgentStatus.ACTIVE))
         assert await foreign_states.get_or_none("run-1") is None
+        assert await foreign_states.get_with_head("run-1") is None
         with pytest.raises(RunNotFoundError):
             await foreign_states.get("run-1")
         assert await foreign_states.list_by_status(AgentStatus.ACTIVE) == []

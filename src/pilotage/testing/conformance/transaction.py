@@ -99,6 +99,21 @@ class TransactionConformance:
         assert [each.payload for each in await evidence.list_by_state(RUN.run_id)] == [EVIDENCE.payload]
         assert await read_outbox() == [EVENT]
 
+    async def test_a_state_comes_with_the_head_that_the_journal_had_then(
+        self, journal: IAgentJournal, states: IAgentStateRepository
+    ) -> None:
+        assert await states.get_with_head(RUN.run_id) is None
+        await commit_one(journal, in_status(AgentStatus.ACTIVE))
+        await commit_one(journal, in_status(AgentStatus.INTERRUPTED, head=1))
+        await commit_one(journal, commit_of(row(3), row(4)))
+        state = await states.get(RUN.run_id)
+        assert state.status is AgentStatus.INTERRUPTED
+        assert await states.get_with_head(RUN.run_id) == (state, 4)
+
+    async def test_a_state_without_a_journal_comes_with_no_head(self, states: IAgentStateRepository) -> None:
+        saved = await states.save(STATE)
+        assert await states.get_with_head(RUN.run_id) == (saved, 0)
+
     @pytest.mark.parametrize("commit", WRONG.values(), ids=WRONG.keys())
     async def test_a_refused_commit_changes_nothing_anywhere(
         self,
