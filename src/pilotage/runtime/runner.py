@@ -21,7 +21,7 @@ from pilotage.agent.yields import AgentYield, Final
 from pilotage.container.pod import Pod
 from pilotage.errors import AgentDefinitionError, AgentModelConfigurationError, RunFailedError
 from pilotage.runtime.scoped.architecture_registry import find_architecture
-from pilotage.runtime.service.composition import Overrides
+from pilotage.runtime.service.material import Overrides
 from pilotage.runtime.service.opened_runs import OpenedRuns, ReadRun
 from pilotage.runtime.stream.projection import YieldProjector
 from pilotage.values import value

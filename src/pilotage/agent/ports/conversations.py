@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Literal
 
+from pilotage.agent.messages import ModelMessage
 from pilotage.agent.ports.providers import persistence_port
 from pilotage.checks import reject_blank, reject_empty
 from pilotage.errors import AgentDefinitionError
@@ -36,6 +37,12 @@ class ConversationTurn:
                 f"ConversationTurn.role is {self.role!r}. A turn belongs to 'user' or 'assistant'."
             )
         reject_blank(self, content=self.content)
+
+    @property
+    def message(self) -> ModelMessage:
+        """The turn as a model is shown it."""
+        said = ModelMessage.user if self.role == "user" else ModelMessage.assistant
+        return said(self.content)
 
 
 @value

@@ -47,7 +47,7 @@ from pilotage.runtime.stream.telling import Telling
 _INTERRUPTED = AgentStatus.INTERRUPTED
 
 
-class IParts(Protocol):
+class ILateParts(Protocol):
     """Makes the parts of a run that many runs do without, when they are asked for."""
 
     def waits(self, effects: Effects) -> Waits: ...
@@ -80,7 +80,7 @@ class Effects:
         hold: Hold | None = None,
         salt: str = "",
         *,
-        parts: IParts,
+        parts: ILateParts,
     ) -> None:
         self.salt = salt or ledger.run.run_id
         self.ledger = ledger

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
-from functools import lru_cache, partial
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
-from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.architecture import AgentSession, Dependencies
-from pilotage.agent.ports.conversations import ConversationTurn
-from pilotage.agent.ports.model import IAgentModel
-from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.agent.principal import RunContext
 from pilotage.agent.sealing_check import hidden_output
-from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.filling import unchecked
 from pilotage.runtime.actions.action import Action
 from pilotage.runtime.attempts.attempt import RunAttempt
@@ -25,79 +19,39 @@ from pilotage.runtime.attempts.cancellation import Cleanup
 from pilotage.runtime.attempts.ending import Closing, Ending
 from pilotage.runtime.attempts.program import Architected, HandWritten, Program
 from pilotage.runtime.door.budget_warnings import BudgetWarnings
-from pilotage.runtime.door.context_stage import ContextStage
 from pilotage.runtime.door.effects import Effects
 from pilotage.runtime.door.handling import SignalHandling
-from pilotage.runtime.door.inbox import Hearing, Inbox
 from pilotage.runtime.door.late_outcomes import LateOutcomes
 from pilotage.runtime.door.observing import Observer
 from pilotage.runtime.door.prompt_snapshots import PromptSnapshots
-from pilotage.runtime.door.run_aware_model import RunAwareModel
-from pilotage.runtime.door.signal_words import MESSAGES
 from pilotage.runtime.door.tool_calls import ToolCalls
-from pilotage.runtime.door.waits import Waits
 from pilotage.runtime.gate.gate import Gate
-from pilotage.runtime.gate.given_context import decode_context
 from pilotage.runtime.gate.spending import Spending
 from pilotage.runtime.gate.switch_stage import SwitchStage
 from pilotage.runtime.journal.input_record import Instruction, decode_input, decode_instruction
-from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
-from pilotage.runtime.journal.start_record import RunStart
 from pilotage.runtime.journal.trace_record import last_trace
 from pilotage.runtime.scoped.blocks import ScopedRuntime
-from pilotage.runtime.scoped.children import Children, INursery, teller_for
+from pilotage.runtime.scoped.children import INursery, teller_for
 from pilotage.runtime.scoped.dependencies import DEFAULT_MAX_TURNS, RunDependencies
 from pilotage.runtime.scoped.exits import with_exits
 from pilotage.runtime.scoped.memory import ScopedMemory
 from pilotage.runtime.scoped.model import ScopedModel
 from pilotage.runtime.scoped.tools import ScopedTools
-from pilotage.runtime.service.blueprint import Blueprint, blueprint_of
+from pilotage.runtime.service.blueprint import blueprint_of
 from pilotage.runtime.service.deferring import with_deferred
-from pilotage.runtime.service.fitness import models_held_by, within_length
-from pilotage.runtime.service.model_choice import selected_model
-from pilotage.runtime.service.past import Past
+from pilotage.runtime.service.late_parts import LateParts, model_for
+from pilotage.runtime.service.material import Material
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.stream.exposure import Exposure
 from pilotage.runtime.stream.piped import PipedTelling
 from pilotage.runtime.stream.redactor import Redactor
 from pilotage.runtime.stream.telling import KeptTelling, Telling
 from pilotage.safety.trust import TrustLabel
-from pilotage.values import value
-
-
-@value
-class Overrides:
-    """What one caller wants instead of what the application provides."""
-
-    model: IAgentModel | None = None
-    pricing: IAgentPricing | None = None
-
-
-NO_OVERRIDES = Overrides()
 
 _NOTHING_USED = ModelUsage(0, 0, 0)
 _attributed = unchecked(AgentEventAttribution)
-
-
-@value
-class Material:
-    """Everything an attempt is made from. A run that begins has no `past`; `deadline` is the one that holds, `history`
-    came before the run.
-    """
-
-    definition: AgentDefinition
-    instance: object
-    start: RunStart
-    ledger: Ledger
-    past: Past | None = None
-    pending: Sequence[AgentSignal] = ()
-    deadline: datetime | None = None
-    history: Sequence[ConversationTurn] = ()
-    parent: Effects | None = None
-    hold: Hold | None = None
-    overrides: Overrides = NO_OVERRIDES
 
 
 class Composer:
@@ -175,7 +129,7 @@ class Composer:
             material.deadline,
             material.hold,
             start.salt,
-            parts=Parts(self, material),
+            parts=LateParts(services, self._nursery, material),
         )
 
     def _telling(self, material: Material, by: AgentEventAttribution, exposure: Exposure) -> Telling:
@@ -233,7 +187,7 @@ class Composer:
             offer = with_deferred(offer, start.deferred)
         dependencies: Dependencies = RunDependencies(
             effects,
-            ScopedModel(self._model(material, drawn)),
+            ScopedModel(model_for(services, material, drawn)),
             ScopedTools(offer, tools, effects),
             ScopedRuntime(effects),
             by,
@@ -246,7 +200,7 @@ class Composer:
         session = AgentSession(
             by.run_id,
             drawn.instructions,
-            [*map(_as_message, material.history), *given.messages],
+            [*(turn.message for turn in material.history), *given.messages],
             cumulative_usage=_NOTHING_USED,
         )
         if start.exits:
@@ -262,45 +216,6 @@ class Composer:
             late = effects.outcomes.late = LateOutcomes(port, ledger.run, ledger.epoch)
             ledger.on_lost = late.tell_rows
 
-    def waits(self, material: Material, effects: Effects) -> Waits:
-        """The questions of a run to people."""
-        return Waits(
-            effects.ledger,
-            effects.recording,
-            _answers(material.pending),
-            effects.clock,
-            effects.ids,
-            material.definition.spec.on_rejection,
-            effects.redactor,
-        )
-
-    def inbox(self, material: Material, effects: Effects) -> Inbox:
-        """What is sent to a run."""
-        hearing = _hearing(material.definition)
-        return Inbox(
-            effects.ledger, effects.recording, material.pending, effects.salt, hearing, effects.redactor
-        )
-
-    def children(self, material: Material, effects: Effects) -> Children:
-        """The runs that will belong to a run."""
-        return Children(effects, material.start, self._nursery)
-
-    def context(self, material: Material, effects: Effects) -> ContextStage:
-        """What the model gets to see of what a run wants to show it."""
-        spec, handler = material.definition.spec, self._services.context_handler
-        budget, given = spec.context_budget, decode_context(material.start.given)
-        if budget is not None:
-            budget = within_length(budget, self._models(material))
-        return ContextStage(effects, budget, spec.compaction, handler, given)
-
-    def _models(self, material: Material) -> Sequence[IAgentModel]:
-        """The models that a run may speak through: those it injects or, where a model drives it, that one."""
-        definition = material.definition
-        instance = material.instance or self._services.instance_of(definition)
-        if not definition.is_declarative:
-            return models_held_by(instance)
-        return [self._model(material, blueprint_of(definition, instance, self._services))]
-
     def _handling(
         self, material: Material, effects: Effects, tools: ToolCalls, by: AgentEventAttribution
     ) -> SignalHandling:
@@ -310,36 +225,6 @@ class Composer:
 
     def _switches(self, switches: IAgentSwitches, definition: AgentDefinition, ledger: Ledger) -> SwitchStage:
         return SwitchStage(switches, definition.agent_id, ledger.run.tenant_id, is_kept=ledger.is_kept)
-
-    def _model(self, material: Material, drawn: Blueprint) -> IAgentModel:
-        wanted, selected = material.overrides.model, material.start.model
-        if wanted is not None:
-            return wanted if isinstance(wanted, RunAwareModel) else RunAwareModel(wanted)
-        if selected is not None:
-            return selected_model(self._services.app, selected)
-        return drawn.model or self._services.model
-
-
-class Parts:
-    """The parts of one run that many runs do without."""
-
-    __slots__ = ("_composer", "_material")
-
-    def __init__(self, composer: Composer, material: Material) -> None:
-        self._composer = composer
-        self._material = material
-
-    def waits(self, effects: Effects) -> Waits:
-        return self._composer.waits(self._material, effects)
-
-    def inbox(self, effects: Effects) -> Inbox:
-        return self._composer.inbox(self._material, effects)
-
-    def children(self, effects: Effects) -> Children:
-        return self._composer.children(self._material, effects)
-
-    def context(self, effects: Effects) -> ContextStage:
-        return self._composer.context(self._material, effects)
 
 
 def _recall(
@@ -354,21 +239,3 @@ def _recall(
         effects.context.also_show(await ScopedMemory(memory, effects, context).packs_for(use, question))
 
     return recall
-
-
-@lru_cache(maxsize=1024)
-def _hearing(definition: AgentDefinition) -> Hearing:
-    accepted = MESSAGES.intersection(definition.spec.accepted_signals)
-    return Hearing(accepted, frozenset(definition.signal_handlers))
-
-
-def _as_message(turn: ConversationTurn) -> ModelMessage:
-    return ModelMessage.user(turn.content) if turn.role == "user" else ModelMessage.assistant(turn.content)
-
-
-def _answers(pending: Sequence[AgentSignal]) -> dict[str, list[AgentSignal]]:
-    answers: dict[str, list[AgentSignal]] = {}
-    for signal in pending:
-        if signal.kind is AgentSignalKind.APPROVAL_DECISION:
-            answers.setdefault(str(signal.payload.get("request_id")), []).append(signal)
-    return answers

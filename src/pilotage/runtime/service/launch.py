@@ -28,7 +28,8 @@ from pilotage.runtime.journal.start_record import RunStart, decode_start
 from pilotage.runtime.journal.unkept import UnkeptLedger
 from pilotage.runtime.service.audit_trail import AuditTrail
 from pilotage.runtime.service.claims import Claims
-from pilotage.runtime.service.composition import NO_OVERRIDES, Composer, Material, Overrides
+from pilotage.runtime.service.composition import Composer
+from pilotage.runtime.service.material import NO_OVERRIDES, Material, Overrides
 from pilotage.runtime.service.model_choice import selected_model
 from pilotage.runtime.service.nursery import IRunStarter, Nursery
 from pilotage.runtime.service.past import Past

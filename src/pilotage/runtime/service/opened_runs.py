@@ -29,8 +29,8 @@ from pilotage.errors import (
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.attempts.live import LiveRun
-from pilotage.runtime.service.composition import NO_OVERRIDES, Overrides
 from pilotage.runtime.service.launch import Launcher, RunHandle
+from pilotage.runtime.service.material import NO_OVERRIDES, Overrides
 from pilotage.runtime.service.model_check import problems_with
 from pilotage.runtime.service.services import Services
 from pilotage.runtime.service.starting import Starts, run_id_of

@@ -10,7 +10,6 @@ from typing import cast
 from weakref import WeakValueDictionary
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.messages import ModelMessage
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import JournalRow, RunKey
@@ -26,9 +25,9 @@ from pilotage.runtime.gate.deadline import deadline_at
 from pilotage.runtime.gate.given_context import encode_context, label_of_context
 from pilotage.runtime.journal.input_record import encode_input
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest
-from pilotage.runtime.service.composition import NO_OVERRIDES, Overrides
 from pilotage.runtime.service.deferring import deferred_tools_of
 from pilotage.runtime.service.launch import Launcher, RunHandle
+from pilotage.runtime.service.material import NO_OVERRIDES, Overrides
 from pilotage.runtime.service.model_choice import check_driven, selection_of
 from pilotage.runtime.service.services import Services
 from pilotage.safety.trust import TrustLabel
@@ -201,7 +200,7 @@ def _with_history(given: JsonObject, turns: Sequence[ConversationTurn]) -> JsonO
     """The input of a run that leaves its conversation: it takes along what was said before it."""
     if not turns:
         return given
-    said: list[JsonValue] = [to_json_value(_message(turn)) for turn in turns]
+    said: list[JsonValue] = [to_json_value(turn.message) for turn in turns]
     return {**given, "messages": [*said, *cast("list[JsonValue]", given.get("messages", []))]}
 
 
@@ -221,10 +220,6 @@ def _with_labels(trust: JsonObject, turns: Sequence[ConversationTurn]) -> JsonOb
     said = TrustLabel.join_all(turn.trust for turn in turns)
     known = TrustLabel.from_payload(trust) if trust else TrustLabel()
     return trust if said == TrustLabel() else known.join(said).to_payload()
-
-
-def _message(turn: ConversationTurn) -> ModelMessage:
-    return ModelMessage.user(turn.content) if turn.role == "user" else ModelMessage.assistant(turn.content)
 
 
 def _reject_own_facts(metadata: JsonObject) -> None:
