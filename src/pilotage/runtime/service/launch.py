@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
@@ -19,16 +18,15 @@ from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, A
 from pilotage.errors import RunConflictError, RunNotFoundError
 from pilotage.filling import unchecked
 from pilotage.runtime.actions.interruptions import RunOwnershipLost
-from pilotage.runtime.attempts.attempt import RunAttempt
 from pilotage.runtime.attempts.cancellation import begin_cancellation
 from pilotage.runtime.attempts.live import LiveRun
 from pilotage.runtime.door.effects import Effects
-from pilotage.runtime.journal.leasing import Hold
 from pilotage.runtime.journal.start_record import RunStart, decode_start
 from pilotage.runtime.journal.unkept import UnkeptLedger
 from pilotage.runtime.service.audit_trail import AuditTrail
 from pilotage.runtime.service.claims import Claims
 from pilotage.runtime.service.composition import Composer
+from pilotage.runtime.service.driving import driven, let_go
 from pilotage.runtime.service.material import NO_OVERRIDES, Material, Overrides
 from pilotage.runtime.service.model_choice import selected_model
 from pilotage.runtime.service.nursery import IRunStarter, Nursery
@@ -99,7 +97,7 @@ class Launcher(IRunStarter):
             history = await self.history(start)
             instance = self._services.instance_of(definition)
         except BaseException:
-            await _let_go(hold)
+            await let_go(hold)
             raise
         return self._set_going(
             Material(
@@ -155,7 +153,7 @@ class Launcher(IRunStarter):
         try:
             material = await self._revived(state, rows, principal)
         except BaseException:
-            await _let_go(hold)
+            await let_go(hold)
             raise
         return self._set_going(replace(material, parent=parent, hold=hold, overrides=overrides))
 
@@ -186,7 +184,7 @@ class Launcher(IRunStarter):
         try:
             await self._end(state, signal, principal)
         finally:
-            await _let_go(hold)
+            await let_go(hold)
 
     async def _end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
         # Read anew, the rows first: whoever had the run may have brought it to its end meanwhile.
@@ -307,7 +305,7 @@ class Launcher(IRunStarter):
     def _set_going(self, material: Material) -> LiveRun:
         attempt = self._composer.compose(material)
         run_id = material.ledger.run.run_id
-        task = asyncio.create_task(_driven(attempt, material.hold, self._audit_trail), name=f"run {run_id}")
+        task = asyncio.create_task(driven(attempt, material.hold, self._audit_trail), name=f"run {run_id}")
         live = self._live[run_id] = LiveRun(run_id, attempt, task)
         task.add_done_callback(partial(self._forget, live))
         if self._is_leaving:
@@ -341,45 +339,3 @@ def _is_wanted_back(state: AgentState, pending: Sequence[AgentSignal]) -> bool:
 
 async def _known(run: RunKey) -> RunKey:
     return run
-
-
-async def _driven(attempt: RunAttempt, hold: Hold | None, audit: AuditTrail | None) -> RunResult:
-    try:
-        result = await attempt.run()
-        if hold is not None and result.state.is_terminal:
-            hold.end()
-        return result
-    finally:
-        if audit is not None or not _has_left(attempt, hold):
-            await _to_the_end(_left(attempt, hold, audit))
-
-
-def _has_left(attempt: RunAttempt, hold: Hold | None) -> bool:
-    """Whether nothing of an attempt is under way any more: then nobody needs a task to see to it."""
-    effects = attempt.effects
-    is_told = effects.outcomes.late is None or effects.outcomes.late.is_settled
-    return is_told and effects.ledger.is_settled and (hold is None or not hold.is_held)
-
-
-async def _left(attempt: RunAttempt, hold: Hold | None, audit: AuditTrail | None) -> None:
-    await attempt.effects.ledger.settle()
-    if attempt.effects.outcomes.late is not None:
-        await attempt.effects.outcomes.late.settle()
-    await _let_go(hold)
-    if audit is not None:
-        await audit.write(attempt.effects.ledger.run)
-
-
-async def _to_the_end(leaving: Coroutine[Any, Any, None]) -> None:
-    """Who is stopped while it leaves has left all the same: a lease that is not given back keeps others waiting."""
-    task = asyncio.ensure_future(leaving)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
-
-
-async def _let_go(hold: Hold | None) -> None:
-    if hold is not None:
-        await hold.let_go()
