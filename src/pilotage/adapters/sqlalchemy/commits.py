@@ -12,7 +12,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from pilotage.adapters.sqlalchemy.at_once import are_enough, write_at_once
-from pilotage.adapters.sqlalchemy.batch import Batch, Known, Standing
+from pilotage.adapters.sqlalchemy.batch import Batch
 from pilotage.adapters.sqlalchemy.commit_statements import (
     ACTIONS,
     ADVANCE_RUNS,
@@ -39,6 +39,7 @@ from pilotage.adapters.sqlalchemy.engines import Engines
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values
 from pilotage.adapters.sqlalchemy.recent import RecentRuns
+from pilotage.adapters.sqlalchemy.standing import Known, Standing
 from pilotage.adapters.sqlalchemy.tenant_spending import settle_together
 from pilotage.adapters.sqlalchemy.turns import append_turns
 from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, RunKey

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pilotage.adapters.sqlalchemy.batch import Known, Standing
 from pilotage.adapters.sqlalchemy.mapping import NO_STATE
+from pilotage.adapters.sqlalchemy.standing import Known, Standing
 from pilotage.agent.ports.journal import JournalCommit, RunKey
 
 _MOST = 10_000
