@@ -19,8 +19,13 @@ from typing import Self
 CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\n"
 _PATIENCE = 40.0
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
-# The terminal becomes the one that Ctrl-C in it reaches the command.
-_LAUNCH = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+# The terminal becomes the one that Ctrl-C in it reaches the command, also where the tests run in the background.
+_LAUNCH = """
+import fcntl, os, signal, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 class Terminal:
