@@ -23,9 +23,9 @@ from pilotage import (
     RunAgentInput,
 )
 from pilotage.runtime import AgentRuns
+from pilotage.runtime.events.feed import QUEUE_LIMIT
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runner import AgentRunner
-from pilotage.runtime.stream.feed import QUEUE_LIMIT
 from pilotage.testing import MemoryStore
 
 

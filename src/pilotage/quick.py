@@ -27,7 +27,7 @@ async def run(
     """
     # The runtime is imported when something runs, so that defining agents stays cheap.
     from pilotage.models.default import default_model  # noqa: PLC0415
-    from pilotage.runtime.throwaway import run_once  # noqa: PLC0415
+    from pilotage.runtime.quick import run_once  # noqa: PLC0415
 
     return await run_once(agent, given, model, add, principal, default_model)
 

@@ -10,7 +10,7 @@ import pytest
 from pilotage import AgentEvent, ModelMessage, ModelRequest
 from pilotage.agent import AgentSession, Architecture, Dependencies, ModelToolCall
 from pilotage.errors import AgentDefinitionError
-from pilotage.runtime.scoped.architecture_registry import find_architecture
+from pilotage.runtime.architecture.registry import find_architecture
 from pilotage.testing import CrashReport, ScriptedModel, crash_matrix, says, when
 from tests.architectures.world import Hands, Ledger, Perils, agent
 

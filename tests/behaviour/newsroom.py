@@ -40,12 +40,12 @@ from pilotage.agent import (
 from pilotage.agent.model_events import ModelEventProjector
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
 from pilotage.agent.ports.journal import RunKey
+from pilotage.runtime.events.event_log import told_items
+from pilotage.runtime.events.subscription import Subscription
+from pilotage.runtime.events.transcript import Transcript, joined
+from pilotage.runtime.exposure.pieces import piece_of
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.stream.deltas import piece_of
-from pilotage.runtime.stream.subscription import Subscription
-from pilotage.runtime.stream.told import told_items
-from pilotage.runtime.stream.transcript import Transcript, joined
 from pilotage.testing import (
     Fault,
     FaultyJournal,

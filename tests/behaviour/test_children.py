@@ -42,10 +42,10 @@ from pilotage.agent.run_input import RunAgentInput
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason
 from pilotage.errors import CallerError, RunFailedError, ToolError
-from pilotage.runtime.actions.interruptions import StartRefused
+from pilotage.runtime.children.children import child_id
+from pilotage.runtime.events.event_log import told_items
+from pilotage.runtime.journal.interruptions import StartRefused
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.scoped.errands import child_id
-from pilotage.runtime.stream.told import told_items
 from pilotage.testing import (
     MemoryJournal,
     MemoryStateRepository,

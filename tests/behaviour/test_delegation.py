@@ -38,7 +38,7 @@ from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.yields import Final
 from pilotage.errors import AgentToolDispatchError, ToolError
-from pilotage.runtime.scoped.delegate import LocalDelegate
+from pilotage.runtime.children.delegation import LocalDelegate
 from pilotage.safety.fields import PII, SensitiveField
 from pilotage.testing import ProcessStopped, ScriptedModel, StopAfter, calls, says, when
 from pilotage.testing.script import turn

@@ -40,8 +40,8 @@ from pilotage.agent import (
     RunPausedEvent,
     RunStartedEvent,
 )
-from pilotage.runtime.stream.feed import QUEUE_LIMIT, Listener
-from pilotage.runtime.stream.said_before import SUPERSEDED
+from pilotage.runtime.events.catch_up import SUPERSEDED
+from pilotage.runtime.events.feed import QUEUE_LIMIT, Listener
 from pilotage.testing import (
     FailWrite,
     Fault,

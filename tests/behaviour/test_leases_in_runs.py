@@ -23,7 +23,7 @@ from tests.behaviour.office import Worker
 from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, RunKey
 from pilotage.agent.ports.leases import IAgentLeases, Lease
 from pilotage.errors import RunConflictError
-from pilotage.runtime.actions.interruptions import RunOwnershipLost, StoreUnavailable
+from pilotage.runtime.journal.interruptions import RunOwnershipLost, StoreUnavailable
 from pilotage.testing import FaultyJournal, MemoryStore, StopBefore
 
 LEASE_SECONDS = 30

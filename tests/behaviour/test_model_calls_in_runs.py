@@ -24,7 +24,7 @@ from pilotage.agent import AgentActionKind, JournalStage
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse, ModelStreamEvent
 from pilotage.errors import ModelCallError
-from pilotage.runtime.door.run_aware_model import RunAwareModel
+from pilotage.runtime.door.model import RunAwareModel
 from pilotage.testing import ProcessStopped, ScriptedModel, calls, fails, says, turn
 
 APPROVE = ApprovalDecision.APPROVE

@@ -10,7 +10,7 @@ from tests.behaviour.office import Clerk, Office, Worker, resume, start
 
 from pilotage import AgentState, AgentStatus, Principal
 from pilotage.errors import CallerError, RunConflictError
-from pilotage.runtime.actions.interruptions import RunOwnershipLost
+from pilotage.runtime.journal.interruptions import RunOwnershipLost
 from pilotage.testing import MemoryStateRepository, MemoryStore, ProcessStopped, StopBefore
 
 

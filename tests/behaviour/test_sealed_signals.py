@@ -14,7 +14,7 @@ from pilotage.agent import RecoveryDecision
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.errors import CallerError
 from pilotage.runtime import next_signal
-from pilotage.runtime.journal.signal_seals import SEALED
+from pilotage.runtime.journal.seals import SEALED
 from pilotage.safety import StreamingRedactionPolicy, StreamingSensitivePattern
 from pilotage.testing import Fault, MemorySealer, StopAfter, StopBefore
 

@@ -28,8 +28,8 @@ from pilotage import (
 )
 from pilotage.agent import RunKey, ToolApprovalRequirement
 from pilotage.errors import CallerError, RunNotFoundError
-from pilotage.runtime.attempts.cancellation import UNKNOWN
 from pilotage.runtime.plugin import initialize
+from pilotage.runtime.run.cancel import UNKNOWN
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import (
     Fault,

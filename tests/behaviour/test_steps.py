@@ -10,7 +10,7 @@ from functools import partial
 
 from pilotage import Agent, AgentExecutionSpec, AgentStatus, Application, Idempotency, RecoveryStrategy
 from pilotage.agent import RecoveryDecision
-from pilotage.runtime.door.steps import now, random, step, uid
+from pilotage.runtime.door.step import now, random, step, uid
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import FaultyJournal, MemoryStore, ProcessStopped, StopBefore

@@ -37,9 +37,9 @@ from pilotage.agent import (
 from pilotage.agent.model_reply import ModelResponse
 from pilotage.errors import RunConflictError
 from pilotage.runtime.plugin import initialize
+from pilotage.runtime.run.watch import POLL_SECONDS
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.service.watch import POLL_SECONDS
 from pilotage.testing import ScriptedModel, says
 
 MESSAGE, PAUSE, RESUME, CANCEL = (

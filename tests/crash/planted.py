@@ -22,28 +22,29 @@ from pilotage import Idempotency
 from pilotage.agent import ApprovalDecision
 from pilotage.agent.ports.journal import CommitOutcome, Committed, HeadMoved, JournalCommit, JournalStage
 from pilotage.errors import ToolError
-from pilotage.runtime.actions import call as calls
-from pilotage.runtime.actions.interruptions import Paused
-from pilotage.runtime.actions.scope import inside
-from pilotage.runtime.attempts.attempt import RunAttempt
-from pilotage.runtime.attempts.cancellation import begin_cancellation
-from pilotage.runtime.door import doing, recovering, waits
-from pilotage.runtime.door.effects import Effects
-from pilotage.runtime.door.handling import SignalHandling
-from pilotage.runtime.door.inbox import Inbox
-from pilotage.runtime.door.liveness import Liveness
-from pilotage.runtime.door.outcomes import Outcomes
-from pilotage.runtime.door.steps import step
-from pilotage.runtime.door.tool_calls import ToolCalls
-from pilotage.runtime.door.waits import Waits
-from pilotage.runtime.gate.switch_stage import SwitchStage
+from pilotage.runtime import effect as calls
+from pilotage.runtime.architecture.blocks import ScopedRuntime
+from pilotage.runtime.architecture.folds import Folds
+from pilotage.runtime.door import door
+from pilotage.runtime.door.admission import SwitchStage
+from pilotage.runtime.door.outcome import Outcomes
+from pilotage.runtime.door.run import Effects
+from pilotage.runtime.door.step import step
+from pilotage.runtime.door.tool_call import ToolCalls
+from pilotage.runtime.events.writer import KeptTelling
+from pilotage.runtime.journal.interruptions import Paused
 from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.journal.liveness import Liveness
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.recovery import AskHuman, Repeat
-from pilotage.runtime.journal.signal_seals import SignalSeals
-from pilotage.runtime.scoped.blocks import ScopedRuntime
-from pilotage.runtime.scoped.folds import Folds
-from pilotage.runtime.stream.telling import KeptTelling
+from pilotage.runtime.journal.scope import inside
+from pilotage.runtime.journal.seals import SignalSeals
+from pilotage.runtime.people import waiting
+from pilotage.runtime.people.handlers import SignalHandling
+from pilotage.runtime.people.signals import Inbox
+from pilotage.runtime.people.waiting import Waits
+from pilotage.runtime.run.attempt import RunAttempt
+from pilotage.runtime.run.cancel import begin_cancellation
 
 _STALE = (AttributeError, NameError, TypeError)
 
@@ -105,13 +106,13 @@ def no_barrier_before_an_action(planting: Planting) -> None:
     async def dispatch(effects: Any, call: Any, attempt: Any) -> object:
         effects.outcomes.begin(call, attempt.number)
         await effects.be_sure()
-        return await doing.act(effects, call, attempt)
+        return await door.act(effects, call, attempt)
 
-    planting.put(doing, "_dispatch", dispatch)
+    planting.put(door, "_dispatch", dispatch)
 
 
 def after_is_written_before_the_effect(planting: Planting) -> None:
-    act: Any = doing.act
+    act: Any = door.act
 
     async def hasty(effects: Any, call: Any, attempt: Any) -> object:
         if call.action.is_read_only:
@@ -120,8 +121,7 @@ def after_is_written_before_the_effect(planting: Planting) -> None:
         await effects.ledger.barrier()
         return await call.act(attempt)
 
-    planting.put(doing, "act", hasty)
-    planting.put(recovering, "act", hasty)
+    planting.put(door, "act", hasty)
 
 
 def a_moved_head_is_ignored(planting: Planting) -> None:
@@ -180,12 +180,12 @@ def an_approval_serves_a_second_call(planting: Planting) -> None:
 
 
 def a_retry_serves_every_later_attempt(planting: Planting) -> None:
-    wait_for: Any = waits.wait_for
+    wait_for: Any = waiting.wait_for
 
     def same(action: Any, what: str) -> object:
         return wait_for(action, what.rstrip("0123456789"))
 
-    planting.put(waits, "wait_for", same)
+    planting.put(waiting, "wait_for", same)
 
 
 class Late:
@@ -227,26 +227,26 @@ def an_unknown_outcome_is_a_failure(planting: Planting) -> None:
     async def give_up(effects: Any, call: Any, attempt: Any) -> object:
         raise effects.outcomes.failed(call, attempt.number, ToolError("it failed"))
 
-    planting.put(doing, "_find_out", give_up)
+    planting.put(door, "_find_out", give_up)
 
 
 def what_needs_a_person_is_repeated(planting: Planting) -> None:
-    recovery_for: Any = recovering.recovery_for
+    recovery_for: Any = door.recovery_for
 
     def bold(action: Any, recorded: Any, *, can_reconcile: bool) -> object:
         recovery = recovery_for(action, recorded, can_reconcile=can_reconcile)
         return Repeat(recovery.attempt) if isinstance(recovery, AskHuman) else recovery
 
-    planting.put(recovering, "recovery_for", bold)
+    planting.put(door, "recovery_for", bold)
 
 
 def reconcile_is_ignored(planting: Planting) -> None:
-    recovery_for: Any = recovering.recovery_for
+    recovery_for: Any = door.recovery_for
 
     def incurious(action: Any, recorded: Any, *, can_reconcile: bool) -> object:
         return recovery_for(action, recorded, can_reconcile=False)
 
-    planting.put(recovering, "recovery_for", incurious)
+    planting.put(door, "recovery_for", incurious)
 
 
 def every_attempt_has_a_key_of_its_own(planting: Planting) -> None:
@@ -262,13 +262,13 @@ def a_message_is_taken_in_while_replaying(planting: Planting) -> None:
 
 
 def a_decision_is_used_up_before_the_action_begins(planting: Planting) -> None:
-    begin: Any = doing._begin
+    begin: Any = door._begin
 
     async def in_two_commits(effects: Any, call: Any, attempt: Any) -> object:
         await effects.ledger.barrier()
         return await begin(effects, call, attempt)
 
-    planting.put(doing, "_begin", in_two_commits)
+    planting.put(door, "_begin", in_two_commits)
 
 
 def the_end_is_told_before_it_is_committed(planting: Planting) -> None:

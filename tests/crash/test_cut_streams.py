@@ -10,8 +10,8 @@ from typing import TypeAlias
 import pytest
 
 from pilotage.agent import AgentEvent, RunFinishedEvent
+from pilotage.runtime.events.transcript import Transcript
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.stream.transcript import Transcript
 from pilotage.testing import FailWrite, Fault, LoseReply, ProcessStopped, ScriptedModel, StopAfter, StopBefore
 from tests.behaviour.newsroom import (
     Choir,

@@ -23,9 +23,9 @@ from pilotage.agent.ports.architecture import Dependencies, FailurePolicy
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentState
-from pilotage.runtime.actions.interruptions import RunInterruption
+from pilotage.runtime.children.delegation import LocalDelegate
+from pilotage.runtime.journal.interruptions import RunInterruption
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.scoped.delegate import LocalDelegate
 from pilotage.testing import (
     FailWrite,
     Fault,

@@ -57,8 +57,8 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime import AgentRuns
-from pilotage.runtime.door.steps import step
-from pilotage.runtime.journal.leasing import LeaseSettings
+from pilotage.runtime.door.step import step
+from pilotage.runtime.journal.lease import LeaseSettings
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import (
     ProcessStopped,

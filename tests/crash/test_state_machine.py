@@ -18,9 +18,9 @@ from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject, canonical_json
-from pilotage.runtime.actions.action import RESULT
-from pilotage.runtime.actions.interruptions import RunInterruption, RunOwnershipLost
-from pilotage.runtime.journal.leasing import LeaseSettings
+from pilotage.runtime.journal.action import RESULT
+from pilotage.runtime.journal.interruptions import RunInterruption, RunOwnershipLost
+from pilotage.runtime.journal.lease import LeaseSettings
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import Fault, LoseReply, ProcessStopped, StopAfter, StopBefore
 from tests.crash.machine import ASKED, Cashier, Patient, Strict, Town, Trouble, receipt

@@ -11,7 +11,7 @@ from pilotage import AgentStatus, Application
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.run_result import RunResult
 from pilotage.runtime import WorkerSettings
-from pilotage.runtime.journal.leasing import LeaseSettings
+from pilotage.runtime.journal.lease import LeaseSettings
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import (

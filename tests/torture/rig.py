@@ -18,7 +18,7 @@ from pilotage import AgentSignalKind, AgentStatus
 from pilotage.agent import AgentRecoveryRequest, ApprovalDecision, RecoveryDecision
 from pilotage.errors import PilotageError
 from pilotage.runtime import AgentRuns
-from pilotage.runtime.service.starting import run_id_of
+from pilotage.runtime.run.start import run_id_of
 from tests.torture.shop import DATABASE, LAST, ORDERS, WORLD, is_gift, made
 from tests.torture.world import World
 

@@ -11,7 +11,7 @@ from pilotage.agent.ports.architecture import AgentRef, Architecture, workers_of
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.architectures.swarm import Peer
 from pilotage.errors import AgentDefinitionError
-from pilotage.runtime.scoped.architecture_registry import find_architecture
+from pilotage.runtime.architecture.registry import find_architecture
 
 _Part: TypeAlias = tuple[str, AgentRef | AgentExecutionSpec | Architecture]
 

@@ -19,8 +19,8 @@ from pilotage.architectures.wording import as_text
 from pilotage.checks import reject_blank, reject_empty
 from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.jsonvalue import JsonValue, to_json_value
-from pilotage.runtime.scoped.architecture_registry import find_architecture
-from pilotage.runtime.scoped.exits import with_exits
+from pilotage.runtime.architecture.dependencies import with_exits
+from pilotage.runtime.architecture.registry import find_architecture
 
 WorkerRef: TypeAlias = AgentRef | AgentExecutionSpec
 """An agent by class or by name, or a spec."""

@@ -8,7 +8,7 @@ from pilotage.cli.target import TargetNotFoundError, agent_in, applications_besi
 from pilotage.container.application import Application
 from pilotage.errors import CallerError
 from pilotage.models.default import default_model
-from pilotage.runtime.throwaway import asks_for_model, with_pods_asked_for
+from pilotage.runtime.quick import asks_for_model, with_pods_asked_for
 from pilotage.values import value
 
 

@@ -26,8 +26,8 @@ from pilotage.container.graph import Graph
 from pilotage.container.node import Node, One
 from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.ids import IClock, IIds
+from pilotage.runtime.delivery.worker import WorkerSettings
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.worker.settings import WorkerSettings
 
 _READING = (
     IAgentJournal,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pilotage.agent.principal import Principal
 from pilotage.agent.state import AgentState
 from pilotage.errors import CallerError, RunNotFoundError
+from pilotage.runtime.answers import Question
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.service.answers import Question
 
 _SHORTEST = 4
 _PAGE, _PAGES = 500, 20

@@ -14,8 +14,8 @@ from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.checks import reject_empty
 from pilotage.errors import AgentDefinitionError, ModelCallError
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.actions.closing import close
-from pilotage.runtime.door.run_aware_model import plain_model
+from pilotage.runtime.door.model import plain_model
+from pilotage.runtime.events.feed import close
 from pilotage.values import value
 
 

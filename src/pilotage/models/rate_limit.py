@@ -14,8 +14,8 @@ from pilotage.errors import AgentDefinitionError
 from pilotage.ids import IClock, SystemClock
 from pilotage.models.queueing import FairQueue
 from pilotage.models.token_bucket import TokenBucket
-from pilotage.runtime.actions.closing import close
-from pilotage.runtime.door.run_aware_model import plain_model
+from pilotage.runtime.door.model import plain_model
+from pilotage.runtime.events.feed import close
 
 
 class RateLimitedModel(IAgentModel):

@@ -9,20 +9,20 @@ from pilotage.agent.ports.model import IAgentModel
 from pilotage.container.application import Application
 from pilotage.container.pod import Pod
 from pilotage.container.processing import IPostProcessor
-from pilotage.runtime.calling import open_runs_by_calling
-from pilotage.runtime.door.run_aware_model import RunAwareModel
-from pilotage.runtime.relaying import AgentEventRelay, EventSubscriptions
+from pilotage.runtime.children.delegation import LocalDelegate
+from pilotage.runtime.delivery.relay import AgentEventRelay, EventSubscriptions
+from pilotage.runtime.delivery.worker import AgentWorker, WorkerPorts
+from pilotage.runtime.door.model import RunAwareModel
+from pilotage.runtime.run.models import ModelCheck
 from pilotage.runtime.runner import (
     AgentRunner,
     RunnerFactory,
     attach_agent_runner,
     check_drivers,
     held_by,
+    open_runs_by_calling,
 )
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.scoped.delegate import LocalDelegate
-from pilotage.runtime.service.model_check import ModelCheck
-from pilotage.runtime.working import AgentWorker, WorkerPorts
 
 _BEHIND_ALL_OTHERS = 1_000_000
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
+from functools import lru_cache, wraps
+from inspect import Parameter, Signature, signature
 from itertools import chain
+from types import MethodType
 from typing import Any
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEvent
+from pilotage.agent.execution import ExecuteShape
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.ports.runner import IAgentRunner, IAgentRunnerFactory
@@ -20,10 +24,12 @@ from pilotage.agent.state import AgentStatus
 from pilotage.agent.yields import AgentYield, Final
 from pilotage.container.pod import Pod
 from pilotage.errors import AgentDefinitionError, AgentModelConfigurationError, RunFailedError
-from pilotage.runtime.scoped.architecture_registry import find_architecture
-from pilotage.runtime.service.material import Overrides
-from pilotage.runtime.service.opened_runs import OpenedRuns, ReadRun
-from pilotage.runtime.stream.projection import YieldProjector
+from pilotage.runtime.architecture.registry import find_architecture
+from pilotage.runtime.door.run import active_effects
+from pilotage.runtime.events.projections import YieldProjector
+from pilotage.runtime.journal.start_record import encode_input
+from pilotage.runtime.run.compose import Overrides
+from pilotage.runtime.run.opened import OpenedRuns, ReadRun, typed_output
 from pilotage.values import value
 
 _RUNNER = "__pilotage_runner__"
@@ -195,3 +201,87 @@ def answer_of(result: RunResult) -> Any:
         status=state.status.value,
         reason=str(error.get("code") or state.reason or ""),
     ) from result.cause
+
+
+def open_runs_by_calling(instance: object, runner: AgentRunner) -> None:
+    """Make `instance.execute(...)` open a run; the runner is attached to the instance, so there is room for it."""
+    definition = runner.definition
+    shape = definition.execution.shape if definition.execution else ExecuteShape.ASYNC_GENERATOR
+    if shape is ExecuteShape.ASYNC_GENERATOR:
+        opens = _streaming(definition.target.execute)
+    elif shape is ExecuteShape.COROUTINE:
+        opens = _answering(definition.target.execute)
+    else:
+        return
+    object.__setattr__(instance, "execute", MethodType(opens, runner))
+
+
+@lru_cache(maxsize=1024)
+def _streaming(execute: Callable[..., object]) -> Callable[..., AsyncGenerator[AgentYield[Any], None]]:
+    """What is called in the place of an `execute()` that streams, as a method of the runner."""
+
+    @wraps(execute)
+    async def stream(runner: AgentRunner, *args: Any, **kwargs: Any) -> AsyncGenerator[AgentYield[Any], None]:
+        given = _given(runner, args, kwargs)
+        if active_effects.get() is not None:
+            yield Final(await _as_child(runner.definition, given))
+            return
+        async with aclosing(yields_of(await runner.open(given))) as batches:
+            async for items in batches:
+                for item in items:
+                    yield item
+
+    return stream
+
+
+@lru_cache(maxsize=1024)
+def _answering(execute: Callable[..., object]) -> Callable[..., Any]:
+    """The same for one that answers."""
+
+    @wraps(execute)
+    async def answer(runner: AgentRunner, *args: Any, **kwargs: Any) -> Any:
+        given = _given(runner, args, kwargs)
+        if active_effects.get() is not None:
+            return await _as_child(runner.definition, given)
+        run = await runner.open(given)
+        try:
+            return answer_of(await run.result())
+        finally:
+            await run.leave()
+
+    return answer
+
+
+async def _as_child(definition: AgentDefinition, given: object) -> object:
+    effects = active_effects.get()
+    if effects is None:
+        raise AssertionError("only a run has children")
+    task = encode_input(definition, given)
+    return typed_output(
+        definition, await effects.children.run(definition.agent_id, definition.agent_id, task)
+    )
+
+
+def _given(runner: AgentRunner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    """The arguments by name, as `execute()` would take them; a declarative agent has one, which is its input."""
+    execute: Callable[..., object] = runner.definition.target.execute
+    names = _plain_names(execute)
+    if names is not None and len(args) == len(names) and not kwargs:
+        named: dict[str, Any] = dict(zip(names, args, strict=True))
+    else:
+        bound = _signature_of(execute).bind(runner.instance, *args, **kwargs)
+        named = {name: each for name, each in bound.arguments.items() if name != "self"}
+    return next(iter(named.values())) if runner.definition.execution is None else named
+
+
+@lru_cache(maxsize=1024)
+def _plain_names(execute: Callable[..., object]) -> tuple[str, ...] | None:
+    """What all arguments are called, where each can be given by its place; else None."""
+    _, *parameters = _signature_of(execute).parameters.values()
+    is_plain = all(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in parameters)
+    return tuple(each.name for each in parameters) if is_plain else None
+
+
+@lru_cache(maxsize=1024)
+def _signature_of(execute: Callable[..., object]) -> Signature:
+    return signature(execute)

@@ -19,18 +19,18 @@ from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.attempts.live import LiveRun
-from pilotage.runtime.door.questions import DECIDED_BY
-from pilotage.runtime.journal.forking import fork_rows
-from pilotage.runtime.journal.signal_seals import SEALED
-from pilotage.runtime.service.answers import Answers, Question, run_of
-from pilotage.runtime.service.launch import Launcher, RunHandle
-from pilotage.runtime.service.opened_runs import OpenedRuns
-from pilotage.runtime.service.services import Services
-from pilotage.runtime.service.starting import Starts
-from pilotage.runtime.service.watch import Watch
-from pilotage.runtime.stream.cursor import START, EventCursor
-from pilotage.runtime.stream.subscription import Subscription
+from pilotage.runtime.answers import Answers, Question, run_of
+from pilotage.runtime.events.feed import START, EventCursor
+from pilotage.runtime.events.subscription import Subscription
+from pilotage.runtime.journal.fork import fork_rows
+from pilotage.runtime.journal.seals import SEALED
+from pilotage.runtime.people.questions import DECIDED_BY
+from pilotage.runtime.run.attempt import LiveRun
+from pilotage.runtime.run.opened import OpenedRuns
+from pilotage.runtime.run.start import Starts
+from pilotage.runtime.run.supervise import Launcher, RunHandle
+from pilotage.runtime.run.watch import Watch
+from pilotage.runtime.services import Services
 
 _TRIES = 5
 

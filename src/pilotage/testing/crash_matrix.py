@@ -26,12 +26,12 @@ from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.actions.action import MAY_BE_REPEATED
-from pilotage.runtime.actions.call import idempotency_key
-from pilotage.runtime.journal.sealing import Seals
+from pilotage.runtime.effect import idempotency_key
+from pilotage.runtime.journal.action import MAY_BE_REPEATED
+from pilotage.runtime.journal.seals import Seals
 from pilotage.runtime.plugin import initialize
+from pilotage.runtime.quick import with_pods_asked_for
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.throwaway import with_pods_asked_for
 from pilotage.testing.faults import (
     FailWrite,
     Fault,

@@ -17,7 +17,7 @@ from pilotage.agent import (
     StepStartedEvent,
 )
 from pilotage.agent.state import AgentStateReason
-from pilotage.runtime.stream.cursor import START, EventCursor
+from pilotage.runtime.events.feed import START, EventCursor
 
 Told = list[tuple[AgentEvent, EventCursor]]
 

@@ -6,7 +6,7 @@ from ag_ui.core import RunErrorEvent
 
 from pilotage.adapters.agui import Bookmark
 from pilotage.adapters.agui.recent_frames import RecentFrames
-from pilotage.runtime.stream.cursor import START, EventCursor
+from pilotage.runtime.events.feed import START, EventCursor
 
 MARKS = [Bookmark("run-1", START, EventCursor(1, number)) for number in range(5)]
 FRAMES = [RunErrorEvent(message=str(number)) for number in range(5)]

@@ -20,7 +20,7 @@ from pilotage.adapters.sqlalchemy import DatabaseSettings
 from pilotage.agent.fact_types import AgentRunCompleted
 from pilotage.agent.on_event import on_event
 from pilotage.runtime import AgentRuns
-from pilotage.runtime.worker.settings import WorkerSettings
+from pilotage.runtime.delivery.worker import WorkerSettings
 
 
 @Pod

@@ -22,10 +22,10 @@ from pilotage.agent.ports.journal import (
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.ids import IIds
-from pilotage.runtime.actions.interruptions import RunOwnershipLost
 from pilotage.runtime.journal.chain import NO_HEAD, first_broken
+from pilotage.runtime.journal.commits import JournalWriter
+from pilotage.runtime.journal.interruptions import RunOwnershipLost
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.writer import JournalWriter
 from pilotage.testing.faults import ProcessStopped
 from pilotage.testing.ids import SeededIds
 from pilotage.testing.memory import MemoryStore

@@ -9,7 +9,7 @@ from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.runtime.actions.action import Action
+from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.recovery import (

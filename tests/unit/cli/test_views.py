@@ -276,7 +276,7 @@ def call(by: AgentEventAttribution = BY, arguments: str = '{"to":"bob"}') -> lis
 
 
 def test_a_run_is_told_as_it_goes() -> None:
-    from pilotage.runtime.stream.projection import TOLD_AS
+    from pilotage.runtime.events.projections import TOLD_AS
 
     assert narrated(
         RunStartedEvent(BY),

@@ -9,7 +9,7 @@ from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.actions.action import Action, fingerprint_of
+from pilotage.runtime.journal.action import Action, fingerprint_of
 from pilotage.runtime.journal.chain import NO_HEAD, chained
 
 CLAIMED, BEFORE, AFTER = JournalStage.CLAIMED, JournalStage.BEFORE, JournalStage.AFTER

@@ -11,8 +11,8 @@ import re
 from pilotage.adapters.agui.errors import AgUiRunResolutionError
 from pilotage.agent.events import AgentEvent
 from pilotage.errors import CallerError
-from pilotage.runtime.stream.cursor import EventCursor
-from pilotage.runtime.stream.deltas import piece_of, with_text
+from pilotage.runtime.events.feed import EventCursor
+from pilotage.runtime.exposure.pieces import piece_of, with_text
 from pilotage.values import value
 
 _BOOKMARK = re.compile(r"([!-}]{1,200})~([0-9.]{1,60})~([0-9.]{1,60})~(e?)([0-9]{1,6})")

@@ -20,10 +20,10 @@ from pilotage.adapters.agui.stream import FrameStream, Marked, VoidBookmarkError
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.run_input import RunAgentInput as CoreRunInput
 from pilotage.errors import PilotageError
-from pilotage.runtime.actions.interruptions import RunInterruption
-from pilotage.runtime.service.opened_runs import OpenedRun
-from pilotage.runtime.stream.cursor import EventCursor
-from pilotage.runtime.stream.subscription import Subscription
+from pilotage.runtime.events.feed import EventCursor
+from pilotage.runtime.events.subscription import Subscription
+from pilotage.runtime.journal.interruptions import RunInterruption
+from pilotage.runtime.run.opened import OpenedRun
 
 _LOG = logging.getLogger(__name__)
 

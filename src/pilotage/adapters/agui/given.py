@@ -22,7 +22,7 @@ from pilotage.agent.run_input import RunAgentInput as CoreRunInput
 from pilotage.agent.structured_output import JsonSchemaConstraint
 from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.jsonvalue import JsonObject, canonical_json, to_json_value
-from pilotage.runtime.gate.given_context import TRUST
+from pilotage.runtime.exposure.given_context import TRUST
 from pilotage.safety.trust import Integrity, TrustLabel
 
 FROM_CLIENT = TrustLabel(Integrity.UNTRUSTED, origins=frozenset({"ag-ui client"}))

@@ -23,7 +23,7 @@ from pilotage.agent.run_input import AgentContext
 from pilotage.agent.run_input import RunAgentInput as CoreRunInput
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.service.answers import run_of
+from pilotage.runtime.answers import run_of
 
 RESUMED = "Go on with what was decided."
 """The instruction of a run that comes back without new words of a user; nobody reads it."""

@@ -17,13 +17,13 @@ from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.runtime.answers import run_of
+from pilotage.runtime.events.feed import START
+from pilotage.runtime.events.subscription import Subscription
+from pilotage.runtime.run.opened import OpenedRun
+from pilotage.runtime.run.start import run_id_of
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.service.answers import run_of
-from pilotage.runtime.service.opened_runs import OpenedRun
-from pilotage.runtime.service.starting import run_id_of
-from pilotage.runtime.stream.cursor import START
-from pilotage.runtime.stream.subscription import Subscription
 
 
 class _Opener:

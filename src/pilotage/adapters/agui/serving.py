@@ -20,9 +20,9 @@ from pilotage.adapters.agui.settings import AgUiConfig
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_input import RunAgentInput as CoreRunInput
 from pilotage.container.application import Application
+from pilotage.runtime.run.blueprint import can_wait_for_callers
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.service.deferring import can_wait_for_callers
 from pilotage.values import value
 
 

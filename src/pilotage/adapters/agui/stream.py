@@ -10,7 +10,7 @@ from ag_ui.core import BaseEvent
 from pilotage.adapters.agui.bookmark import Bookmark
 from pilotage.adapters.agui.projector import AgUiProjector
 from pilotage.agent.events import AgentEvent
-from pilotage.runtime.stream.cursor import EventCursor
+from pilotage.runtime.events.feed import EventCursor
 
 Marked: TypeAlias = tuple[Bookmark | None, BaseEvent]
 """A frame, and its bookmark where the run is one that can be read again."""

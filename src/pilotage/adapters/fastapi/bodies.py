@@ -14,7 +14,7 @@ from pilotage.agent.recovery_request import RecoveryDecision
 from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.stream.cursor import EventCursor
+from pilotage.runtime.events.feed import EventCursor
 
 _OWN_WAYS = {
     AgentSignalKind.APPROVAL_DECISION: "decisions",

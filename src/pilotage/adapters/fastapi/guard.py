@@ -20,7 +20,7 @@ from pilotage.adapters.fastapi.errors import RequestRefusedError, StoreUnreachab
 from pilotage.adapters.fastapi.problems import ProblemView, problem_of, problem_of_fields, problem_of_status
 from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.errors import PilotageError
-from pilotage.runtime.actions.interruptions import StoreUnavailable
+from pilotage.runtime.journal.interruptions import StoreUnavailable
 
 Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 

@@ -12,9 +12,8 @@ from pilotage.adapters.fastapi.telling import Frames
 from pilotage.agent.events import RunFinishedEvent, RunPausedEvent
 from pilotage.agent.principal import Principal
 from pilotage.agent.state import AgentStatus
+from pilotage.runtime.events.feed import EventCursor, Told
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.stream.cursor import EventCursor
-from pilotage.runtime.stream.feed import Told
 
 _EVENTS_TOGETHER = 256
 _CHARACTERS_TOGETHER = 32_000

@@ -13,7 +13,7 @@ from pilotage.cli.screen.screen import Screen
 from pilotage.cli.screen.words import Span, Tone, line
 from pilotage.cli.views.question import question_lines
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.service.answers import Question
+from pilotage.runtime.answers import Question
 from pilotage.values import value
 
 

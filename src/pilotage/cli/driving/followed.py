@@ -10,11 +10,11 @@ from pilotage.agent.principal import Principal
 from pilotage.agent.run_result import RunResult
 from pilotage.cli.driving.asking import Answer
 from pilotage.errors import RunConflictError
-from pilotage.runtime.actions.interruptions import RunInterruption
+from pilotage.runtime.answers import Question, run_of
+from pilotage.runtime.journal.interruptions import RunInterruption
+from pilotage.runtime.run.opened import OpenedRun
+from pilotage.runtime.run.supervise import RunHandle
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.service.answers import Question, run_of
-from pilotage.runtime.service.launch import RunHandle
-from pilotage.runtime.service.opened_runs import OpenedRun
 
 
 class Followed(ABC):

@@ -14,7 +14,7 @@ from pilotage.cli.driving.interrupts import Interrupts
 from pilotage.cli.driving.telling import Telling
 from pilotage.cli.exit_codes import ExitCode, code_of_status
 from pilotage.errors import CallerError
-from pilotage.runtime.service.answers import Question
+from pilotage.runtime.answers import Question
 
 T = TypeVar("T")
 

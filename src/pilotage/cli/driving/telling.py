@@ -14,7 +14,7 @@ from pilotage.cli.views.narration import Narrator
 from pilotage.cli.views.question import open_questions, question_json
 from pilotage.cli.views.run_page import output_text
 from pilotage.jsonvalue import to_json_value
-from pilotage.runtime.service.answers import Question
+from pilotage.runtime.answers import Question
 
 
 class Telling:

@@ -7,7 +7,7 @@ from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentState
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.stream.event_record import encode_event
+from pilotage.runtime.events.event_record import encode_event
 
 _RUN = "id agent_type status transition reason current_activity awaits metadata created_at updated_at wake_at"
 _RESULT = "output error interruption_reason turns usage spent artifacts"

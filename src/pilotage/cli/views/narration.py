@@ -22,7 +22,7 @@ from pilotage.agent.events import (
 from pilotage.cli.screen.words import Line, Span, Tone, cleaned, line, one_line
 from pilotage.cli.views.timeline import call_arguments
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.stream.projection import TOLD_AS
+from pilotage.runtime.events.projections import TOLD_AS
 
 Told: TypeAlias = Span | Line
 """A piece of text that goes on where the last one ended, or a line of its own."""

@@ -11,7 +11,7 @@ from pilotage.cli.screen.words import Line, Span, Tone, cleaned, line, one_line
 from pilotage.cli.views.hints import Hints, short
 from pilotage.cli.views.moments import day_and_time
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.service.answers import Question
+from pilotage.runtime.answers import Question
 
 _LONGEST = 2_000
 _MORE = {"modify": "--arguments '{…}'", "done": "--result '…'"}

@@ -14,7 +14,7 @@ from pilotage.cli.views.moments import ago, day_and_time
 from pilotage.cli.views.question import open_questions
 from pilotage.cli.views.run_list import standing
 from pilotage.cli.views.timeline import Moment, timeline_lines
-from pilotage.runtime.service.answers import Question
+from pilotage.runtime.answers import Question
 from pilotage.values import value
 
 

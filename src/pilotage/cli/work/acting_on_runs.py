@@ -22,8 +22,8 @@ from pilotage.cli.views.json_forms import run_json
 from pilotage.cli.work.asked import Asked
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.answers import Question, run_of
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.service.answers import Question, run_of
 
 
 async def decide(asked: Asked, text: str, decision: str, details: JsonObject, *, resumes: bool) -> int:

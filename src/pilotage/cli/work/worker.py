@@ -14,8 +14,8 @@ from typing import Any
 from pilotage.cli.target import load_application
 from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError, CallerError, start_error
+from pilotage.runtime.delivery.worker import WorkerSettings
 from pilotage.runtime.runs import AgentRuns
-from pilotage.runtime.worker.settings import WorkerSettings
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

@@ -1,1 +1,1 @@
-"""The one door to the world, and how tools, models and steps come to it by themselves."""
+"""The one way to the world: effects, their admission and their outcomes."""

@@ -1,1 +1,1 @@
-"""What is written down of a run, how it is read back, and who owns it."""
+"""The journal of a run: rows, commits, leases, replay, recovery."""

@@ -12,7 +12,7 @@ from typing import assert_never, cast
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.facts import fact_of
 from pilotage.agent.ports.budget import BudgetSettlement
-from pilotage.agent.ports.conversations import ConversationTurns
+from pilotage.agent.ports.conversations import ConversationTurns, ITaskStore
 from pilotage.agent.ports.journal import (
     CommitOutcome,
     CommitRefusal,
@@ -36,13 +36,12 @@ from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest
-from pilotage.runtime.actions.action import Action
-from pilotage.runtime.actions.interruptions import RunOwnershipLost, StartRefused, StoreUnavailable
+from pilotage.runtime.events.event_log import ToldLog
+from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.chain import digest_after, payload_digest
-from pilotage.runtime.journal.committing import Committing
-from pilotage.runtime.journal.sealing import Seals, WithoutKey, withholds, without_key_for
-from pilotage.runtime.journal.writer import JournalWriter
-from pilotage.runtime.stream.told_log import ToldLog
+from pilotage.runtime.journal.commits import Committing, JournalWriter
+from pilotage.runtime.journal.interruptions import RunOwnershipLost, StartRefused, StoreUnavailable
+from pilotage.runtime.journal.seals import Seals, WithoutKey, withholds, without_key_for
 from pilotage.values import value
 
 _SALT, _TOKEN = 16, 24
@@ -281,3 +280,64 @@ class Ledger(Committing):
         self._rows.append(_new_row(*place, texts.record, texts.view, digest, None, salt, texts))
         self._seq, self._digest = seq, digest
         self._changes += 1
+
+
+class UnkeptLedger(Ledger):
+    """Remembers the state of the run, and what killed it."""
+
+    is_kept = False
+
+    def __init__(self, run: RunKey, state: AgentState, conversations: ITaskStore | None = None) -> None:
+        self._conversations = conversations
+        self._turns: ConversationTurns | None = None
+        self.run = run
+        self.state = state
+        self.epoch = 1
+        self._death: BaseException | None = None
+
+    def claim(self, record: JsonValue, view: JsonValue) -> None:
+        return
+
+    async def prove(self) -> None:
+        self.check_alive()
+
+    def append(
+        self,
+        action: Action,
+        stage: JournalStage,
+        attempt: int,
+        record: JsonValue,
+        view: JsonValue,
+        tool: AgentToolDescriptor | None = None,
+        added: JsonObject | None = None,
+    ) -> None:
+        self.check_alive()
+
+    def say(self, turns: ConversationTurns | None) -> None:
+        self._turns = turns
+
+    def prove_by(self, evidence: AgentEvidence) -> None:
+        return
+
+    def move(self, state: AgentState) -> None:
+        self.check_alive()
+        self.state = state
+
+    def report(self, fact: OutboxEvent) -> None:
+        return
+
+    def consume(self, signal_id: str) -> None:
+        self.check_alive()
+
+    async def barrier(self) -> None:
+        self.check_alive()
+        said, self._turns = self._turns, None
+        if said is not None and self._conversations is not None:
+            await self._conversations.append_turns(self.run.tenant_id, said.conversation_id, said.turns)
+
+    @property
+    def is_settled(self) -> bool:
+        return True
+
+    async def settle(self) -> None:
+        return

@@ -16,7 +16,7 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.journal.amounts import decode_usage, encode_usage
+from pilotage.runtime.journal.records import decode_usage, encode_usage
 
 _response = unchecked(ModelResponse)
 

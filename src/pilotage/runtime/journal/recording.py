@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.runtime.actions.action import RESULT, Action
-from pilotage.runtime.actions.interruptions import RunDiverged
+from pilotage.runtime.journal.action import RESULT, Action
+from pilotage.runtime.journal.interruptions import RunDiverged
 
 
 @dataclass(slots=True)

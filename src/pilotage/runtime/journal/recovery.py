@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from pilotage.agent.ports.journal import JournalRow
-from pilotage.runtime.actions.action import Action
+from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.recording import RecordedAction
-from pilotage.runtime.journal.sealing import is_kept
+from pilotage.runtime.journal.seals import is_kept
 from pilotage.values import value
 
 

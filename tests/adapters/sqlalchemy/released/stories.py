@@ -30,7 +30,7 @@ from pilotage.agent.ports.audit import AuditEntry
 from pilotage.agent.principal import LOCAL
 from pilotage.runtime import AgentRuns, next_signal
 from pilotage.runtime.plugin import initialize
-from pilotage.runtime.service.starting import run_id_of
+from pilotage.runtime.run.start import run_id_of
 from pilotage.testing import ProcessStopped, ScriptedModel, says
 from pilotage.testing.sealer import MemorySealer
 from tests.crash.shop import Clerk, Shop, World

@@ -14,7 +14,7 @@ import pytest
 from pilotage import agent_tool
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import to_json_value
-from pilotage.runtime.actions.codec import decoder_of
+from pilotage.runtime.effect import decoder_of
 
 
 class Colour(Enum):

@@ -7,7 +7,7 @@ from contextvars import copy_context
 
 import pytest
 
-from pilotage.runtime.actions.scope import Scope, enter, scope_for
+from pilotage.runtime.journal.scope import Scope, enter, scope_for
 
 
 def test_ids_count_per_label() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pilotage.agent.limits import LimitCode
 from pilotage.agent.state import AgentSituation
-from pilotage.runtime.actions.interruptions import (
+from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
     HandedOver,
     LimitReached,
@@ -18,8 +18,10 @@ from pilotage.runtime.actions.interruptions import (
     RunInterruption,
     RunOwnershipLost,
     StoreUnavailable,
+    first_to_count,
+    interruption_in,
+    what_counts,
 )
-from pilotage.runtime.actions.several_ends import first_to_count, interruption_in, what_counts
 
 PAUSED = Paused("q")
 ENDED = RunEnded(AgentSituation.FAILED, "no")

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator
 import pytest
 
 from pilotage import AgentYield, Final, Progress, Token
-from pilotage.runtime.attempts.items import items_of
+from pilotage.runtime.run.program import items_of
 
 STREAM = [Token("a"), Progress("b"), Final("c")]
 

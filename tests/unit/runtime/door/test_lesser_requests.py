@@ -15,7 +15,7 @@ from pilotage.agent.tool_calling import ToolCallingSpec
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.door.lesser_requests import answer_of, found_in, is_lesser, put_for
+from pilotage.runtime.door.capabilities import answer_of, found_in, is_lesser, put_for
 
 
 @dataclass(frozen=True)

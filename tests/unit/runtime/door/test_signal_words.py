@@ -9,7 +9,7 @@ import pytest
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.jsonvalue import JsonObject, to_json_value
-from pilotage.runtime.door.signal_words import MESSAGES, label_of, message_of, signal_in
+from pilotage.runtime.people.signals import MESSAGES, label_of, message_of, signal_in
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 
 

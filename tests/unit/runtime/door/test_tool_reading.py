@@ -8,7 +8,7 @@ from inspect import signature
 import pytest
 
 from pilotage import Pod, ToolEffects, agent_tool
-from pilotage.runtime.door.tool_reading import read_invocation
+from pilotage.runtime.door.tool_binding import read_invocation
 
 READ = ToolEffects.read_only()
 

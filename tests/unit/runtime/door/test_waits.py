@@ -17,15 +17,15 @@ from pilotage.agent.tools.declare import agent_tool
 from pilotage.agent.tools.metadata import ToolRisk
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.actions.call import Attempt, Call
-from pilotage.runtime.actions.interruptions import Paused, RunDiverged, RunEnded
-from pilotage.runtime.actions.scope import Scope
-from pilotage.runtime.door.waits import Waits
-from pilotage.runtime.gate.verdicts import Ask
+from pilotage.runtime.effect import Attempt, Call
 from pilotage.runtime.journal.chain import NO_HEAD
+from pilotage.runtime.journal.commits import JournalWriter
+from pilotage.runtime.journal.interruptions import Paused, RunDiverged, RunEnded
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
-from pilotage.runtime.journal.writer import JournalWriter
+from pilotage.runtime.journal.scope import Scope
+from pilotage.runtime.people.questions import Ask
+from pilotage.runtime.people.waiting import Waits
 from pilotage.testing import MemoryStore, SeededIds, VirtualClock
 
 RUN = RunKey("default", "run-1")

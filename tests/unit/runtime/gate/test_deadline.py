@@ -13,7 +13,7 @@ from pilotage.agent.state import AgentSituation
 from pilotage.agent.tools.metadata import TimeoutPolicy
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.gate.deadline import (
+from pilotage.runtime.budget.deadlines import (
     deadline_at,
     decode_deadline,
     earliest,

@@ -6,7 +6,7 @@ import pytest
 
 from pilotage.agent.context import ContextPack, ContextPackRole, ContextSensitivity
 from pilotage.agent.run_input import AgentContext
-from pilotage.runtime.gate.given_context import decode_context, encode_context, label_of_context
+from pilotage.runtime.exposure.given_context import decode_context, encode_context, label_of_context
 from pilotage.safety.fields import PII, MaskingPolicy, SensitiveField, SensitiveFieldDescriptor
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 

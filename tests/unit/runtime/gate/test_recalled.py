@@ -8,7 +8,7 @@ from pilotage.agent.ports.journal import JournalRow, JournalStage, SealedRecord
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.gate.recalled import label_of_recalled
+from pilotage.runtime.exposure.trust import label_of_recalled
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 
 WEB = TrustLabel(Integrity.UNTRUSTED, Confidentiality.PUBLIC, frozenset({"tool:browse"}))

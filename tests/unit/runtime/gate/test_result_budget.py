@@ -8,7 +8,7 @@ import pytest
 
 from pilotage.agent.tools.metadata import ResultBudget
 from pilotage.jsonvalue import JsonValue, canonical_json, to_bytes
-from pilotage.runtime.gate.result_budget import within_budget
+from pilotage.runtime.door.tool_binding import within_budget
 
 LONG = "The quick brown fox. " * 50
 

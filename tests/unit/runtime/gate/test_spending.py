@@ -15,9 +15,9 @@ from pilotage.agent.ports.budget import BudgetAmount, BudgetExhausted
 from pilotage.agent.ports.pricing import IAgentPricing, ModelCost
 from pilotage.agent.state import AgentSituation
 from pilotage.jsonvalue import JsonObject, canonical_json
-from pilotage.runtime.actions.interruptions import LimitReached
-from pilotage.runtime.gate.spending import ONE_STEP, ONE_TOOL_CALL, Spending, budget_exhausted, child_limits
-from pilotage.runtime.journal.amounts import decode_amount, encode_amount
+from pilotage.runtime.budget.spending import ONE_STEP, ONE_TOOL_CALL, Spending, budget_exhausted, child_limits
+from pilotage.runtime.journal.interruptions import LimitReached
+from pilotage.runtime.journal.records import decode_amount, encode_amount
 
 TEN = ModelUsage(7, 3, 10)
 

@@ -9,9 +9,9 @@ import pytest
 from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.agent.tools.metadata import DataAccess, Externality, ToolApprovalRequirement, ToolEffects
-from pilotage.runtime.gate.trust_stage import label_after_tool, verdict_for
-from pilotage.runtime.gate.verdicts import Ask, Deny, Pass
-from pilotage.runtime.journal.trust_record import RUN_INPUT
+from pilotage.runtime.door.admission import label_after_tool, verdict_for
+from pilotage.runtime.exposure.trust import RUN_INPUT
+from pilotage.runtime.people.questions import Ask, Deny, Pass
 from pilotage.safety.fields import SecretField
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pilotage.runtime.journal.keeping import Keeper
+from pilotage.runtime.journal.lease import Keeper
 from pilotage.testing import VirtualClock
 
 EVERY = 10.0

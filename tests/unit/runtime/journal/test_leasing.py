@@ -8,7 +8,7 @@ import pytest
 
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import Lease
-from pilotage.runtime.journal.leasing import Hold, Leasing, give_back
+from pilotage.runtime.journal.lease import Hold, Leasing, give_back
 from pilotage.testing import MemoryStore, VirtualClock
 from pilotage.testing.leases import MemoryLeases
 

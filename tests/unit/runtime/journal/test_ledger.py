@@ -20,16 +20,16 @@ from pilotage.agent.ports.journal import (
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.actions.interruptions import (
+from pilotage.runtime.journal.chain import NO_HEAD, first_broken
+from pilotage.runtime.journal.commits import JournalWriter
+from pilotage.runtime.journal.interruptions import (
     Paused,
     RunInterruption,
     RunOwnershipLost,
     StartRefused,
     StoreUnavailable,
 )
-from pilotage.runtime.journal.chain import NO_HEAD, first_broken
 from pilotage.runtime.journal.ledger import Ledger, Opening
-from pilotage.runtime.journal.writer import JournalWriter
 from pilotage.testing import FaultyJournal, LoseReply, MemoryJournal, MemoryStore
 
 TOLD = JournalStage.TOLD

@@ -9,8 +9,8 @@ from tests.unit.runtime.rows import AFTER, BEFORE, WAIT, a_claim, a_row, an_acti
 
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.runtime.actions.action import Action
-from pilotage.runtime.actions.interruptions import RunDiverged
+from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.interruptions import RunDiverged
 from pilotage.runtime.journal.recording import RecordedAction, Recording
 
 PAY = an_action(asked={"amount": "5"})

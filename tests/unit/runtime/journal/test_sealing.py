@@ -15,7 +15,7 @@ from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.journal.chain import first_broken
-from pilotage.runtime.journal.sealing import (
+from pilotage.runtime.journal.seals import (
     NOT_KEPT,
     Seals,
     WithoutKey,

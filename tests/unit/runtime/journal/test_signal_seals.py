@@ -10,7 +10,7 @@ from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.journal.signal_seals import SEALED, SignalSeals
+from pilotage.runtime.journal.seals import SEALED, SignalSeals
 from pilotage.testing import MemorySealer
 
 RUN = RunKey("default", "run-1")

@@ -14,7 +14,7 @@ from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecisi
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.tools.metadata import ToolRisk, ToolRiskAxis
 from pilotage.jsonvalue import JsonValue, canonical_json
-from pilotage.runtime.journal.wait_record import decode_approval, decode_recovery, encode_request
+from pilotage.runtime.people.questions import decode_approval, decode_recovery, encode_request
 
 SHORT = AgentApprovalRequest(
     "q-1", "run-1", AgentApprovalBoundaryKind.TOOL_INVOCATION, "Pay?", ToolRisk(), "shop.Payments:pay"

@@ -18,8 +18,8 @@ from pilotage.agent.ports.journal import (
     JournalRow,
     RunKey,
 )
-from pilotage.runtime.actions.interruptions import StoreUnavailable
-from pilotage.runtime.journal.writer import JournalWriter
+from pilotage.runtime.journal.commits import JournalWriter
+from pilotage.runtime.journal.interruptions import StoreUnavailable
 from pilotage.testing import FailWrite, FaultyJournal, LoseReply, MemoryStore, ProcessStopped, StopBefore
 
 

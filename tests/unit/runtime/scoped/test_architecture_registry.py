@@ -11,7 +11,7 @@ import pytest
 from pilotage.agent.ports.architecture import Architecture
 from pilotage.architectures.react import React
 from pilotage.errors import AgentDefinitionError
-from pilotage.runtime.scoped.architecture_registry import ARCHITECTURES, find_architecture, load_architecture
+from pilotage.runtime.architecture.registry import ARCHITECTURES, find_architecture, load_architecture
 
 
 def entry(name: str, value: str) -> EntryPoint:

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from pilotage.runtime.actions.interruptions import Paused
-from pilotage.runtime.actions.scope import Scope, enter, entered, inside, scope_for, worker_scope
-from pilotage.runtime.door.liveness import BranchStopped, Liveness
+from pilotage.runtime.journal.interruptions import Paused
 from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.journal.liveness import BranchStopped, Liveness
+from pilotage.runtime.journal.scope import Scope, enter, entered, inside, scope_for, worker_scope
 
 
 def next_in(scope: Scope | None, label: str = "tool:a") -> str:

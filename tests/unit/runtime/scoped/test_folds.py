@@ -11,10 +11,9 @@ from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.gate.counting import count_rows
-from pilotage.runtime.gate.spending import Spending
-from pilotage.runtime.journal.amounts import encode_amount
+from pilotage.runtime.budget.spending import Spending, count_rows
 from pilotage.runtime.journal.recording import Recording
+from pilotage.runtime.journal.records import encode_amount
 
 MODEL, DELEGATION, STEP = AgentActionKind.MODEL_CALL, AgentActionKind.DELEGATION, AgentActionKind.STEP
 REPLY: JsonValue = {

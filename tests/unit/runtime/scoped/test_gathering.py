@@ -7,8 +7,7 @@ import pytest
 from pilotage.agent.ports.architecture import FailurePolicy
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.door.questions import is_about_the_past
-from pilotage.runtime.scoped.gathering import (
+from pilotage.runtime.architecture.branches import (
     BranchEnd,
     Decision,
     Failed,
@@ -19,6 +18,7 @@ from pilotage.runtime.scoped.gathering import (
     decide,
     waits_below,
 )
+from pilotage.runtime.people.questions import is_about_the_past
 
 FAST, COLLECT, QUORUM, FIRST = (
     FailurePolicy.FAIL_FAST,

@@ -11,7 +11,7 @@ from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.errors import AgentToolBindingError
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.scoped.teammates import Teammate, teammates_of
+from pilotage.runtime.children.delegation import Teammate, teammates_of
 
 
 @Agent(spec=AgentExecutionSpec(name="one", objective="Does one thing."))

@@ -8,7 +8,7 @@ from tests.unit.runtime.rows import AFTER, BEFORE, a_claim, a_row, an_action
 
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.service.past import Past
+from pilotage.runtime.history import Past
 
 PAY = an_action()
 

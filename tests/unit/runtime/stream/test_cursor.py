@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotage.errors import CallerError
-from pilotage.runtime.stream.cursor import START, EventCursor
+from pilotage.runtime.events.feed import START, EventCursor
 
 NUMBERS = st.integers(min_value=0, max_value=10**15 - 1)
 

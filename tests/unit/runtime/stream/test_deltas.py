@@ -15,7 +15,7 @@ from pilotage.agent.events import (
     ToolCallEndEvent,
     ToolCallStartEvent,
 )
-from pilotage.runtime.stream.deltas import TextId, piece_of, with_text
+from pilotage.runtime.exposure.pieces import TextId, piece_of, with_text
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 OTHER = AgentEventAttribution("kid", "run-2", "talk-1", "run-1")

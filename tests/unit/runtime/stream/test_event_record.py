@@ -31,8 +31,8 @@ from pilotage.agent.events import (
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
-from pilotage.runtime.stream.deltas import with_text
-from pilotage.runtime.stream.event_record import decode_event, encode_event, is_kept_as
+from pilotage.runtime.events.event_record import decode_event, encode_event, is_kept_as
+from pilotage.runtime.exposure.pieces import with_text
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 CHILD = AgentEventAttribution("scout", "run-2", "talk-1", "run-1")

@@ -30,9 +30,9 @@ from pilotage.agent.events import (
 from pilotage.agent.spec import StreamingExposureMode as Mode
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import AgentOutputGuardError
-from pilotage.runtime.stream.deltas import piece_of
-from pilotage.runtime.stream.exposure import Exposure
-from pilotage.runtime.stream.redactor import Redactor
+from pilotage.runtime.exposure.modes import Exposure
+from pilotage.runtime.exposure.pieces import piece_of
+from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.safety.redaction.policy import StreamingRedactionPolicy, StreamingSensitivePattern
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")

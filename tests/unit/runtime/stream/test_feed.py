@@ -9,7 +9,7 @@ from weakref import ref
 import pytest
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, MessageDeltaEvent
-from pilotage.runtime.stream.feed import QUEUE_LIMIT, Feed, Listener, Told
+from pilotage.runtime.events.feed import QUEUE_LIMIT, Feed, Listener, Told
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 

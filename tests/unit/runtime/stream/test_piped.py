@@ -12,10 +12,10 @@ from pilotage.agent.events import (
     RunStartedEvent,
 )
 from pilotage.agent.spec import StreamingExposureMode
-from pilotage.runtime.stream.exposure import Exposure
-from pilotage.runtime.stream.feed import QUEUE_LIMIT
-from pilotage.runtime.stream.piped import PipedTelling
-from pilotage.runtime.stream.redactor import Redactor
+from pilotage.runtime.events.feed import QUEUE_LIMIT
+from pilotage.runtime.events.writer import PipedTelling
+from pilotage.runtime.exposure.modes import Exposure
+from pilotage.runtime.exposure.redactor import Redactor
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 END = RunFinishedEvent(BY)

@@ -44,7 +44,7 @@ from pilotage.agent.state import AgentStateReason
 from pilotage.agent.yields import AgentYieldKind
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, to_json_value
-from pilotage.runtime.stream.projection import TOLD_AS, YieldProjector, events_of
+from pilotage.runtime.events.projections import TOLD_AS, YieldProjector, events_of
 from pilotage.safety.fields import PII, SecretField, SensitiveField, SensitiveFieldDescriptor
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")

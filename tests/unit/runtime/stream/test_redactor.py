@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pilotage.errors import AgentOutputGuardError
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.stream.redactor import Redactor
+from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.safety.redaction.policy import (
     StreamingGuardFailureMode,
     StreamingRedactionPolicy,

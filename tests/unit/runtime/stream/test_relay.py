@@ -15,14 +15,13 @@ from pilotage.agent.events import (
 )
 from pilotage.agent.spec import StreamingExposureMode
 from pilotage.agent.state import AgentStateReason
-from pilotage.runtime.stream.deltas import piece_of, with_text
-from pilotage.runtime.stream.event_record import encode_event
-from pilotage.runtime.stream.exposure import Exposure
-from pilotage.runtime.stream.redactor import Redactor
-from pilotage.runtime.stream.relay import Relay
-from pilotage.runtime.stream.telling import KeptTelling
-from pilotage.runtime.stream.told import ToldItem
-from pilotage.runtime.stream.told_log import ToldLog
+from pilotage.runtime.events.event_log import ToldItem, ToldLog
+from pilotage.runtime.events.event_record import encode_event
+from pilotage.runtime.events.forwarding import Relay
+from pilotage.runtime.events.writer import KeptTelling
+from pilotage.runtime.exposure.modes import Exposure
+from pilotage.runtime.exposure.pieces import piece_of, with_text
+from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.safety import StreamingRedactionPolicy, StreamingSensitivePattern
 
 PARENT = AgentEventAttribution("p", "parent", "parent")

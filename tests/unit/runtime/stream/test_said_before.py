@@ -25,9 +25,9 @@ from pilotage.agent.events import (
     ToolCallStartEvent,
 )
 from pilotage.agent.state import AgentStateReason
-from pilotage.runtime.stream.event_record import encode_event
-from pilotage.runtime.stream.said_before import SUPERSEDED, SaidBefore
-from pilotage.runtime.stream.told import ToldItem
+from pilotage.runtime.events.catch_up import SUPERSEDED, SaidBefore
+from pilotage.runtime.events.event_log import ToldItem
+from pilotage.runtime.events.event_record import encode_event
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 KID = AgentEventAttribution("kid", "run-2", "talk-1", "run-1")

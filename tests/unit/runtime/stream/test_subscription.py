@@ -27,9 +27,9 @@ from pilotage.agent.state import AgentStateReason
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentDefinitionError, RunNotFoundError
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.stream.cursor import START, EventCursor
-from pilotage.runtime.stream.event_record import encode_event
-from pilotage.runtime.stream.subscription import POLL_SECONDS, LogReader, Subscription
+from pilotage.runtime.events.event_record import encode_event
+from pilotage.runtime.events.feed import START, EventCursor
+from pilotage.runtime.events.subscription import POLL_SECONDS, LogReader, Subscription
 from pilotage.testing import VirtualClock
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")

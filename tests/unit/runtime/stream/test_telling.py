@@ -17,16 +17,15 @@ from pilotage.agent.events import (
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.spec import StreamingExposureMode
 from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.runtime.events.catch_up import SUPERSEDED
+from pilotage.runtime.events.event_log import ToldItem, ToldLog
+from pilotage.runtime.events.feed import Listener
+from pilotage.runtime.events.writer import KeptTelling
+from pilotage.runtime.exposure.modes import Exposure
+from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal.chain import NO_HEAD
+from pilotage.runtime.journal.commits import JournalWriter
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.writer import JournalWriter
-from pilotage.runtime.stream.exposure import Exposure
-from pilotage.runtime.stream.feed import Listener
-from pilotage.runtime.stream.redactor import Redactor
-from pilotage.runtime.stream.said_before import SUPERSEDED
-from pilotage.runtime.stream.telling import KeptTelling
-from pilotage.runtime.stream.told import ToldItem
-from pilotage.runtime.stream.told_log import ToldLog
 from pilotage.testing import MemoryStore
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")

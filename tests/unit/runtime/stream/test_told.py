@@ -18,9 +18,9 @@ from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.state import AgentStateReason
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.stream.cursor import START, EventCursor
-from pilotage.runtime.stream.event_record import encode_event
-from pilotage.runtime.stream.told import ToldItem, events_after, last_valid, still_needed, told_items
+from pilotage.runtime.events.event_log import ToldItem, events_after, last_valid, still_needed, told_items
+from pilotage.runtime.events.event_record import encode_event
+from pilotage.runtime.events.feed import START, EventCursor
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 KID = AgentEventAttribution("kid", "run-2", "talk-1", "run-1")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.stream.told_log import ToldLog
+from pilotage.runtime.events.event_log import ToldLog
 
 M, N = ("message", "run-1", "m"), ("message", "run-1", "n")
 

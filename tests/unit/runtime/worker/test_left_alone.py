@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pilotage.agent.ports.journal import RunKey
-from pilotage.runtime.worker.left_alone import LeftAlone
+from pilotage.runtime.delivery.worker import LeftAlone
 
 RUN, OTHER = RunKey("default", "run-1"), RunKey("default", "run-2")
 

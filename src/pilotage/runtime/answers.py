@@ -1,0 +1,137 @@
+"""People's answers: which questions a run waits for, its children's included, and whether an answer fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TypeAlias, cast
+
+from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.approval_decision import check_agent_approval_decision
+from pilotage.agent.decisions import DecisionMalformed, DecisionMisdirected, DecisionNotAllowed
+from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.recovery_request import (
+    AgentRecoveryRequest,
+    RecoveryDecision,
+    RecoveryDone,
+    check_agent_recovery_decision,
+)
+from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision
+from pilotage.agent.state import AgentState
+from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
+from pilotage.errors import AgentStructuredOutputError, CallerError
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.children.children import child_id
+from pilotage.runtime.door.outcome import late_outcomes_of
+from pilotage.runtime.effect import decoder_of
+from pilotage.runtime.history import Records
+from pilotage.runtime.people.questions import decode_approval, decode_recovery
+from pilotage.runtime.services import Services
+
+Question: TypeAlias = AgentApprovalRequest | AgentRecoveryRequest
+
+
+class Answers:
+    """Finds questions and checks answers before they are sent to the run that asked."""
+
+    def __init__(self, services: Services, records: Records) -> None:
+        self._services = services
+        self._records = records
+
+    async def questions(self, state: AgentState) -> tuple[Question, ...]:
+        """The questions a run and its children wait for, in the order they were asked."""
+        if state.is_terminal:
+            return ()
+        rows = await self._records.rows(RunKey(state.tenant_id, state.id))
+        closed = {row.action_id for row in rows if row.stage is JournalStage.AFTER}
+        folded = tuple(f"{row.action_id}/" for row in rows if row.stage is JournalStage.FOLDED)
+        found: list[Question] = []
+        for row in rows:
+            if row.stage is not JournalStage.BEFORE or row.action_id in closed:
+                continue
+            if row.action_id.startswith(folded):
+                continue  # its branch is over, and nobody needs the answer
+            if row.kind is AgentActionKind.APPROVAL_WAIT:
+                found.append(await self._with_late_outcomes(state, _decoded(row)))
+            elif row.kind is AgentActionKind.DELEGATION:
+                child = await self._records.find(child_id(state.id, row.action_id), state.tenant_id)
+                found += await self.questions(child) if child is not None else ()
+        return tuple(found)
+
+    async def _with_late_outcomes(self, state: AgentState, question: Question) -> Question:
+        """The question with everything that was told since it was asked."""
+        port = self._services.late_outcomes
+        if port is None or not isinstance(question, AgentRecoveryRequest):
+            return question
+        run = RunKey(state.tenant_id, state.id)
+        late = await late_outcomes_of(port, run, question.action_id, question.attempt)
+        return replace(question, late_outcomes=late or question.late_outcomes)
+
+    async def checked(
+        self,
+        state: AgentState,
+        request_id: str,
+        decision: ApprovalDecision | RecoveryDecision,
+        details: Mapping[str, JsonValue],
+    ) -> tuple[str, JsonObject]:
+        """The run that waits for the answer, and the answer as its signal carries it.
+
+        Raises:
+            CallerError: nobody waits for it, or it is no answer to what was asked; the request stays open.
+        """
+        open_requests = {request.id: request for request in await self.questions(state)}
+        request = open_requests.get(request_id)
+        if request is None:
+            raise CallerError(f"run {state.id!r} waits for no answer to request {request_id!r}.")
+        payload: JsonObject = {"request_id": request_id, "decision": decision.value, **details}
+        refusal = self._refused(request, payload)
+        if refusal is not None:
+            raise CallerError(f"{refusal} The request stays open.")
+        return request.agent_state_id, payload
+
+    def _refused(self, request: Question, payload: JsonObject) -> str | None:
+        signal = AgentSignal("answer", request.agent_state_id, AgentSignalKind.APPROVAL_DECISION, payload)
+        if isinstance(request, AgentRecoveryRequest):
+            answer = check_agent_recovery_decision(request, signal)
+            return self._unfit(request, answer) if isinstance(answer, RecoveryDone) else _refusal(answer)
+        tool = self._services.tool(str(request.metadata.get("tool_identity")))
+        now = self._services.clock.now()
+        return _refusal(check_agent_approval_decision(request, signal, now, descriptor=tool))
+
+    def _unfit(self, request: AgentRecoveryRequest, done: RecoveryDone) -> str | None:
+        """Why the result a person gives is none that the tool could have had."""
+        if request.action_kind is not AgentActionKind.TOOL_CALL or request.deferred_call is not None:
+            return None
+        unfit: str | None = None
+        for tool in self._tools_named(request.action_name):
+            try:
+                decoder_of(tool.callable)(done.result)
+            except AgentStructuredOutputError as error:
+                unfit = f"{tool.name!r} does not give such a result: {' '.join(error.problems)}"
+            else:
+                return None
+        return unfit
+
+    def _tools_named(self, name: str | None) -> Iterator[AgentToolDescriptor]:
+        owners = {node.pod.type_ for node in self._services.app.graph.nodes}
+        for owner in owners:
+            tools = discover_agent_tools(owner).descriptors if isinstance(owner, type) else ()
+            yield from (tool for tool in tools if tool.schema.name == name)
+        yield from self._services.catalogs.named(name)
+
+
+def _refusal(checked: object) -> str | None:
+    if isinstance(checked, DecisionMisdirected | DecisionMalformed | DecisionNotAllowed):
+        return checked.reason
+    return None
+
+
+def run_of(request_id: str) -> str:
+    """The run that asked: a request's id begins with its id."""
+    return request_id.partition(":")[0]
+
+
+def _decoded(row: JournalRow) -> Question:
+    record = cast(JsonObject, row.record)
+    return decode_recovery(record) if "action_kind" in record else decode_approval(record)

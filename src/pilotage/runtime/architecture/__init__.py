@@ -1,0 +1,1 @@
+"""What an architecture may use of a run."""

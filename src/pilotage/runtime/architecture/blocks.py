@@ -1,0 +1,128 @@
+"""`step`, `gather`, `loop`, `spawn_child`: durable building blocks whose ids come from the program's structure."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import TypeVar, cast
+
+from pilotage.agent.ports.architecture import AgentRef, FailurePolicy, IScopedRuntime
+from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.tool_calling import ModelToolSpec
+from pilotage.agent.tools.metadata import Idempotency
+from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonValue, to_json_value
+from pilotage.runtime.architecture.branches import Gather, Gathering, check_gather
+from pilotage.runtime.architecture.folds import Folds
+from pilotage.runtime.children.children import Children
+from pilotage.runtime.door import step as steps
+from pilotage.runtime.door.run import Effects
+from pilotage.runtime.effect import Decode, decoder_of
+from pilotage.runtime.journal.scope import Scope, entered, inside, scope_for
+
+T = TypeVar("T")
+
+
+class ScopedRuntime(IScopedRuntime):
+    """The building blocks of one attempt at a run."""
+
+    def __init__(self, effects: Effects, scope: Scope | None = None) -> None:
+        self._effects = effects
+        self._scope = scope
+
+    @property
+    def _folds(self) -> Folds:
+        return Folds(self._effects)
+
+    @property
+    def _children(self) -> Children:
+        return cast(Children, self._effects.children)
+
+    def inside(self, scope: Scope) -> ScopedRuntime:
+        """The same building blocks in another scope."""
+        return ScopedRuntime(self._effects, scope)
+
+    async def step(
+        self,
+        name: str,
+        act: Callable[[], Awaitable[T]],
+        *,
+        idempotency: Idempotency = Idempotency.UNKNOWN,
+    ) -> T:
+        with entered(self._scope):
+            return await steps.step(name, act, idempotency=idempotency)
+
+    async def now(self) -> datetime:
+        with entered(self._scope):
+            return await steps.now()
+
+    async def uid(self) -> str:
+        with entered(self._scope):
+            return await steps.uid()
+
+    async def spawn_child(
+        self, name: str, agent: AgentRef, task: JsonValue, *, exits: Sequence[ModelToolSpec] = ()
+    ) -> JsonValue:
+        with entered(self._scope):
+            return await self._children.run(name, agent, task, exits=tuple(exits))
+
+    async def loop(self, label: str, state: T, turn: Callable[[T], Awaitable[T | None]]) -> T:
+        with entered(self._scope):
+            loop_id = scope_for(label).next_id(label)
+        decode = _decoder_of_state(state, turn)
+        finished = [record["result"] for record in self._folds.turns(loop_id)]
+        is_over = bool(finished) and finished[-1] is None
+        kept = finished[:-1] if is_over else finished
+        if kept:
+            state = cast(T, decode(kept[-1]))
+        number = len(finished)
+        while not is_over:
+            number += 1
+            reached = await self._turn(f"{loop_id}/{number}", label, state, turn)
+            is_over = reached is None
+            if not is_over:
+                # What the turn gave may be kept by it and changed later; the state is what its row says.
+                state = cast(T, decode(reached))
+        return state
+
+    async def _turn(
+        self, path: str, label: str, state: T, turn: Callable[[T], Awaitable[T | None]]
+    ) -> JsonValue:
+        """Make a turn and fold it; one in which somebody waits is not over."""
+        with inside(path):
+            given = await turn(state)
+        if (waiting := self._effects.liveness.pause_below(path)) is not None:
+            raise waiting
+        try:
+            reached = to_json_value(given)
+        except (TypeError, ValueError) as error:
+            raise AgentDefinitionError(f"loop({label!r}): the state cannot be kept: {error}.") from error
+        self._folds.add(path, label, {"result": reached})
+        return reached
+
+    async def gather(
+        self,
+        label: str,
+        branches: Sequence[Callable[[], Awaitable[T]]],
+        *,
+        limit: int | None = None,
+        policy: FailurePolicy = FailurePolicy.FAIL_FAST,
+        quorum: int | None = None,
+    ) -> Sequence[T]:
+        check_gather(label, len(branches), limit, policy, quorum)
+        with entered(self._scope):
+            gather_id = scope_for(label).next_id(label)
+        gather = Gather(gather_id, label, branches, limit, policy, quorum)
+        gathering = Gathering(self._effects, self._children, self._folds, gather)
+        return cast("Sequence[T]", await gathering.results())
+
+
+def _decoder_of_state(state: object, turn: Callable[..., object]) -> Decode:
+    """How to read the state of a loop: as the turn says it gives it, else by the type it has, else as JSON."""
+    declared = decoder_of(getattr(turn, "func", turn))
+    if state is None or isinstance(getattr(declared, "__self__", None), StructuredOutputSpec):
+        return declared
+    try:
+        return StructuredOutputSpec.from_type(cast(object, type(state))).decode
+    except AgentDefinitionError:
+        return declared

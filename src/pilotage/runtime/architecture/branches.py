@@ -1,0 +1,279 @@
+"""What the branches of a `gather` come to together, given how each has ended so far. Pure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any, TypeAlias, assert_never, cast
+
+from pilotage.agent.ports.architecture import BranchFailure, FailurePolicy
+from pilotage.errors import AgentDefinitionError, ToolError
+from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.runtime.architecture.folds import Folds
+from pilotage.runtime.children.children import Children
+from pilotage.runtime.door.run import Effects
+from pilotage.runtime.effect import Decode, decoder_of
+from pilotage.runtime.journal.interruptions import Paused, RunInterruption, first_to_count, interruption_in
+from pilotage.runtime.journal.liveness import BranchStopped
+from pilotage.runtime.journal.scope import Scope, enter
+from pilotage.runtime.people.questions import is_about_the_past
+from pilotage.values import value
+
+
+@value
+class Succeeded:
+    """A branch has its result."""
+
+
+@value
+class Failed:
+    """A branch failed for certain."""
+
+    error: str
+
+
+BranchEnd: TypeAlias = Succeeded | Failed
+
+
+@value
+class Taken:
+    """The gather is decided: these branches count, in this order."""
+
+    branches: tuple[int, ...]
+
+
+@value
+class GatherFailed:
+    """The gather is decided: it fails."""
+
+    error: str
+
+
+Decision: TypeAlias = Taken | GatherFailed
+
+
+def decide(
+    ends: Mapping[int, BranchEnd], count: int, policy: FailurePolicy, quorum: int | None
+) -> Decision | None:
+    """What is certain by now, whatever the branches that have not ended will do; None while it is open.
+
+    `ends` has the branches in the order in which they ended.
+    """
+    good = tuple(number for number, end in ends.items() if isinstance(end, Succeeded))
+    bad = [(number, end.error) for number, end in sorted(ends.items()) if isinstance(end, Failed)]
+    is_over = len(ends) == count
+    match policy:
+        case FailurePolicy.FAIL_FAST if bad:
+            return GatherFailed(bad[0][1])
+        case FailurePolicy.FAIL_FAST | FailurePolicy.COLLECT:
+            return Taken(tuple(range(count))) if is_over else None
+        case FailurePolicy.FIRST:
+            if good:
+                return Taken(good[:1])
+            return GatherFailed(_all_failed(bad)) if is_over else None
+        case FailurePolicy.QUORUM:
+            wanted = quorum or count // 2 + 1
+            if len(bad) > count - wanted:
+                words = f"{len(bad)} of {count} branches failed, {wanted} must succeed"
+                return GatherFailed(f"{words}: {bad[0][1]}" if bad else words)
+            return Taken(tuple(sorted(good))) if is_over else None
+        case _:
+            assert_never(policy)
+
+
+def check_gather(
+    label: str, count: int, limit: int | None, policy: FailurePolicy, quorum: int | None
+) -> None:
+    """Refuse a gather that cannot be.
+
+    Raises:
+        AgentDefinitionError: the message names what is wrong.
+    """
+    if limit is not None and limit < 1:
+        raise AgentDefinitionError(f"gather({label!r}): limit is {limit}. Let at least one branch run.")
+    if quorum is not None and (policy is not FailurePolicy.QUORUM or not 1 <= quorum <= count):
+        raise AgentDefinitionError(
+            f"gather({label!r}): quorum is {quorum} of {count} branches with policy {policy.value!r}. "
+            "Use FailurePolicy.QUORUM, and a quorum from 1 to the number of branches."
+        )
+
+
+def waits_below(
+    path: str, run_id: str, asked: Mapping[str, JsonObject], theirs: Collection[str]
+) -> list[str]:
+    """Of the open questions of a run those that were asked below a path; `theirs` may come from children there."""
+    return [
+        wait
+        for wait, request in asked.items()
+        if wait in theirs
+        or (request["agent_state_id"] == run_id and _place_of(request).startswith(f"{path}/"))
+    ]
+
+
+def _place_of(request: JsonObject) -> str:
+    return str(request.get("action_id") or request.get("call_id") or "")
+
+
+def _all_failed(bad: list[tuple[int, str]]) -> str:
+    return f"all branches failed: {bad[0][1]}" if bad else "there are no branches"
+
+
+Branch: TypeAlias = Callable[[], Awaitable[Any]]
+
+
+@value
+class Gather:
+    """What is to be gathered, and how."""
+
+    id: str
+    label: str
+    branches: Sequence[Branch]
+    limit: int | None
+    policy: FailurePolicy
+    quorum: int | None
+
+
+class Gathering:
+    """One gather under way. `_ends` has the branches in the order in which they ended."""
+
+    def __init__(self, effects: Effects, children: Children, folds: Folds, gather: Gather) -> None:
+        self._effects = effects
+        self._children = children
+        self._folds = folds
+        self._gather = gather
+        self._ends: dict[int, BranchEnd] = {}
+        self._values: dict[int, object] = {}
+        self._interruptions: list[RunInterruption] = []
+
+    async def results(self) -> list[object]:
+        """The results of the branches that count.
+
+        Raises:
+            ToolError: the gather failed.
+            RunInterruption: a branch waits, or the attempt is over.
+        """
+        gather = self._gather
+        folded = self._folds.take(gather.id, gather.label)
+        decision = await self._decided() if folded is None else self._unfolded(folded)
+        match decision:
+            case GatherFailed(error):
+                raise ToolError(error)
+            case Taken(taken):
+                return [self._values[number] for number in taken]
+
+    async def _decided(self) -> Decision:
+        """Run the branches, and fold the decision: the results are in the rows of the branches."""
+        await self._run_all()
+        decision = self._decision()
+        await self._settle_interruptions(decision)
+        match decision:
+            case Taken(taken):
+                self._folds.add(self._gather.id, self._gather.label, {"taken": list(taken)})
+                return decision
+            case GatherFailed(error):
+                self._folds.add(self._gather.id, self._gather.label, {"error": error})
+                return decision
+            case None:
+                raise AssertionError("a gather whose branches have all ended is decided")
+
+    async def _settle_interruptions(self, decision: Decision | None) -> None:
+        """Where nothing depends on the branches that wait, their questions are not asked any more.
+
+        Raises:
+            RunInterruption: the gather must wait for them, or the attempt is over.
+        """
+        if not self._interruptions:
+            return
+        interruption, path = first_to_count(self._interruptions), self._gather.id
+        asked = self._effects.waits.open
+        theirs = {wait for each in self._interruptions if isinstance(each, Paused) for wait in each.wait_ids}
+        dropped = waits_below(path, self._effects.ledger.run.run_id, asked, theirs)
+        must_wait = decision is None or any(is_about_the_past(asked[wait]) for wait in dropped)
+        if must_wait or not isinstance(interruption, Paused):
+            raise interruption
+        self._effects.liveness.forget_pauses_below(path)
+        for wait in dropped:
+            del asked[wait]
+        await self._children.give_up(path)
+
+    async def _run_all(self) -> None:
+        room = asyncio.Semaphore(self._gather.limit or max(len(self._gather.branches), 1))
+        tasks = [
+            asyncio.create_task(self._run(number, branch, room))
+            for number, branch in enumerate(self._gather.branches)
+        ]
+        try:
+            # A branch never raises but to be cancelled: its end is a value.
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
+            self._effects.liveness.restart(self._gather.id)
+
+    async def _run(self, number: int, branch: Branch, room: asyncio.Semaphore) -> None:
+        path = f"{self._gather.id}/{number}"
+        async with room:
+            if self._decision() is not None:
+                return
+            enter(Scope(path, asyncio.current_task()))
+            try:
+                await self._run_or_read(number, path, branch)
+            except (RunInterruption, BaseExceptionGroup) as end:
+                self._interrupted(interruption_in(end))
+        if self._decision() is not None:
+            self._effects.liveness.stop(self._gather.id)
+
+    def _interrupted(self, end: RunInterruption) -> None:
+        if isinstance(end, BranchStopped) and self._decision() is not None:
+            return
+        self._interruptions.append(end)
+        if not isinstance(end, Paused):
+            self._effects.liveness.stop(self._gather.id)
+
+    async def _run_or_read(self, number: int, path: str, branch: Branch) -> None:
+        """A branch that is folded is not entered; one in which somebody waits has not ended."""
+        label = self._gather.label
+        record = self._folds.take(path, label)
+        if record is None:
+            record = await _ended(branch)
+            if (waiting := self._effects.liveness.pause_below(path)) is not None:
+                raise waiting
+            self._folds.add(path, label, record)
+        self._read(number, branch, record)
+
+    def _read(self, number: int, branch: Branch, record: JsonObject) -> None:
+        if "error" in record:
+            error = cast(str, record["error"])
+            self._ends[number], self._values[number] = Failed(error), BranchFailure(number, error)
+        else:
+            self._ends[number], self._values[number] = Succeeded(), _decoder_of(branch)(record["result"])
+
+    def _decision(self) -> Decision | None:
+        gather = self._gather
+        return decide(self._ends, len(gather.branches), gather.policy, gather.quorum)
+
+    def _unfolded(self, folded: JsonObject) -> Decision:
+        if "error" in folded:
+            return GatherFailed(cast(str, folded["error"]))
+        taken = cast("list[int]", folded["taken"])
+        for number in taken:
+            row = self._effects.recording.outcome_of(f"{self._gather.id}/{number}")
+            if row is not None:
+                self._read(number, self._gather.branches[number], cast(JsonObject, row.record))
+        return Taken(tuple(taken))
+
+
+async def _ended(branch: Branch) -> JsonObject:
+    """What a branch came to, as its row keeps it."""
+    try:
+        result = to_json_value(await branch())
+        _decoder_of(branch)(result)
+    except Exception as error:  # noqa: BLE001 - what a branch raises is its outcome
+        return {"error": str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"}
+    return {"result": result}
+
+
+def _decoder_of(branch: Branch) -> Decode:
+    return decoder_of(getattr(branch, "func", branch))

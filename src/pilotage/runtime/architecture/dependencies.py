@@ -1,0 +1,243 @@
+"""What an architecture may use: `Dependencies` bound to a run, the only way to effects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any, TypeAlias, cast
+
+from pilotage.agent.control_tools import ControlTools
+from pilotage.agent.events import AgentEvent, AgentEventAttribution, StepFinishedEvent
+from pilotage.agent.exits import Exit
+from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.model_reply import ModelUsage
+from pilotage.agent.ports.architecture import (
+    AgentSession,
+    Architecture,
+    Dependencies,
+    IScopedTools,
+    ToolCallOutcome,
+)
+from pilotage.agent.ports.audit import IAgentAuditLog
+from pilotage.agent.ports.budget import IAgentBudget, NoBudget
+from pilotage.agent.ports.hooks import IAgentHooks
+from pilotage.agent.ports.memory import IAgentMemory
+from pilotage.agent.ports.permissions import AllowAll, IAgentPermissions
+from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry
+from pilotage.agent.principal import RunContext
+from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.tool_calling import ModelToolSpec
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
+from pilotage.runtime.architecture.blocks import ScopedRuntime
+from pilotage.runtime.architecture.memory import ScopedMemory
+from pilotage.runtime.architecture.model import ScopedModel
+from pilotage.runtime.architecture.tools import ScopedTools
+from pilotage.runtime.door.admission import NO_STAGES, Stages
+from pilotage.runtime.door.model import next_message_id
+from pilotage.runtime.door.run import Effects
+from pilotage.runtime.journal.scope import Scope, entered, scope_for, worker_scope
+from pilotage.schema.from_json import core_of_json
+from pilotage.schema.validation import MisfitsError, Validate, compile_validator
+from pilotage.values import value
+
+DEFAULT_MAX_TURNS = 50
+ToolsChange: TypeAlias = Callable[[IScopedTools], IScopedTools]
+
+_NO_BUDGET, _ALLOW_ALL, _NO_TELEMETRY = NoBudget(), AllowAll(), NoTelemetry()
+
+
+@value
+class Provided:
+    """The application's ports that architectures may read; None where there is nothing, or the built-in no-op."""
+
+    stages: Stages = NO_STAGES
+    memory: IAgentMemory | None = None
+    telemetry: IAgentTelemetry | None = None
+    audit_log: IAgentAuditLog | None = None
+
+
+class RunDependencies(Dependencies):
+    """The dependencies of one attempt at a run."""
+
+    def __init__(
+        self,
+        effects: Effects,
+        model: ScopedModel,
+        tools: ScopedTools,
+        runtime: ScopedRuntime,
+        by: AgentEventAttribution,
+        context: RunContext,
+        provided: Provided,
+        instructions: str,
+        output: StructuredOutputSpec | None = None,
+        max_turns: int = DEFAULT_MAX_TURNS,
+        scope: Scope | None = None,
+        change_tools: ToolsChange | None = None,
+    ) -> None:
+        self._scope = scope
+        self._change_tools = change_tools
+        self.model = self._model = model
+        self._tools = tools
+        self.tools: IScopedTools = tools if change_tools is None else change_tools(tools)
+        self.runtime = self._runtime = runtime
+        self._by = by
+        self.attribution = by if scope is None else replace(by, branch=_place(by, scope))
+        self.context = context
+        self.output = output
+        self.max_turns = max_turns
+        self.streaming = True
+        self._effects = effects
+        self._provided = provided
+        self._instructions = instructions
+        stages, memory = provided.stages, provided.memory
+        self.memory: IAgentMemory | None = (
+            None if memory is None else ScopedMemory(memory, effects, context, scope)
+        )
+        self.budget: IAgentBudget = stages.budget or _NO_BUDGET
+        self.permissions: IAgentPermissions = stages.permissions or _ALLOW_ALL
+        self.hooks: Sequence[IAgentHooks] = stages.hooks
+        self.telemetry: IAgentTelemetry = provided.telemetry or _NO_TELEMETRY
+        self.audit_log: IAgentAuditLog | None = provided.audit_log
+
+    @property
+    def fast_audit(self) -> bool:
+        return self._provided.audit_log is None
+
+    @property
+    def fast_telemetry(self) -> bool:
+        return self._provided.telemetry is None
+
+    @property
+    def fast_permissions(self) -> bool:
+        return self._provided.stages.permissions is None
+
+    @property
+    def fast_hooks(self) -> bool:
+        return not self._provided.stages.hooks
+
+    @property
+    def fast_runtime(self) -> bool:
+        return not self._effects.ledger.is_kept
+
+    @property
+    def fast_budget(self) -> bool:
+        return self._provided.stages.budget is None
+
+    def fresh_session(self, instructions: str | None = None) -> AgentSession:
+        run_id = self.attribution.run_id
+        with entered(self._scope):
+            session_id = scope_for("session").next_id("session")
+        return AgentSession(
+            f"{run_id}:{session_id}", instructions or self._instructions, cumulative_usage=ModelUsage(0, 0, 0)
+        )
+
+    def scope_for_worker(self, name: str) -> Dependencies:
+        with entered(self._scope):
+            scope = worker_scope(name)
+        return self._with(
+            model=self._model.inside(scope),
+            tools=self._tools.inside(scope),
+            runtime=self._runtime.inside(scope),
+            scope=scope,
+        )
+
+    def with_extra_tools(self, tools: Sequence[Callable[..., object]]) -> Dependencies:
+        return self._with(tools=self._tools.with_more(tools))
+
+    def with_tools(self, change: ToolsChange) -> Dependencies:
+        before = self._change_tools
+
+        def changed(tools: IScopedTools) -> IScopedTools:
+            return change(tools if before is None else before(tools))
+
+        return self._with(change_tools=changed)
+
+    def with_output(self, output: StructuredOutputSpec | None) -> Dependencies:
+        return self._with(output=output)
+
+    async def tell(self, event: AgentEvent) -> None:
+        effects = self._effects
+        if effects.unrecalled:
+            await self._tools.recall_secrets()
+        effects.telling.say(event)
+        if effects.telling.is_full:
+            await effects.telling.room()
+
+    def next_message_id(self) -> str:
+        if self._scope is None:
+            return next_message_id(self._effects)
+        with entered(self._scope):
+            return next_message_id(self._effects)
+
+    async def fit(self, session: AgentSession) -> None:
+        """The run's context window condenses what a model gets to see; the session keeps all of it."""
+
+    def progress(self, step: str, **facts: JsonValue) -> AgentEvent:
+        return StepFinishedEvent(self.attribution, step, facts)
+
+    def _with(self, **changed: Any) -> RunDependencies:
+        kept: dict[str, Any] = {
+            "effects": self._effects,
+            "model": self._model,
+            "tools": self._tools,
+            "runtime": self._runtime,
+            "by": self._by,
+            "context": self.context,
+            "provided": self._provided,
+            "instructions": self._instructions,
+            "output": self.output,
+            "max_turns": self.max_turns,
+            "scope": self._scope,
+            "change_tools": self._change_tools,
+        }
+        return RunDependencies(**{**kept, **changed})
+
+
+def _place(by: AgentEventAttribution, scope: Scope) -> str:
+    """Where a part of the run stands, below the place of the run itself."""
+    path = scope.path.removeprefix("run/")
+    return path if by.branch is None else f"{by.branch}/{path}"
+
+
+_ONE_IS_ENOUGH = "not done: the reply leaves by another way already."
+
+
+def with_exits(
+    deps: Dependencies, architecture: Architecture, exits: Sequence[ModelToolSpec]
+) -> Dependencies:
+    """The dependencies of a loop with these exits on offer; the first that a reply takes ends the loop.
+
+    A loop that works in parts has no place for them: a part that ends is not the end. One that has says `takes_exits`.
+    """
+    if not exits or not getattr(architecture, "takes_exits", False):
+        return deps
+    by_name = {each.name: each for each in exits}
+
+    async def leave(calls: Sequence[ModelToolCall]) -> list[ToolCallOutcome]:
+        outcomes: list[ToolCallOutcome] = []
+        for call in calls:
+            is_left = any(outcome.ends for outcome in outcomes)
+            refusal = _ONE_IS_ENOUGH if is_left else _misfits(by_name[call.name], call)
+            left = Exit(call.name, call.arguments).output
+            outcomes.append(
+                ToolCallOutcome(call, error=refusal) if refusal else ToolCallOutcome(call, left, ends=True)
+            )
+        return outcomes
+
+    return deps.with_tools(partial(ControlTools, controls=exits, answer=leave))
+
+
+def _misfits(spec: ModelToolSpec, call: ModelToolCall) -> str:
+    """What is wrong with the arguments, in words for the model; empty where nothing is."""
+    try:
+        _validator(canonical_json(spec.parameters.schema))(call.arguments)
+    except MisfitsError as error:
+        return " ".join(f"{misfit.path or 'the arguments'}: {misfit.words}." for misfit in error.misfits)
+    return ""
+
+
+@lru_cache(maxsize=256)
+def _validator(schema: str) -> Validate:
+    return compile_validator(core_of_json(cast(JsonObject, json.loads(schema))))

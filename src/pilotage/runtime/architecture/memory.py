@@ -1,0 +1,232 @@
+"""The memory of whoever a run acts for, inside the run: recalling and remembering are actions of it.
+
+What is recalled is recorded, so replay shows the same and the label of what was read becomes the run's. What is
+remembered is written down before it is kept, carries the label of everything the run knew, and is kept once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import cast
+
+from pilotage.agent.context import ContextPack, ContextPackRole
+from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope, MemoryUse
+from pilotage.agent.principal import RunContext, get_run_context
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.tools.context import AgentToolRuntimeContext
+from pilotage.agent.tools.declare import agent_tool
+from pilotage.agent.tools.metadata import DataAccess, Idempotency, ToolApprovalRequirement, ToolEffects
+from pilotage.container.pod import Pod
+from pilotage.errors import AgentDefinitionError, AgentMemoryError, ToolError
+from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.runtime.door.door import perform
+from pilotage.runtime.door.run import Effects, active_effects
+from pilotage.runtime.effect import Attempt, Call, decoder_of
+from pilotage.runtime.exposure.given_context import TRUST
+from pilotage.runtime.exposure.trust import RECALL, RUN_INPUT, label_of_items
+from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.scope import Scope, entered, scope_for
+from pilotage.values import value
+
+
+class ScopedMemory(IAgentMemory):
+    """The application's memory as one run may use it: for its own tenant and user, and for nobody else."""
+
+    def __init__(
+        self, memory: IAgentMemory, effects: Effects, context: RunContext, scope: Scope | None = None
+    ) -> None:
+        self._memory = memory
+        self._effects = effects
+        self._context = context
+        self._scope = scope
+
+    async def remember(self, scope: MemoryScope, item: MemoryItem) -> MemoryItem:
+        self._reject_foreign(scope)
+        learned = replace(
+            item,
+            text=self._effects.redactor.text(item.text),
+            label=item.label.join(self._effects.trust),
+        )
+        act = partial(self._memory.remember, scope, learned)
+        # Branches side by side may have learned more or less by now: the label is no part of what is asked.
+        asked = {
+            "scope": scope,
+            "id": item.id,
+            "kind": item.kind,
+            "text": learned.text,
+            "metadata": item.metadata,
+        }
+        return cast(
+            MemoryItem, await self._perform("step:memory.remember", asked, act, IAgentMemory.remember)
+        )
+
+    async def recall(
+        self, scope: MemoryScope, query: str, *, limit: int = 10, kind: MemoryKind | None = None
+    ) -> Sequence[MemoryItem]:
+        act = partial(self._memory.recall, scope, query, limit=limit, kind=kind)
+        return await self._recalled(scope, {"query": query, "limit": limit, "kind": kind}, act)
+
+    async def forget(self, scope: MemoryScope, item_id: str | None = None) -> int:
+        self._reject_foreign(scope)
+        act = partial(self._memory.forget, scope, item_id)
+        asked = {"scope": scope, "item_id": item_id}
+        return cast(int, await self._perform("step:memory.forget", asked, act, IAgentMemory.forget))
+
+    async def export(self, scope: MemoryScope) -> Sequence[MemoryItem]:
+        return await self._recalled(scope, {"everything": True}, partial(self._memory.export, scope))
+
+    async def packs_for(self, use: MemoryUse, question: str) -> Sequence[ContextPack]:
+        """What every model call of the run is shown: what fits the question, then the latest facts."""
+        scope = MemoryScope.of(self._context)
+        act = partial(_what_fits, self._memory, scope, question, use)
+        items = await self._recalled(scope, {"question": question, "most": use.most}, act)
+        return [_pack(item) for item in items]
+
+    async def _recalled(
+        self,
+        scope: MemoryScope,
+        asked: Mapping[str, object],
+        act: Callable[[], Awaitable[Sequence[MemoryItem]]],
+    ) -> Sequence[MemoryItem]:
+        self._reject_foreign(scope)
+        found = await self._perform(RECALL, {"scope": scope, **asked}, act, IAgentMemory.export)
+        items = cast("Sequence[MemoryItem]", found)
+        effects = self._effects
+        effects.trust = effects.trust.join(label_of_items(items))
+        return items
+
+    async def _perform(
+        self,
+        label: str,
+        asked: Mapping[str, object],
+        act: Callable[[], Awaitable[object]],
+        returning: Callable[..., object],
+    ) -> object:
+        """Perform an action; its result is read by what `returning` says it returns."""
+        effects, kind = self._effects, AgentActionKind.STEP
+        shown = cast(JsonObject, to_json_value(asked))
+        with entered(self._scope):
+            scope = scope_for(label, shown)
+            action_id = scope.next_id(label)
+        fingerprint = effects.fingerprint(action_id, kind, label, shown)
+        view = effects.redactor.json(shown)
+        # Everything here may be done twice without a difference: remembering goes by the id of the item.
+        action = Action(
+            action_id, kind, label, shown, view, Idempotency.IDEMPOTENT, label == RECALL, fingerprint
+        )
+
+        async def acted(_: Attempt) -> object:
+            return await act()
+
+        return await perform(effects, Call(scope, action, acted, decoder_of(returning)))
+
+    def _reject_foreign(self, scope: MemoryScope) -> None:
+        context = self._context
+        if (scope.tenant_id, scope.user_id) != (context.tenant_id, context.user_id):
+            raise AgentDefinitionError(
+                f"run {context.run_id!r} acts for {context.user_id!r} of tenant {context.tenant_id!r} and asks for the "
+                f"memory of {scope.user_id!r} of tenant {scope.tenant_id!r}. Use MemoryScope.of(deps.context)."
+            )
+
+
+async def _what_fits(
+    memory: IAgentMemory, scope: MemoryScope, question: str, use: MemoryUse
+) -> Sequence[MemoryItem]:
+    found = list(await memory.recall(scope, question, limit=use.most))
+    if len(found) < use.most:
+        known = {item.id for item in found}
+        latest = await memory.recall(scope, "", limit=use.most, kind=MemoryKind.FACT)
+        found += [item for item in latest if item.id not in known]
+    return use.fitting(found)
+
+
+def _pack(item: MemoryItem) -> ContextPack:
+    facts: JsonObject = {"kind": item.kind.value, TRUST: item.label.to_payload()}
+    return ContextPack(f"memory:{item.id}", item.text, "memory", ContextPackRole.MEMORY, metadata=facts)
+
+
+@value
+class Recalled:
+    """Something remembered, as a model is shown it; `origins` are what it was learned from."""
+
+    id: str
+    kind: MemoryKind
+    text: str
+    since: datetime | None
+    origins: tuple[str, ...]
+
+    @classmethod
+    def of(cls, item: MemoryItem) -> Recalled:
+        """What a model is shown of an item."""
+        return cls(item.id, item.kind, item.text, item.created_at, tuple(sorted(item.label.origins)))
+
+
+@Pod
+class MemoryTools:
+    """What a model may do with the memory of whoever its run acts for; it never reaches anybody else's.
+
+    Under untrusted content a person is asked before anything is remembered, and always before something is forgotten.
+    """
+
+    def __init__(self, memory: IAgentMemory) -> None:
+        self._memory = memory
+
+    @agent_tool(
+        effects=ToolEffects.write_state(),
+        idempotency=Idempotency.CONDITIONALLY_IDEMPOTENT,
+        approval=ToolApprovalRequirement.NOT_REQUIRED,
+    )
+    async def remember(
+        self, text: str, kind: MemoryKind = MemoryKind.FACT, *, runtime_context: AgentToolRuntimeContext
+    ) -> str:
+        """Keep something about the user for later conversations.
+
+        Args:
+            text: What to remember, as one sentence that can be understood without this conversation.
+            kind: "fact" for what holds until it is forgotten, "episode" for what happened once.
+        """
+        effects = active_effects.get()
+        label = RUN_INPUT if effects is None else effects.trust
+        shown = text if effects is None else effects.redactor.text(text)
+        try:
+            # The key is that of the call: made again after a crash, it is the same memory.
+            item = MemoryItem(runtime_context.idempotency_key, kind, shown, label)
+            kept = await self._memory.remember(MemoryScope.of(get_run_context()), item)
+        except (AgentDefinitionError, AgentMemoryError) as error:
+            raise ToolError(str(error)) from error
+        return kept.id
+
+    @agent_tool(effects=ToolEffects.read_only(), reads_private=True)
+    async def recall(self, query: str, limit: int = 10) -> list[Recalled]:
+        """Look up what is remembered of the user, the best fit first.
+
+        Args:
+            query: Words that what you look for would have; empty for the latest.
+            limit: How many to bring back at most.
+        """
+        context, effects = get_run_context(), active_effects.get()
+        memory = self._memory if effects is None else ScopedMemory(self._memory, effects, context)
+        try:
+            found = await memory.recall(MemoryScope.of(context), query, limit=limit)
+        except (AgentDefinitionError, AgentMemoryError) as error:
+            raise ToolError(str(error)) from error
+        return [Recalled.of(item) for item in found]
+
+    @agent_tool(
+        effects=ToolEffects(data_access=DataAccess.WRITE, destructive=True),
+        idempotency=Idempotency.IDEMPOTENT,
+    )
+    async def forget(self, item_id: str) -> str:
+        """Forget something for good.
+
+        Args:
+            item_id: The id of what to forget, as `recall` gave it.
+        """
+        try:
+            await self._memory.forget(MemoryScope.of(get_run_context()), item_id)
+        except (AgentDefinitionError, AgentMemoryError) as error:
+            raise ToolError(str(error)) from error
+        return f"{item_id} is not remembered any more"

@@ -1,0 +1,217 @@
+"""The agent's tools as an architecture sees them: every call passes the one gate, every failure is an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import field
+from typing import TypeAlias, cast
+
+from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.ports.architecture import IScopedTools, ToolCallOutcome
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.tool_calling import ToolCallingSpec
+from pilotage.agent.tools.bind import bound_arguments
+from pilotage.errors import AgentToolBindingError, AgentToolDispatchError, ToolError
+from pilotage.filling import unchecked
+from pilotage.jsonvalue import to_json_value
+from pilotage.runtime.children.children import Children, Errand
+from pilotage.runtime.children.delegation import Teammate
+from pilotage.runtime.door.door import ask_ahead, perform
+from pilotage.runtime.door.run import Effects
+from pilotage.runtime.door.tool_binding import Invocation, OfferedTool, offered_tool, shown_to_the_model
+from pilotage.runtime.door.tool_call import ToolCalls
+from pilotage.runtime.effect import Call
+from pilotage.runtime.journal.interruptions import Paused, RunInterruption, first_to_count
+from pilotage.runtime.journal.scope import Scope, entered
+from pilotage.values import value
+
+BoundTool: TypeAlias = Callable[..., object]
+NO_TEAMMATES: Mapping[str, Teammate] = {}
+
+_invocation, _outcome = unchecked(Invocation), unchecked(ToolCallOutcome)
+
+
+@value
+class Offer:
+    """What a model may ask for: tools and teammates, and how a request shows them."""
+
+    tools: tuple[BoundTool, ...]
+    teammates: Mapping[str, Teammate]
+    calling: ToolCallingSpec | None
+    _asked_for: dict[str, OfferedTool] = field(
+        default_factory=dict[str, OfferedTool], init=False, repr=False, compare=False
+    )
+
+    @classmethod
+    def of(cls, tools: Sequence[BoundTool], teammates: Mapping[str, Teammate] = NO_TEAMMATES) -> Offer:
+        """An offer of these.
+
+        Raises:
+            AgentDefinitionError: two of them have one name.
+        """
+        shown = _shown(tools, teammates) if tools or teammates else None
+        return cls(tuple(tools), teammates, shown)
+
+    def tool(self, name: str) -> OfferedTool | None:
+        """The tool of a name; what is known of it is worked out when it is asked for first.
+
+        Raises:
+            AgentToolDispatchError: the function belongs to no class.
+        """
+        known = self._asked_for.get(name)
+        if known is None and self.calling is not None and name in self.calling.functions:
+            known = self._asked_for[name] = offered_tool(self.calling.functions[name])
+        return known
+
+    @property
+    def names(self) -> str:
+        """What there is to ask for, in words."""
+        functions = tuple(self.calling.functions) if self.calling is not None else ()
+        return ", ".join(map(repr, (*functions, *self.teammates))) or "none"
+
+    def within(self, capabilities: Collection[str] | None) -> Offer:
+        """The same tools, and of the teammates those that a run was given; None is all of them."""
+        if capabilities is None or not self.teammates:
+            return self
+        given = {name: mate for name, mate in self.teammates.items() if name in capabilities}
+        return Offer.of(self.tools, given)
+
+
+class ScopedTools(IScopedTools):
+    """The tools on offer to one run, its teammates among them."""
+
+    def __init__(self, offer: Offer, calls: ToolCalls, effects: Effects, scope: Scope | None = None) -> None:
+        self._offer = offer
+        self._calls = calls
+        self._effects = effects
+        self._scope = scope
+        self._teammates = offer.teammates
+
+    @property
+    def calling(self) -> ToolCallingSpec | None:
+        return self._offer.calling
+
+    def with_more(self, tools: Sequence[BoundTool]) -> ScopedTools:
+        """The same tools and some more."""
+        more = Offer.of([*self._offer.tools, *tools], self._teammates)
+        return ScopedTools(more, self._calls, self._effects, self._scope)
+
+    def inside(self, scope: Scope) -> ScopedTools:
+        """The same tools, their calls in another scope."""
+        return ScopedTools(self._offer, self._calls, self._effects, scope)
+
+    async def recall_secrets(self) -> None:
+        """Make the run's redactor know the secrets of calls that are replayed."""
+        await self._calls.recall_secrets()
+
+    async def call(self, call: ModelToolCall) -> ToolCallOutcome:
+        prepared = self._prepared(call)
+        return prepared if isinstance(prepared, ToolCallOutcome) else await self._done(call, prepared)
+
+    async def call_all(self, calls: Sequence[ModelToolCall]) -> Sequence[ToolCallOutcome]:
+        if len(calls) == 1:
+            only = self._prepared(calls[0])
+            return [only if isinstance(only, ToolCallOutcome) else await self._done(calls[0], only)]
+        # Ids are taken here, in the order of the reply, whatever runs side by side later on.
+        prepared = [self._prepared(call, is_reserved=True) for call in calls]
+        begun = [each for each in prepared if isinstance(each, Call)]
+        self._reserve(begun)
+        reading = [
+            asyncio.create_task(self._done(call, each))
+            for call, each in zip(calls, prepared, strict=True)
+            if isinstance(each, Call) and each.action.is_read_only
+        ]
+        outcomes = iter(await self._side_by_side(reading, begun))
+        found: list[ToolCallOutcome] = []
+        for call, each in zip(calls, prepared, strict=True):
+            if isinstance(each, ToolCallOutcome):
+                found.append(each)
+            elif each.action.is_read_only:
+                found.append(next(outcomes))
+            else:
+                found.append(await self._in_turn(call, each, begun))
+        return found
+
+    def _prepared(self, call: ModelToolCall, *, is_reserved: bool = False) -> Call | ToolCallOutcome:
+        try:
+            if self._scope is None:
+                return self._placed(call, is_reserved)
+            with entered(self._scope):
+                return self._placed(call, is_reserved)
+        except AgentToolBindingError as error:
+            return ToolCallOutcome(call, error=" ".join(error.problems) or str(error))
+        except AgentToolDispatchError as error:
+            return ToolCallOutcome(call, error=str(error))
+
+    def _placed(self, call: ModelToolCall, is_reserved: bool) -> Call | ToolCallOutcome:
+        teammate = self._teammates.get(call.name) if self._teammates else None
+        if teammate is not None:
+            errand = Errand(teammate.agent, teammate.task_in(call))
+            return self._children.call(f"child:{teammate.name}", teammate.name, errand)
+        offered = self._offer.tool(call.name)
+        if offered is None:
+            words = f"there is no tool {call.name!r}. On offer are: {self._offer.names}."
+            return ToolCallOutcome(call, error=words)
+        arguments = bound_arguments(offered.tool.interface, call.arguments)
+        invocation = _invocation(offered.tool, offered.owner, arguments, True)
+        return self._calls.prepared(invocation, call.call_id, is_reserved=is_reserved)
+
+    def _reserve(self, begun: Sequence[Call]) -> None:
+        """Count what is new before the first of it begins."""
+        tools = [call.action.id for call in begun if call.action.kind is AgentActionKind.TOOL_CALL]
+        new = sum(not self._effects.recording.knows(action_id) for action_id in tools)
+        if new:
+            self._effects.spending.reserve_tool_calls(new)
+
+    async def _side_by_side(
+        self, reading: Sequence[asyncio.Task[ToolCallOutcome]], begun: Sequence[Call]
+    ) -> list[ToolCallOutcome]:
+        if not reading:
+            return []
+        try:
+            await asyncio.wait(reading)
+        except asyncio.CancelledError:
+            for task in reading:
+                task.cancel()
+            await asyncio.wait(reading)
+            raise
+        ends = [task.exception() for task in reading if not task.cancelled()]
+        interruptions = [end for end in ends if isinstance(end, RunInterruption)]
+        if interruptions:
+            end = first_to_count(interruptions)
+            if isinstance(end, Paused):
+                ask_ahead(self._effects, [call for call in begun if not call.action.is_read_only])
+            raise end
+        return [task.result() for task in reading]
+
+    async def _in_turn(self, call: ModelToolCall, prepared: Call, begun: Sequence[Call]) -> ToolCallOutcome:
+        try:
+            return await self._done(call, prepared)
+        except Paused:
+            # What comes behind in the reply must wait for this one, but people can be asked about all of it.
+            later = [each for each in begun if not each.action.is_read_only]
+            ask_ahead(self._effects, later[later.index(prepared) + 1 :])
+            raise
+
+    async def _done(self, call: ModelToolCall, prepared: Call) -> ToolCallOutcome:
+        try:
+            if prepared.action.kind is AgentActionKind.DELEGATION:
+                return ToolCallOutcome(call, await self._children.done(prepared))
+            result = await perform(self._effects, prepared)
+            return _outcome(call, to_json_value(shown_to_the_model(prepared.descriptor, result)))
+        except (ToolError, AgentToolBindingError, AgentToolDispatchError) as error:
+            return ToolCallOutcome(call, error=str(error))
+
+    @property
+    def _children(self) -> Children:
+        return cast(Children, self._effects.children)
+
+
+def _shown(tools: Sequence[BoundTool], teammates: Mapping[str, Teammate]) -> ToolCallingSpec:
+    """Tools and teammates as a request shows them to the model."""
+    spec = ToolCallingSpec.from_tools(tools)
+    if not teammates:
+        return spec
+    mates = [mate.tool for mate in teammates.values()]
+    return ToolCallingSpec([*spec.tools, *mates], spec.choice, spec.tool_name, spec.functions)

@@ -1,0 +1,114 @@
+"""The audit log of runs: who did what, as entries made from the rows of the journal.
+
+An attempt that ends writes what the log lacks, also of the attempts before it: a process that was killed could not.
+Entries name actions and what became of them, and lead to the evidence; they never hold payloads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import cast
+
+from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
+from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
+from pilotage.agent.principal import Principal
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.state import AgentState
+from pilotage.ids import IClock
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.history import Records
+from pilotage.runtime.journal.start_record import decode_start
+
+_NAMES: Mapping[AgentActionKind, str] = {
+    AgentActionKind.MODEL_CALL: "model",
+    AgentActionKind.TOOL_CALL: "tool",
+    AgentActionKind.STEP: "step",
+    AgentActionKind.DELEGATION: "delegation",
+    AgentActionKind.SIGNAL: "signal",
+}
+_ENDED = "run.ended"
+
+
+class AuditTrail:
+    """Keeps the audit log of an application in step with the journals of its runs."""
+
+    def __init__(self, log: IAgentAuditLog, records: Records, clock: IClock) -> None:
+        self._log = log
+        self._records = records
+        self._clock = clock
+
+    async def write(self, run: RunKey) -> None:
+        """Write what the log lacks of a run. A log that is away is caught up with when the next attempt ends."""
+        with suppress(Exception):
+            await self._write(run)
+
+    async def _write(self, run: RunKey) -> None:
+        rows = await self._records.rows(run)
+        state = await self._records.find(run.run_id, run.tenant_id)
+        if not rows or state is None:
+            return
+        by = decode_start(rows[0]).principal
+        known = await self._log.list_by_run(by, run.run_id)
+        refs, acts = {each.evidence_ref for each in known}, {each.act for each in known}
+        for entry in entries_in(run, by, rows):
+            if entry.evidence_ref not in refs:
+                await self._log.record(entry)
+        if state.is_terminal and _ENDED not in acts:
+            await self._log.record(self._ended(state, by))
+
+    def _ended(self, state: AgentState, by: Principal) -> AuditEntry:
+        facts: JsonObject = {"reason": state.reason.value} if state.reason else {}
+        at = state.updated_at or self._clock.now()
+        return AuditEntry(state.id, by, _ENDED, state.status.value, at, metadata=facts)
+
+
+def entries_in(run: RunKey, by: Principal, rows: Sequence[JournalRow]) -> Iterator[AuditEntry]:
+    """The entries that the rows of a run are worth, in order; `by` is whoever it acts for."""
+    for row in rows:
+        found = _claim(row, run, by) if row.kind is None else _action(row, by)
+        if found is None or row.created_at is None:
+            continue
+        who, act, outcome, facts = found
+        yield AuditEntry(run.run_id, who, act, outcome, row.created_at, f"{run.run_id}:{row.seq}", facts)
+
+
+_Found = tuple[Principal, str, str, JsonObject]
+
+
+def _claim(row: JournalRow, run: RunKey, by: Principal) -> _Found | None:
+    """Who started a run, and who took it over; that an owner still has it is worth no entry."""
+    record = row.record if isinstance(row.record, dict) else {}
+    if row.seq == 1:
+        return by, "run.started", "started", {"agent": record.get("agent")}
+    taker = record.get("claimed_by")
+    if row.stage is JournalStage.CLAIMED and isinstance(taker, str):
+        return Principal(taker, run.tenant_id), "run.resumed", "resumed", {"epoch": row.epoch}
+    return None
+
+
+def _action(row: JournalRow, by: Principal) -> _Found | None:
+    view = row.view if isinstance(row.view, dict) else {}
+    if row.kind is AgentActionKind.APPROVAL_WAIT:
+        return _question(row, by, view)
+    name = _NAMES.get(cast(AgentActionKind, row.kind))
+    if name is None or row.stage is not JournalStage.AFTER:
+        return None
+    label = row.action_id.rpartition("/")[2].partition("#")[0]
+    act = label.replace(":", ".", 1) if label.startswith(f"{name}:") else f"{name}.{label}"
+    facts: JsonObject = {"action_id": row.action_id, "attempt": row.attempt, "epoch": row.epoch}
+    return by, "model.call" if act == "model.model" else act, "failed" if "error" in view else "done", facts
+
+
+def _question(row: JournalRow, by: Principal, view: Mapping[str, JsonValue]) -> _Found | None:
+    """What a person was asked, and what somebody answered."""
+    about, _, what = row.action_id.rpartition("/")
+    name = "approval" if what.startswith("approval") else "recovery"
+    if row.stage is JournalStage.BEFORE:
+        return by, f"{name}.asked", "waiting", {"action_id": about, "request_id": view.get("id")}
+    if row.stage is not JournalStage.AFTER:
+        return None
+    answer = str(view.get("decision") or view.get("answer") or "answered")
+    who = view.get("decided_by")
+    answerer = Principal(who, by.tenant) if isinstance(who, str) and who else by
+    return answerer, f"{name}.answered", answer, {"action_id": about}

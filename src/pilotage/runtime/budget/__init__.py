@@ -1,0 +1,1 @@
+"""Limits, spending, deadlines and budgets of tenants."""

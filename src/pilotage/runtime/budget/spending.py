@@ -1,0 +1,254 @@
+"""What a run has spent, and whether it may spend more: steps, tool calls, tokens, money.
+
+Pure: no I/O and no clock, so replay counts to the same numbers. Things are reserved before they are done, in one act
+without a wait, so that branches side by side cannot both take the last one. What a run spends, the runs above it
+spend too, and every bound on the way up holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, cast
+
+from pilotage.agent.delegation import DelegationBudget
+from pilotage.agent.limits import AgentExecutionLimits, LimitCode
+from pilotage.agent.model_reply import ModelUsage, no_usage
+from pilotage.agent.ports.budget import BudgetAmount, BudgetExhausted
+from pilotage.agent.ports.journal import JournalRow, JournalStage
+from pilotage.agent.ports.pricing import IAgentPricing
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.filling import unchecked
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.budget.limits import (
+    FREE,
+    NO_PRICES,
+    Account,
+    Prices,
+    against_not_knowing,
+    against_step,
+    against_tool_calls,
+)
+from pilotage.runtime.journal.interruptions import LimitReached
+from pilotage.runtime.journal.records import decode_amount, decode_usage
+
+NOTHING = BudgetAmount()
+ONE_STEP = BudgetAmount(steps=1)
+ONE_TOOL_CALL = BudgetAmount(tool_calls=1)
+
+_amount = unchecked(BudgetAmount)
+
+_NO_LIMITS = AgentExecutionLimits()
+_NO_USAGE = no_usage()
+
+
+class Spending:
+    """What one run, or a part of it, spends: counted in its own account and in those of the runs above it.
+
+    One table of prices holds for all of them, that of the outermost run.
+    """
+
+    __slots__ = ("accounts", "is_bounded", "own", "prices")
+
+    def __init__(
+        self,
+        limits: AgentExecutionLimits = _NO_LIMITS,
+        pricing: IAgentPricing | None = None,
+        parent: Spending | None = None,
+    ) -> None:
+        self.own = Account(limits)
+        """The account of this run alone, its children included."""
+        self.accounts: tuple[Account, ...] = (self.own, *(parent.accounts if parent is not None else ()))
+        prices = NO_PRICES if pricing is None else Prices(pricing)
+        self.prices: Prices = prices if parent is None else parent.prices
+        self.is_bounded: bool = self.own.is_bounded or (parent is not None and parent.is_bounded)
+
+    @property
+    def spent(self) -> BudgetAmount:
+        """Everything so far, children included."""
+        account = self.own
+        return _amount(account.steps, account.tool_calls, account.tokens, account.cost)
+
+    @property
+    def usage(self) -> ModelUsage:
+        """The tokens so far, as far as the models told."""
+        return ModelUsage(self.own.input_tokens, self.own.output_tokens, self.own.tokens)
+
+    @property
+    def currency(self) -> str | None:
+        """What `spent.cost` is in; None while nothing had a price."""
+        return self.prices.currency
+
+    def worth_of(self, model: str, expected: ModelUsage) -> BudgetAmount:
+        """Tokens that are expected, with their price; nothing is counted."""
+        tokens = _tokens_of(expected)
+        return BudgetAmount(tokens=tokens or 0, cost=self.prices.of(model, expected) or FREE)
+
+    def branch(self) -> Spending:
+        """The spending of a part of this run: it counts here too, and its own `spent` is that of the part."""
+        return Spending(parent=self)
+
+    def limit_for_model_call(self) -> LimitReached | None:
+        """What stands against one more model call, without reserving it."""
+        if not self.is_bounded:
+            return None
+        against = (against_step(account, self.prices) for account in self.accounts)
+        return next(filter(None, against), None)
+
+    def limit_for_tool_calls(self, count: int = 1) -> LimitReached | None:
+        """What stands against `count` more tool calls, without reserving them."""
+        if not self.is_bounded:
+            return None
+        against = (against_tool_calls(account, count) for account in self.accounts)
+        return next(filter(None, against), None)
+
+    def reserve_model_call(self, model: str = "", expected: ModelUsage = _NO_USAGE) -> BudgetAmount:
+        """Take one step, before the model is called; what comes back belongs into `settle_model_call`.
+
+        Tokens that are expected, and their price, are held until then, so that calls side by side see each
+        other's.
+
+        Raises:
+            LimitReached: a bound of this run or of one above it; nothing is reserved.
+        """
+        if self.is_bounded and (reached := self.limit_for_model_call()) is not None:
+            raise reached
+        for account in self.accounts:
+            account.steps += 1
+        return self._hold(model, expected) if self.is_bounded else NOTHING
+
+    def reserve_tool_calls(self, count: int = 1) -> None:
+        """Take `count` tool calls, all or none, before the first of them begins.
+
+        Raises:
+            LimitReached: a bound of this run or of one above it; nothing is reserved.
+        """
+        if self.is_bounded and (reached := self.limit_for_tool_calls(count)) is not None:
+            raise reached
+        for account in self.accounts:
+            account.tool_calls += count
+
+    def settle_model_call(self, model: str, usage: ModelUsage, held: BudgetAmount = NOTHING) -> BudgetAmount:
+        """Count what a reserved call really took, and say it; when its reply is replayed, likewise.
+
+        Going over a bound here is no end, the reply is there: the next reservation is refused.
+
+        Raises:
+            LimitReached: tokens or cost are bounded, and nobody can say what the call took.
+        """
+        if usage is _NO_USAGE and not self.is_bounded:
+            return NOTHING
+        tokens, cost = self._counted(model, usage, held)
+        used = BudgetAmount(tokens=tokens or 0, cost=cost or FREE) if tokens or cost else NOTHING
+        if not self.is_bounded:
+            return used
+        unknown = (against_not_knowing(account, model, tokens, cost) for account in self.accounts)
+        if (reached := next(filter(None, unknown), None)) is not None:
+            raise reached
+        return used
+
+    def count_left(self, model: str, usage: ModelUsage, held: BudgetAmount = NOTHING) -> BudgetAmount:
+        """Count what a reserved call took that did not come to its end, and say it.
+
+        Whoever leaves a stream is not held up: a price that nobody knows is missed by the next whole reply.
+        """
+        tokens, cost = self._counted(model, usage, held)
+        return BudgetAmount(tokens=tokens or 0, cost=cost or FREE)
+
+    def _counted(
+        self, model: str, usage: ModelUsage, held: BudgetAmount
+    ) -> tuple[int | None, Decimal | None]:
+        if held is not NOTHING:
+            self.let_go(held)
+        if usage is _NO_USAGE or usage == _NO_USAGE:
+            return None, None
+        tokens = _tokens_of(usage)
+        cost = None if tokens is None else self.prices.of(model, usage)
+        for account in self.accounts:
+            account.add_tokens(tokens or 0, cost or FREE, usage)
+        return tokens, cost
+
+    def let_go(self, held: BudgetAmount) -> None:
+        """Give back what was held for a call that failed; the step stays taken."""
+        for account in self.accounts:
+            account.held_tokens -= held.tokens
+            account.held_cost -= held.cost
+
+    def absorb(self, amount: BudgetAmount, usage: ModelUsage = _NO_USAGE) -> None:
+        """Count what a record says was spent. Nothing is asked: what is recorded was allowed when it was done."""
+        has_tokens = amount.tokens or amount.cost or usage is not _NO_USAGE
+        for account in self.accounts:
+            account.steps += amount.steps
+            account.tool_calls += amount.tool_calls
+            if has_tokens:
+                account.add_tokens(amount.tokens, amount.cost, usage)
+
+    def _hold(self, model: str, expected: ModelUsage) -> BudgetAmount:
+        if _tokens_of(expected) is None:
+            return NOTHING
+        held = self.worth_of(model, expected)
+        for account in self.accounts:
+            account.held_tokens += held.tokens
+            account.held_cost += held.cost
+        return held
+
+
+def child_limits(own: AgentExecutionLimits, packet: DelegationBudget) -> AgentExecutionLimits:
+    """The bounds of a delegated run: its agent's, cut to what the packet gives. Those above it hold anyway."""
+    cut = DelegationBudget(max_steps=own.max_steps, max_tokens=own.max_tokens).capped_by(packet)
+    return replace(own, max_steps=cut.max_steps, max_tokens=cut.max_tokens)
+
+
+def budget_exhausted(verdict: BudgetExhausted) -> LimitReached:
+    """What a run ends with when the application's own budget refuses a step."""
+    return LimitReached(LimitCode.BUDGET, verdict.limit, verdict.reason)
+
+
+def _tokens_of(usage: ModelUsage) -> int | None:
+    if usage.total_tokens is not None:
+        return usage.total_tokens
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    return usage.input_tokens + usage.output_tokens
+
+
+def count_rows(rows: Iterable[JournalRow], spending: Spending) -> None:
+    """Count what actions spent, by their rows; those of folded branches hold nothing that is not in others."""
+    for row in rows:
+        if row.stage is JournalStage.AFTER and isinstance(row.record, dict):
+            _count(row.kind, row.record, spending)
+
+
+def _count(kind: AgentActionKind | None, record: dict[str, JsonValue], spending: Spending) -> None:
+    if kind is AgentActionKind.TOOL_CALL:
+        spending.absorb(ONE_TOOL_CALL)
+    elif kind is AgentActionKind.MODEL_CALL:
+        spending.absorb(ONE_STEP)
+        count_reply(record, spending)
+    elif kind is AgentActionKind.DELEGATION:
+        _count_child(record, spending)
+    elif kind is AgentActionKind.STEP and "spent" in record:
+        # A context that was condensed: what the summary took.
+        spending.absorb(decode_amount(cast(JsonObject, record["spent"])))
+
+
+def count_reply(record: dict[str, JsonValue], spending: Spending) -> None:
+    """The tokens of a recorded reply, of one that failed or was left as far as it came."""
+    if "model" not in record:
+        return
+    model: Any = record["model"]
+    reply = record.get("result")
+    told: Any = reply.get("usage") if isinstance(reply, dict) else record.get("usage")
+    usage = decode_usage(told)
+    if "left" in record:
+        spending.count_left(model, usage)
+    else:
+        spending.settle_model_call(model, usage)
+
+
+def _count_child(record: dict[str, JsonValue], spending: Spending) -> None:
+    """What a child spent; a delegation that was never begun has nothing to count."""
+    ended = record.get("result")
+    if isinstance(ended, dict) and "spent" in ended:
+        spending.absorb(decode_amount(cast(JsonObject, ended["spent"])))

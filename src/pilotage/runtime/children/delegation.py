@@ -1,0 +1,188 @@
+"""Delegation to another agent of the same application: a bounded task as a child of the run that asks for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import assert_never, cast
+
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.delegation import (
+    DelegationPacket,
+    DelegationResult,
+    DelegationReturnPolicy,
+    DelegationToolResult,
+)
+from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.ports.architecture import AgentRef
+from pilotage.agent.ports.delegate import IAgentDelegate
+from pilotage.agent.spec import AgentExecutionSpec
+from pilotage.agent.structured_output import JsonSchemaConstraint
+from pilotage.agent.tool_calling import ModelToolSpec
+from pilotage.agent.yields import AgentYield, Final
+from pilotage.container.pod import Pod
+from pilotage.errors import AgentToolBindingError, AgentToolDispatchError
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
+from pilotage.runtime.children.children import ChildBounds, Children, Errand, child_id, packet_label
+from pilotage.runtime.door.run import Effects, active_effects
+from pilotage.values import value
+
+_SUMMARY_CHARACTERS = 2_000
+_IN_THE_EVIDENCE = "(in the evidence)"
+
+
+@Pod()
+class LocalDelegate(IAgentDelegate):
+    """Runs the target of a packet as a child, with the packet's budget and tools, and never more than its parent has.
+
+    What the child tells is told by its parent at once, so the stream of a delegation holds the result alone: what the
+    packet's return policy lets through. The evidence is the child's run, by its id.
+    """
+
+    async def delegate(self, packet: DelegationPacket) -> AsyncGenerator[AgentYield[DelegationResult], None]:
+        yield Final(_limited(await self._result(packet), packet.return_policy))
+
+    async def delegate_tool_result(self, packet: DelegationPacket) -> DelegationToolResult:
+        result = await self._result(packet)
+        limited = _limited(result, packet.return_policy)
+        returned = result.returned_under(packet.return_policy)
+        return DelegationToolResult(limited.summary, limited.output, (), returned)
+
+    async def _result(self, packet: DelegationPacket) -> DelegationResult:
+        effects = _delegating(packet)
+        children, target = cast(Children, effects.children), packet.target.agent_type
+        task = children.fitting(target, packet.task, _going_along(packet))
+        bounds = ChildBounds(packet.budget, packet.allowed_capabilities or None)
+        call = children.call(packet_label(packet.id), packet.id, Errand(target, task, bounds, packet.id))
+        output = await children.done(call)
+        run_id = effects.ledger.run.run_id
+        return DelegationResult(
+            id=f"{run_id}:{packet.id}",
+            packet_id=packet.id,
+            target=packet.target,
+            summary=_summary(output),
+            output=output,
+            evidence_refs=(child_id(run_id, call.action.id),),
+        )
+
+
+def _delegating(packet: DelegationPacket) -> Effects:
+    """The run that delegates.
+
+    Raises:
+        AgentToolDispatchError: there is none, the packet is of another one, or its agent may not delegate.
+    """
+    effects = active_effects.get()
+    if effects is None:
+        raise AgentToolDispatchError(
+            f"packet {packet.id!r} is delegated outside a run. Delegate from an agent that an application runs."
+        )
+    if packet.parent_agent_state_id != effects.ledger.run.run_id:
+        raise AgentToolDispatchError(
+            f"packet {packet.id!r} belongs to run {packet.parent_agent_state_id!r}, not to "
+            f"{effects.ledger.run.run_id!r}. Use get_run_context().run_id."
+        )
+    if not effects.may_delegate:
+        raise AgentToolDispatchError(
+            f"agent {effects.ledger.state.agent_type!r} may not delegate. "
+            "Allow it: AgentExecutionSpec(delegation_allowed=True)."
+        )
+    return effects
+
+
+def _going_along(packet: DelegationPacket) -> JsonObject:
+    """What a packet says besides the task: context, constraints, what is expected."""
+    along: dict[str, JsonValue] = {}
+    if packet.context.summary is not None:
+        along["context"] = packet.context.summary
+    if packet.constraints:
+        along["constraints"] = list(packet.constraints)
+    if packet.expected_output.description is not None:
+        along["expected_output"] = packet.expected_output.description
+    return along
+
+
+def _limited(result: DelegationResult, policy: DelegationReturnPolicy) -> DelegationResult:
+    """What a policy lets through of a result."""
+    match policy:
+        case DelegationReturnPolicy.SUMMARY:
+            return replace(result, output=None, evidence_refs=())
+        case DelegationReturnPolicy.EVIDENCE_REFS:
+            return replace(result, output=None, summary=_IN_THE_EVIDENCE)
+        case DelegationReturnPolicy.SUMMARY_AND_EVIDENCE:
+            return replace(result, output=None)
+        case DelegationReturnPolicy.FINAL_OUTPUT:
+            return replace(result, evidence_refs=())
+        case _:
+            assert_never(policy)
+
+
+def _summary(output: JsonValue) -> str:
+    text = output if isinstance(output, str) else canonical_json(output)
+    return text[:_SUMMARY_CHARACTERS].strip() or "(no words)"
+
+
+_TASK: JsonObject = {
+    "type": "object",
+    "properties": {
+        "task": {"type": "string", "description": "What to do, with everything that is needed to do it."}
+    },
+    "required": ["task"],
+    "additionalProperties": False,
+}
+
+
+@value
+class Teammate:
+    """An agent of the application that another one may ask, and what it is good for."""
+
+    name: str
+    agent: AgentRef
+    purpose: str
+
+    @property
+    def tool_name(self) -> str:
+        """The name by which a model asks it."""
+        return f"ask_{re.sub(r'[^A-Za-z0-9_-]+', '_', self.name)}"
+
+    @property
+    def tool(self) -> ModelToolSpec:
+        """The teammate as a request shows it to the model."""
+        schema: JsonObject = {"title": f"{self.tool_name}.input", **_TASK}
+        return ModelToolSpec(self.tool_name, JsonSchemaConstraint(schema), self.purpose)
+
+    def task_in(self, call: ModelToolCall) -> str:
+        """What the model asks of the teammate.
+
+        Raises:
+            AgentToolBindingError: it does not say, or says something else too.
+        """
+        task = call.arguments.get("task")
+        if not isinstance(task, str) or not task.strip() or set(call.arguments) != {"task"}:
+            problem = f"{self.tool_name} takes one argument, 'task', a text that is not blank."
+            raise AgentToolBindingError(problem, problems=[problem])
+        return task
+
+
+def teammates_of(
+    spec: AgentExecutionSpec,
+    definition_of: Callable[[AgentRef], AgentDefinition],
+    capabilities: Sequence[str] | None = None,
+) -> Mapping[str, Teammate]:
+    """The teammates that an agent may ask, by the names of their tools; of a run that was given only some tools, those.
+
+    Raises:
+        AgentDefinitionError: one of them is no agent of the application.
+    """
+    found = [
+        Teammate(mate.name, mate.pod, _purpose(mate.name, definition_of(mate.pod)))
+        for mate in spec.teammates
+        if mate.pod is not None
+    ]
+    return {mate.tool_name: mate for mate in found if capabilities is None or mate.tool_name in capabilities}
+
+
+def _purpose(name: str, definition: AgentDefinition) -> str:
+    said = definition.spec.objective or (definition.target.__doc__ or "").strip().partition("\n")[0]
+    return f"Ask {name}, who works alone and knows only what the task says. {said}".strip()

@@ -1,0 +1,1 @@
+"""Fitting a model request to its context budget."""

@@ -1,0 +1,100 @@
+"""Prompt snapshots: what a model was asked, word for word, as evidence beside the call.
+
+Off unless the agent's spec asks for them: every snapshot holds the whole history, so they grow with the square of a
+run. Everybody may read the guarded request; where that says less than the model was shown, all of it is sealed with
+the application's key, and without a key it is not kept. Secrets are in neither. Replay does not need them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import cast
+
+from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.journal import JournalStage, RunKey, SealedRecord
+from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.runtime.exposure.redactor import Redactor, secretless
+from pilotage.runtime.exposure.views import shown_request
+from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.journal.seals import Seals, WithoutKey
+
+_PROMPT = "prompt"
+
+
+class PromptSnapshots:
+    """Keeps the requests of one attempt at a run."""
+
+    def __init__(self, ledger: Ledger, redactor: Redactor, seals: Seals) -> None:
+        self._ledger = ledger
+        self._redactor = redactor
+        self._seals = seals
+        self._count = 0
+
+    def keep(self, action_id: str, model: str, request: ModelRequest) -> None:
+        """Keep a request that is about to be sent; it is durable with what comes of it."""
+        self._count += 1
+        run_id, epoch = self._ledger.run.run_id, self._ledger.epoch
+        place = f"{action_id}/{_PROMPT}@{epoch}.{self._count}"
+        shown = _as_json(shown_request(request, self._redactor))
+        payload: dict[str, JsonValue] = {
+            "action_id": action_id,
+            "model": model,
+            "place": place,
+            _PROMPT: shown,
+        }
+        sealed = self._sealed(place, secretless(_as_json(request), self._redactor), shown)
+        if sealed is not None:
+            payload["sealed"] = {"key_id": sealed.key_id, "ciphertext": sealed.ciphertext}
+        manifest = request.context_manifest
+        self._ledger.prove_by(
+            AgentEvidence(
+                f"{run_id}:{place}",
+                run_id,
+                AgentEvidenceKind.CONTEXT,
+                payload,
+                summary=f"what {model!r} was asked in {action_id}",
+                manifest_ref=manifest.id if manifest is not None else None,
+                reference=action_id,
+            )
+        )
+
+    def _sealed(self, place: str, whole: JsonValue, shown: JsonValue) -> SealedRecord | None:
+        try:
+            kept = self._seals.closed(place, JournalStage.BEFORE, 1, whole, shown, WithoutKey.FETCH_AGAIN)
+        except RecordSealError:
+            # Who looks at prompts later sees less; the run itself needs none of it.
+            return None
+        return kept if isinstance(kept, SealedRecord) else None
+
+
+def is_prompt(evidence: AgentEvidence) -> bool:
+    """Whether a piece of evidence is a prompt snapshot."""
+    return evidence.kind is AgentEvidenceKind.CONTEXT and _PROMPT in evidence.payload
+
+
+def prompt_in(evidence: AgentEvidence, run: RunKey, sealer: IRecordSealer | None) -> JsonObject:
+    """What the model was asked: all of it where the key is at hand, else what everybody may read.
+
+    Raises:
+        RecordSealError: it is sealed, and the application's key does not open it.
+    """
+    sealed = cast("dict[str, str] | None", evidence.payload.get("sealed"))
+    if sealed is None or sealer is None:
+        return cast(JsonObject, evidence.payload[_PROMPT])
+    context = SealContext(run, cast(str, evidence.payload["place"]), JournalStage.BEFORE, 1)
+    opened = sealer.open(context, SealedRecord(sealed["key_id"], sealed["ciphertext"]))
+    return cast(JsonObject, json.loads(opened))
+
+
+def _as_json(request: ModelRequest) -> JsonObject:
+    """Everything that goes to the model; the functions behind the tools do not."""
+    calling, output = request.tool_calling, request.structured_output
+    return {
+        "messages": [to_json_value(message) for message in request.messages],
+        "tools": [to_json_value(tool) for tool in calling.tools] if calling else [],
+        "tool_choice": calling.choice.value if calling else None,
+        "output_schema": output.constraint.schema if output else None,
+        "sampling": to_json_value(request.sampling),
+    }

@@ -1,0 +1,1 @@
+"""Delivering facts, and taking up runs without an owner."""

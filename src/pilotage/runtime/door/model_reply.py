@@ -1,0 +1,196 @@
+"""What a stream took that did not come to its end: what the model told of it, the rest by estimate. Pure.
+
+Nobody says how many tokens a reply took that was left, or broke off. Counting nothing would let a run that leaves
+every stream early go on for ever, so what is not known is estimated, and the record says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pilotage.agent.compaction.estimate import BYTE_ESTIMATOR, fixed_tokens, message_tokens
+from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind, ModelUsage
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.budget import BudgetAmount
+from pilotage.agent.ports.journal import JournalStage
+from pilotage.errors import AgentStructuredOutputError, ModelCallError
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.budget.spending import NOTHING
+from pilotage.runtime.door.run import Effects
+from pilotage.runtime.exposure.views import recorded_reply
+from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.evidence import MANIFEST
+from pilotage.runtime.journal.model_record import call_failure, encode_failure, encode_response
+from pilotage.runtime.journal.records import encode_usage
+from pilotage.values import value
+
+ESTIMATED = "usage_estimated"
+"""The key in the metadata of a recorded reply that says: nobody reported these numbers."""
+
+
+@value
+class ToldUsage:
+    """What a model told in the middle of a stream, and how many pieces had come by then."""
+
+    usage: ModelUsage
+    pieces: int
+
+
+@value
+class LeftUsage:
+    """What a stream took as far as it was read; `is_estimated` where the model did not tell all of it."""
+
+    usage: ModelUsage
+    is_estimated: bool
+
+
+def expected_usage(request: ModelRequest) -> ModelUsage:
+    """What a request is thought to take before it is sent: itself, and as much of an answer as it allows."""
+    read, answer = _asked(request), request.sampling.max_tokens or 0
+    return ModelUsage(read, answer, read + answer)
+
+
+def usage_of_left(request: ModelRequest, pieces: Sequence[str], told: ToldUsage | None) -> LeftUsage:
+    """What a request and the pieces that were read of its reply took; what was told last is behind its own pieces."""
+    known = told.usage if told is not None else ModelUsage()
+    tells_output = known.output_tokens is not None or known.total_tokens is not None
+    unheard = "".join(pieces[told.pieces if told is not None and tells_output else 0 :])
+    output = (known.output_tokens or 0) + BYTE_ESTIMATOR.tokens_of(unheard)
+    if known.total_tokens is not None and known.input_tokens is None:
+        total = known.total_tokens + BYTE_ESTIMATOR.tokens_of(unheard)
+        return LeftUsage(ModelUsage(None, None, total), bool(unheard))
+    read = known.input_tokens if known.input_tokens is not None else _asked(request)
+    is_known = known.input_tokens is not None and known.output_tokens is not None and not unheard
+    return LeftUsage(ModelUsage(read, output, read + output), not is_known)
+
+
+def _asked(request: ModelRequest) -> int:
+    return sum(map(message_tokens, request.messages)) + fixed_tokens(request)
+
+
+# Looking a member up costs as much as the rest of what a delta needs.
+_TOKEN, _MESSAGE, _CALL = (
+    ModelStreamEventKind.TOKEN_DELTA,
+    ModelStreamEventKind.MESSAGE_DELTA,
+    ModelStreamEventKind.TOOL_CALL_CANDIDATE,
+)
+
+
+class HeardReply:
+    """The reply to one call of a model that is asked now; a recorded one needs none of this."""
+
+    _told: ToldUsage | None = None
+    took: BudgetAmount = NOTHING
+    """What a reply took that did not come to its end."""
+    asked_at: float | None = None
+    """When the model was asked, where somebody observes it."""
+
+    def __init__(
+        self,
+        effects: Effects,
+        action: Action,
+        model: str,
+        request: ModelRequest,
+        asked: ModelRequest,
+        manifest: JsonObject | None,
+        held: BudgetAmount,
+    ) -> None:
+        self._effects = effects
+        self._action = action
+        self._model = model
+        self._tools = request.tool_calling
+        self._asked = asked
+        self._manifest = manifest
+        self._held = held
+        self.text: list[str] = []
+        self._reasoning: list[str] = []
+
+    def note(self, event: ModelStreamEvent) -> ModelStreamEvent:
+        """The event as the reader gets it; what it says counts, whether or not the stream comes to its end."""
+        kind = event.kind
+        if kind is _TOKEN or kind is _MESSAGE:
+            self.text.append(event.token_delta or event.message_delta or "")
+        elif event.reasoning_delta is not None:
+            self._reasoning.append(event.reasoning_delta)
+        elif kind is _CALL and event.tools is None and self._tools is not None:
+            event = event.with_tools(self._tools)
+        if event.usage is not None and event.response is None:
+            self._told = ToldUsage(event.usage, len(self._reasoning) + len(self.text))
+        return event
+
+    def end(self, response: ModelResponse) -> BudgetAmount:
+        """The reply is there: write it down, and say what it took."""
+        effects = self._effects
+        if response.metadata:
+            self._model = response.answered_by or self._model
+        if effects.is_kept:
+            record: dict[str, JsonValue] = {"result": encode_response(response)}
+            if self._reasoning:
+                record["reasoning"] = "".join(self._reasoning)
+            record["model"] = self._model
+            self._record(record)
+        if not effects.observer.is_idle:
+            effects.observer.count("agent.model.tokens", response.usage.total_tokens or 0)
+            self._observe(response.usage, response.finish_reason)
+        return effects.spending.settle_model_call(self._model, response.usage, self._held)
+
+    def leave(self, *, is_stopped: bool) -> None:
+        """Record what was read; an attempt that is being stopped has not left, and makes the call again."""
+        left = self._counted()
+        self._observe(left.usage, "left")
+        if not is_stopped:
+            facts: JsonObject = {ESTIMATED: True} if left.is_estimated else {}
+            reply = ModelResponse("".join(self.text), usage=left.usage, metadata=facts)
+            self._record({"result": encode_response(reply), "model": self._model, "left": True})
+
+    def fail(self, error: Exception) -> ModelCallError | AgentStructuredOutputError:
+        """Write down how the call failed, and give the error the program gets, now and in replay."""
+        took: JsonObject = {}
+        usage = ModelUsage()
+        if self.text or self._reasoning or self._told is not None:
+            left = self._counted()
+            usage = left.usage
+            took = {
+                "model": self._model,
+                "left": True,
+                "usage": encode_usage(left.usage),
+                ESTIMATED: left.is_estimated,
+            }
+        else:
+            self._effects.spending.let_go(self._held)
+        self._observe(usage, error=str(getattr(error, "code", type(error).__name__)))
+        if isinstance(error, AgentStructuredOutputError):
+            said = "".join(self.text)
+            self._record({"error": str(error), "problems": list(error.problems), "text": said, **took})
+            return error
+        failure = call_failure(error)
+        self._record({**encode_failure(failure), **took})
+        return failure
+
+    def _counted(self) -> LeftUsage:
+        """What a stream took that does not come to its end; from here on it counts."""
+        left = usage_of_left(self._asked, [*self._reasoning, *self.text], self._told)
+        self._effects.observer.count("agent.model.tokens", left.usage.total_tokens or 0)
+        self.took = self._effects.spending.count_left(self._model, left.usage, self._held)
+        return left
+
+    def _record(self, record: JsonObject) -> None:
+        view = self._effects.redactor.json(recorded_reply(record, self._tools))
+        added = None if self._manifest is None else {MANIFEST: self._manifest}
+        self._effects.ledger.append(self._action, JournalStage.AFTER, 1, record, view, None, added)
+
+    def _observe(self, usage: ModelUsage, finish_reason: str | None = None, error: str | None = None) -> None:
+        """A span of the call, once it has come to its end: nobody is inside of a stream."""
+        if self.asked_at is None:
+            return
+        seconds, self.asked_at = self._effects.clock.monotonic() - self.asked_at, None
+        self._effects.observer.record(
+            "agent.model_call",
+            seconds,
+            error,
+            model=self._model,
+            action_id=self._action.id,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            finish_reason=finish_reason,
+        )

@@ -1,0 +1,257 @@
+"""A tool's result cut to its budget, for the model; the record keeps the whole.
+
+Pure, and the same in replay: what is cut is the canonical text. Cut what the model may see, guarded already: nothing
+finds a sensitive field in the beginning of a text.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
+from inspect import Parameter, Signature, isawaitable, iscoroutinefunction, signature
+from typing import Any, TypeAlias, cast
+
+from pilotage.agent.evidence_capture import capture_result
+from pilotage.agent.tools.catalog import AgentToolDescriptor, ToolBinding, discover_agent_tools
+from pilotage.agent.tools.declare import original_function
+from pilotage.agent.tools.described import BY_NAME, described
+from pilotage.agent.tools.metadata import EvidenceCapture, Idempotency, ResultBudget
+from pilotage.agent.tools.schema import ToolInterface
+from pilotage.errors import AgentToolDispatchError
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_bytes, to_json_value
+from pilotage.runtime.effect import Decode, decoder_of
+from pilotage.runtime.exposure.redactor import Redactor
+from pilotage.runtime.journal.evidence import CAPTURE
+from pilotage.safety.exposure import ContextExposurePolicy, EvidenceExposurePolicy
+from pilotage.safety.guard import guard_json_value
+from pilotage.values import value
+
+
+def within_budget(result: JsonValue, budget: ResultBudget) -> JsonValue:
+    """The result itself where its JSON fits the budget, else an object that says so and holds its beginning.
+
+    The object fits the budget too, except that what it says about the cut is never cut itself.
+    """
+    if budget.max_bytes is None:
+        return result
+    text = canonical_json(result)
+    size = len(to_bytes(text))
+    if size <= budget.max_bytes:
+        return result
+    return _cut(result if isinstance(result, str) else text, size, budget.max_bytes)
+
+
+def _cut(text: str, size: int, max_bytes: int) -> JsonObject:
+    room = max_bytes - _size_of(_marked("", size, max_bytes))
+    # Every character takes a byte or more, so no longer beginning than this can fit.
+    lengths = range(1, max(min(room, len(text)), 0) + 1)
+    fitting = bisect_right(lengths, room, key=lambda length: _size_of(text[:length]) - 2)
+    return _marked(text[:fitting], size, max_bytes)
+
+
+def _marked(beginning: str, size: int, max_bytes: int) -> JsonObject:
+    return {
+        "cut": True,
+        "note": f"the result has {size} bytes, {max_bytes} are allowed; ask for less",
+        "size_bytes": size,
+        "beginning": beginning,
+    }
+
+
+def _size_of(value: JsonValue) -> int:
+    return len(to_bytes(canonical_json(value)))
+
+
+ToolFunction: TypeAlias = Callable[..., object]
+
+_AS_EVIDENCE = EvidenceExposurePolicy()
+
+
+@value
+class KnownTool:
+    """A tool of a class. A call of one that `is_plain` needs nothing but its arguments: no secret, thread or timer."""
+
+    descriptor: AgentToolDescriptor
+    interface: ToolInterface
+    function: Callable[..., Any]
+    """The function behind the tool."""
+    decode: Decode
+    name: str
+    label: str
+    idempotency: Idempotency
+    is_read_only: bool
+    needs_approval: bool
+    is_async: bool
+    takes_owner: bool
+    is_deferred: bool
+    is_plain: bool
+
+
+@value
+class Invocation:
+    """A tool with what it is called with; `in_thread` where a model asked for it and nobody waits on the spot."""
+
+    tool: KnownTool
+    owner: object
+    arguments: dict[str, object]
+    in_thread: bool = False
+
+
+@lru_cache(maxsize=1024)
+def known_tool(function: ToolFunction, holder: type) -> KnownTool:
+    """What is known of a tool that a class holds.
+
+    Raises:
+        AgentToolDispatchError: the function belongs to no class.
+    """
+    descriptor = _descriptor_in(function, holder)
+    name, metadata = descriptor.schema.name, descriptor.metadata
+    fills = descriptor.takes_runtime_context or bool(descriptor.secrets)
+    return KnownTool(
+        descriptor,
+        descriptor.interface,
+        original_function(function),
+        decoder_of(function),
+        name,
+        f"tool:{name}",
+        descriptor.effective_idempotency,
+        metadata.is_read_only,
+        metadata.requires_approval_candidate,
+        is_async(function),
+        descriptor.binding is not ToolBinding.NOTHING,
+        metadata.deferred,
+        is_async(function) and not fills and metadata.timeout.seconds is None,
+    )
+
+
+@value
+class OfferedTool:
+    """A tool and whose it is."""
+
+    tool: KnownTool
+    owner: object
+
+
+def offered_tool(tool: ToolFunction) -> OfferedTool:
+    """What is known of a function or bound method.
+
+    Raises:
+        AgentToolDispatchError: the function belongs to no class.
+    """
+    function = cast(ToolFunction, getattr(tool, "__func__", tool))
+    owner = cast(object, getattr(tool, "__self__", None))
+    return OfferedTool(known_tool(function, owner if isinstance(owner, type) else type(owner)), owner)
+
+
+def read_invocation(tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Invocation:
+    """Which tool is called, whose, and the arguments by name, without `self` and what the run fills.
+
+    Raises:
+        AgentToolDispatchError: the function belongs to no class.
+    """
+    arguments = _by_name(tool, args, kwargs)
+    owner = arguments.pop("self") if "self" in arguments else arguments.pop("cls", None)
+    arguments.pop("runtime_context", None)
+    if BY_NAME in arguments:
+        arguments = cast("dict[str, object]", arguments[BY_NAME])
+    known = known_tool(tool, owner if isinstance(owner, type) else type(owner))
+    for secret in known.descriptor.secrets:
+        arguments.pop(secret, None)
+    return Invocation(known, owner, arguments)
+
+
+@lru_cache(maxsize=1024)
+def is_async(tool: ToolFunction) -> bool:
+    """Whether a tool is awaited."""
+    return iscoroutinefunction(original_function(tool))
+
+
+def name_of(descriptor: AgentToolDescriptor | None) -> str:
+    """How messages call a tool."""
+    return f"{descriptor.owner.__name__}.{descriptor.name}" if descriptor else "the tool"
+
+
+def shown_to_the_model(descriptor: AgentToolDescriptor | None, result: object) -> object:
+    """What a model may see of a result: guarded, and within its budget; itself where that is all of it."""
+    if descriptor is None:
+        return result
+    sensitive, budget = descriptor.schema.output_sensitive_fields, descriptor.metadata.result_budget
+    if not sensitive and budget.max_bytes is None:
+        return result
+    return within_budget(guard_json_value(to_json_value(result), sensitive, ContextExposurePolicy()), budget)
+
+
+def shown_to_others(descriptor: AgentToolDescriptor, redactor: Redactor, result: object) -> JsonObject:
+    """What others may see of a result: guarded, and cut as the tool says.
+
+    How it was cut is said where it was: a view that is the whole record is stored as one with it.
+    """
+    captured = capture_result(
+        result,
+        descriptor.metadata.evidence,
+        sensitive_fields=descriptor.schema.output_sensitive_fields,
+        policy=_AS_EVIDENCE,
+    )
+    if captured.applied is EvidenceCapture.STRUCTURED:
+        return cast(JsonObject, redactor.json(captured.entries))
+    return cast(JsonObject, redactor.json({CAPTURE: captured.applied.value, **captured.entries}))
+
+
+def reconciler(invocation: Invocation) -> Callable[[str], Awaitable[object]] | None:
+    """The tool's own way to find out what became of an attempt; None where it has none."""
+    name = invocation.tool.descriptor.metadata.reconcile
+    if name is None:
+        return None
+    method: Any = getattr(invocation.owner, name)
+
+    async def reconcile(key: str) -> object:
+        found = method(key)
+        return await found if isawaitable(found) else found
+
+    return reconcile
+
+
+def _by_name(tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
+    """The arguments of a call by name, defaults included, in the order of the parameters."""
+    defaults = _defaults_of(tool)
+    if defaults is None or len(args) > len(defaults) or not kwargs.keys() <= defaults.keys():
+        return _bound_by_signature(tool, args, kwargs)
+    given = dict(zip(defaults, args, strict=False))
+    if not given.keys().isdisjoint(kwargs):
+        return _bound_by_signature(tool, args, kwargs)
+    named = {**defaults, **given, **kwargs}
+    return {name: each for name, each in named.items() if each is not Parameter.empty}
+
+
+def _bound_by_signature(
+    tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> dict[str, object]:
+    """What `inspect` makes of a call, for parameters of all kinds; it raises what calling the function would."""
+    bound = _signature_of(tool).bind_partial(*args, **kwargs)
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+@lru_cache(maxsize=1024)
+def _defaults_of(tool: ToolFunction) -> Mapping[str, object] | None:
+    """The parameters with their defaults, where each can be given by place and by name; else None."""
+    parameters = _signature_of(tool).parameters
+    is_plain = all(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in parameters.values())
+    return {name: each.default for name, each in parameters.items()} if is_plain else None
+
+
+@lru_cache(maxsize=1024)
+def _signature_of(tool: ToolFunction) -> Signature:
+    return signature(original_function(tool))
+
+
+def _descriptor_in(tool: ToolFunction, holder: type) -> AgentToolDescriptor:
+    if (known := described(tool)) is not None:
+        return known
+    for descriptor in discover_agent_tools(holder).descriptors:
+        if descriptor.callable is tool:
+            return descriptor
+    raise AgentToolDispatchError(
+        f"{getattr(tool, '__qualname__', tool)} belongs to no class. Inside a run, tools are methods of pods."
+    )

@@ -1,1 +1,0 @@
-"""Who and what may stand against an action: permission, trust, budgets, time."""

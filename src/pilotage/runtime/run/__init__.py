@@ -1,0 +1,1 @@
+"""One run: start, claim, composition, attempt, ending, supervision."""

@@ -1,0 +1,175 @@
+"""Ending a run that was cancelled: recorded first, then the work is stopped and cleaned up, then the run is over.
+
+Children end before their parents. A call that was under way gets a result that says its outcome is unknown; unknown
+is not failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from pilotage.agent.cancellation import (
+    begin_agent_cancellation,
+    complete_agent_cancellation,
+    run_agent_cancellation_cleanup,
+)
+from pilotage.agent.cancellation_cleanup import (
+    AgentCancellationCleanupReport,
+    AgentCancellationCleanupResult,
+    AgentCancellationCleanupTask,
+    AgentCancellationRequest,
+    AgentCancellationTargetKind,
+)
+from pilotage.agent.ports.cleanup import IAgentCancellationCleanup
+from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.principal import RunContext
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
+from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.events.projections import CANCELLED
+from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.interruptions import RunInterruption
+from pilotage.runtime.journal.ledger import Ledger
+from pilotage.values import value
+
+UNKNOWN = "the outcome is unknown: the run ended while the call was under way"
+CLEANUP_SECONDS = 30.0
+
+UnderWay = tuple[Action, int]
+
+_TARGETS = {
+    AgentActionKind.MODEL_CALL: AgentCancellationTargetKind.MODEL_STREAM,
+    AgentActionKind.DELEGATION: AgentCancellationTargetKind.DELEGATE_EXECUTION,
+}
+
+
+@value
+class Cleanup:
+    """What is done about the open actions of a cancelled run.
+
+    `cancel_child` ends the run that an open delegation stands for. `threads` names sync tools that cannot be stopped.
+    All `hooks` together have so many `seconds`.
+    """
+
+    context: RunContext
+    hooks: tuple[IAgentCancellationCleanup, ...] = ()
+    cancel_child: Callable[[Action], Awaitable[None]] | None = None
+    threads: Callable[[], Sequence[str]] = tuple
+    seconds: float = CLEANUP_SECONDS
+
+
+async def begin_cancellation(ledger: Ledger, signal: AgentSignal, *, is_stored: bool = True) -> None:
+    """Write down that the run is being cancelled, and take the signal in with it; a parent's has none of its own."""
+    state = ledger.state
+    if state.status is AgentStatus.CREATED:
+        state = state.moved_to(AgentSituation.RUNNING)
+    ledger.move(begin_agent_cancellation(state, signal))
+    if is_stored:
+        ledger.consume(signal.id)
+    await ledger.barrier()
+
+
+async def finish_cancellation(
+    ledger: Ledger,
+    under_way: Sequence[UnderWay],
+    cleanup: Cleanup | None,
+    prepare: Callable[[AgentState], None],
+) -> AgentState:
+    """Clean up, close what was under way and end the run; safe to do again after a crash in between.
+
+    `prepare` puts the last words into the commit that ends the run.
+    """
+    report = await _cleaned_up(ledger.state, under_way, cleanup)
+    close_as_unknown(ledger, under_way)
+    ledger.move(complete_agent_cancellation(ledger.state, report))
+    prepare(ledger.state)
+    await ledger.barrier()
+    return ledger.state
+
+
+def close_as_unknown(ledger: Ledger, under_way: Sequence[UnderWay]) -> None:
+    """Write down of calls that were under way that nobody knows what came of them."""
+    record: JsonObject = {"error": UNKNOWN}
+    for action, attempt in under_way:
+        ledger.append(action, JournalStage.AFTER, attempt, record, record)
+
+
+def cancellation_error(state: AgentState) -> JsonObject | None:
+    """What a run that was cancelled tells its callers, by its state; None for one that ended in another way."""
+    reason = state.metadata.get("cancellation_reason")
+    if state.reason is AgentStateReason.CANCELLATION_CLEANUP_FAILED:
+        code, words = state.reason.value, "the run was cancelled, and cleaning up after it failed"
+    elif state.status is AgentStatus.CANCELLED:
+        code, words = CANCELLED, str(reason or "the run was cancelled")
+    else:
+        return None
+    who: JsonObject = {"reason": reason, "requested_by": state.metadata.get("cancellation_requested_by")}
+    return {"code": code, "message": words, "retryable": False, "metadata": who}
+
+
+async def end_children(
+    cleanup: Cleanup | None, under_way: Sequence[UnderWay]
+) -> list[AgentCancellationCleanupResult]:
+    """End the runs that open delegations stand for; a child that cannot be ended is a failed outcome."""
+    if cleanup is None or cleanup.cancel_child is None:
+        return []
+    failed: list[AgentCancellationCleanupResult] = []
+    for action, _ in under_way:
+        if action.kind is not AgentActionKind.DELEGATION:
+            continue
+        try:
+            await cleanup.cancel_child(action)
+        except (Exception, RunInterruption) as error:  # noqa: BLE001 - whatever it is, the parent ends all the same
+            failed.append(_not_ended(action, error))
+    return failed
+
+
+async def _cleaned_up(
+    state: AgentState, under_way: Sequence[UnderWay], cleanup: Cleanup | None
+) -> AgentCancellationCleanupReport:
+    signal_id = str(state.metadata.get("cancellation_signal_id") or "cancellation")
+    if cleanup is None:
+        return AgentCancellationCleanupReport(state.id, signal_id)
+    children = await end_children(cleanup, under_way)
+    tasks = [_task(cleanup.context, hook, action) for hook in cleanup.hooks for action, _ in under_way]
+    signal = AgentSignal(signal_id, state.id, AgentSignalKind.CANCEL)
+    report = await run_agent_cancellation_cleanup(
+        state=state, signal=signal, tasks=tasks, deadline_seconds=cleanup.seconds
+    )
+    left_behind = [_left_behind(name) for name in cleanup.threads()]
+    return AgentCancellationCleanupReport(state.id, signal_id, (*children, *report.outcomes, *left_behind))
+
+
+def _not_ended(action: Action, error: BaseException) -> AgentCancellationCleanupResult:
+    return AgentCancellationCleanupResult.failed(
+        target_kind=AgentCancellationTargetKind.DELEGATE_EXECUTION,
+        target_ref=action.id,
+        error_code="child_not_ended",
+        message=f"{type(error).__name__}: {error}",
+    )
+
+
+def _task(
+    context: RunContext, hook: IAgentCancellationCleanup, action: Action
+) -> AgentCancellationCleanupTask:
+    kind = _TARGETS.get(action.kind, AgentCancellationTargetKind.TOOL_EXECUTION)
+    return AgentCancellationCleanupTask(kind, action.id, partial(_ask, context, hook))
+
+
+async def _ask(
+    context: RunContext, hook: IAgentCancellationCleanup, request: AgentCancellationRequest
+) -> AgentCancellationCleanupResult:
+    result = await hook.clean_up(context, request)
+    return result or AgentCancellationCleanupResult.skipped(
+        target_kind=request.target_kind, target_ref=request.target_ref, reason="nothing to clean up"
+    )
+
+
+def _left_behind(tool: str) -> AgentCancellationCleanupResult:
+    return AgentCancellationCleanupResult.skipped(
+        target_kind=AgentCancellationTargetKind.TOOL_EXECUTION,
+        target_ref=tool,
+        reason="its thread cannot be stopped and still runs",
+    )

@@ -1,0 +1,223 @@
+"""Runs that are opened by calling an agent: `execute()` of an instance that the container made.
+
+The runs of a durable agent are kept. For others the caller's stream is the run: leaving it cancels it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Protocol, TypeAlias, cast
+
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.events import AgentEvent
+from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.principal import Principal
+from pilotage.agent.run_input import RunAgentInput
+from pilotage.agent.run_result import RunResult
+from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.errors import (
+    AgentDefinitionError,
+    AgentStructuredOutputError,
+    CallerError,
+    RunConflictError,
+    start_error,
+)
+from pilotage.filling import unchecked
+from pilotage.jsonvalue import JsonValue
+from pilotage.runtime.events.subscription import Subscription
+from pilotage.runtime.events.writer import PipedTelling
+from pilotage.runtime.run.attempt import LiveRun
+from pilotage.runtime.run.compose import NO_OVERRIDES, Overrides
+from pilotage.runtime.run.models import problems_with
+from pilotage.runtime.run.start import Starts, run_id_of
+from pilotage.runtime.run.supervise import Launcher, RunHandle
+from pilotage.runtime.services import Services
+
+_run_key = unchecked(RunKey)
+"""Of an id and a tenant that are no blanks: an input and a principal have none."""
+
+
+class OpenedRun(Protocol):
+    """A run that somebody opened and reads."""
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
+        ...
+
+    def events(self) -> AsyncIterator[AgentEvent]:
+        """What the run does."""
+        ...
+
+    async def result(self) -> RunResult:
+        """How the run stands when it is over, or waits."""
+        ...
+
+    async def leave(self) -> None:
+        """The reader goes away."""
+        ...
+
+
+class KeptRun:
+    """A run with a journal: its reader may come and go.
+
+    One that somebody else drives or that has ended is read from its record: `recorded` is the agent whose answer is
+    read there.
+    """
+
+    def __init__(self, handle: RunHandle, recorded: AgentDefinition | None = None) -> None:
+        self.id = handle.id
+        self._handle = handle
+        self._recorded = recorded
+
+    def events(self) -> Subscription:
+        return self._handle.events()
+
+    async def result(self) -> RunResult:
+        result = await self._handle.result()
+        if self._recorded is None or result.status != AgentStatus.COMPLETED:
+            return result
+        return replace(result, output=typed_output(self._recorded, result.output))
+
+    async def leave(self) -> None:
+        """Nothing happens to the run."""
+
+
+class UnkeptRun:
+    """A run that lives as long as its reader."""
+
+    def __init__(self, live: LiveRun, telling: PipedTelling) -> None:
+        self.id = live.run_id
+        self._task = live.task
+        self._telling = telling
+
+    def events(self) -> PipedTelling:
+        return self._telling
+
+    async def result(self) -> RunResult:
+        return await self._task
+
+    async def leave(self) -> None:
+        if not self._task.done():
+            self._telling.close()
+            self._task.cancel()
+            # Not the task itself is awaited: what it ends with concerns nobody any more.
+            await asyncio.wait([self._task])
+
+
+ReadRun: TypeAlias = KeptRun | UnkeptRun
+"""A run of ours. Of its events those that are `ready` can be read without waiting for each."""
+
+
+def _nobody_watches() -> None:
+    """What is sent to a run by another process is read when the run is resumed."""
+
+
+class OpenedRuns:
+    """Opens runs for callers of agents; `watch` is called when one is live, so that it hears what others send."""
+
+    def __init__(
+        self,
+        services: Services,
+        launcher: Launcher,
+        starts: Starts,
+        watch: Callable[[], None] = _nobody_watches,
+    ) -> None:
+        self._services = services
+        self._launcher = launcher
+        self._starts = starts
+        self._watch = watch
+
+    def refuse_misfit(self, model: IAgentModel, definition: AgentDefinition, instance: object) -> None:
+        """See that a model can do what an agent asks of it.
+
+        Raises:
+            AgentModelConfigurationError: it cannot; the message says what, and the way out.
+        """
+        if problems := problems_with(model, definition, instance, self._services):
+            raise start_error(self._services.app.name, problems)
+
+    async def open(
+        self,
+        definition: AgentDefinition,
+        instance: object,
+        given: object,
+        *,
+        principal: Principal,
+        overrides: Overrides = NO_OVERRIDES,
+    ) -> ReadRun:
+        """A run of the agent, kept if the agent is durable; an input that resumes brings back the run it names.
+
+        Raises:
+            AgentDefinitionError: the input does not fit.
+            CallerError: there is no run to resume, or it cannot be resumed like this.
+        """
+        named = given.state_id if isinstance(given, RunAgentInput) else None
+        resumes = isinstance(given, RunAgentInput) and given.resume
+        if definition.spec.is_durable:
+            if named is not None and resumes:
+                return self._kept(definition, await self._resumed(definition, named, principal, overrides))
+            handle = await self._starts.start(
+                definition.agent_id, given, principal, named, None, {}, overrides
+            )
+            return self._kept(definition, handle)
+        if resumes:
+            raise CallerError(
+                f"run {named!r} cannot be resumed: agent {definition.agent_id!r} is not durable, so its runs end with "
+                "their readers. Make it durable: AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)."
+            )
+        start = await self._starts.described(definition, given, principal, None, {}, overrides)
+        history = await self._launcher.history(start) if start.history else ()
+        run = _run_key(principal.tenant, named or self._services.ids.uid())
+        live = self._launcher.begin_unkept(
+            definition, start, run, instance=instance, history=history, overrides=overrides
+        )
+        return UnkeptRun(live, cast("PipedTelling", live.attempt.telling))
+
+    def _kept(self, definition: AgentDefinition, handle: RunHandle) -> KeptRun:
+        is_live = self._launcher.live(handle.id) is not None
+        if is_live:
+            self._watch()
+        return KeptRun(handle, None if is_live else definition)
+
+    async def _resumed(
+        self, definition: AgentDefinition, name: str, principal: Principal, overrides: Overrides
+    ) -> RunHandle:
+        """The run of this id, or that was started with this name; one that is live or has ended is attached to."""
+        records = self._launcher.records
+        known = await records.find(name, principal.tenant)
+        run_id = name if known is not None else run_id_of(principal.tenant, name)
+        state, rows = await records.standing(run_id, principal)
+        _check_resumable(definition, state)
+        live = self._launcher.live(run_id)
+        if live is not None and state.status is AgentStatus.INTERRUPTED:
+            # It has told that it waits, and its attempt is about to end.
+            await asyncio.wait([live.task])
+        elif state.is_terminal or live is not None:
+            return self._launcher.attached(state)
+        return self._launcher.handle(await self._launcher.revive(state, rows, principal, overrides=overrides))
+
+
+def typed_output(definition: AgentDefinition, output: JsonValue) -> object:
+    """A recorded answer in the type that the agent declares; as JSON where it declares none, or gave something else."""
+    execution = definition.execution
+    wanted = execution.output_type if execution is not None else definition.spec.output_type
+    if wanted is None:
+        return output
+    try:
+        return StructuredOutputSpec.from_type(wanted).decode(output)
+    except (AgentDefinitionError, AgentStructuredOutputError):
+        return output
+
+
+def _check_resumable(definition: AgentDefinition, state: AgentState) -> None:
+    if state.agent_type != definition.agent_id:
+        raise RunConflictError(
+            f"run {state.id!r} is one of agent {state.agent_type!r}, not of {definition.agent_id!r}. Resume it there."
+        )
+    if (parent := state.metadata.get("parent")) is not None:
+        raise CallerError(f"run {state.id!r} belongs to run {parent!r}. Resume that one: {parent!r}.")

@@ -1,0 +1,146 @@
+"""Reading what `execute()` gives, whatever its shape: items one by one, the answer last."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Mapping,
+)
+from contextlib import aclosing
+from inspect import isawaitable
+from typing import Any, cast
+
+from pilotage.agent.events import AgentEvent, AgentEventAttribution
+from pilotage.agent.ports.architecture import AgentSession, Architecture, Dependencies
+from pilotage.agent.state import AgentSituation
+from pilotage.agent.yields import AgentYield, Error, Evidence, Final, Tool
+from pilotage.runtime.door.run import Effects
+from pilotage.runtime.events.feed import close
+from pilotage.runtime.events.projections import events_of
+from pilotage.runtime.journal.interruptions import RunEnded
+from pilotage.runtime.journal.records import Answer
+
+
+async def items_of(given: Any) -> AsyncGenerator[AgentYield[Any], None]:
+    """The items of a stream; a plain answer is its own `Final`. A stream that is left is closed."""
+    if isawaitable(given):
+        given = await given
+    if isinstance(given, AsyncIterable):
+        stream = cast("AsyncIterable[AgentYield[Any]]", given)
+        try:
+            async for item in stream:
+                yield item
+        finally:
+            if isinstance(stream, AsyncGenerator):
+                await cast("AsyncGenerator[AgentYield[Any], None]", stream).aclose()
+    elif isinstance(given, Generator):
+        for item in cast("Iterable[AgentYield[Any]]", given):
+            yield item
+    else:
+        yield Final(given)
+
+
+class Program(ABC):
+    """One way through an agent's code."""
+
+    @abstractmethod
+    def events(self) -> AsyncIterator[AgentEvent]:
+        """What the program does; `answer` is there when the stream has ended. Whoever reads it closes it."""
+
+    @property
+    @abstractmethod
+    def answer(self) -> Answer:
+        """What it came to, as far as it got."""
+
+
+class HandWritten(Program):
+    """An agent's own `execute()`."""
+
+    def __init__(
+        self, instance: Any, arguments: Mapping[str, object], effects: Effects, by: AgentEventAttribution
+    ) -> None:
+        self._instance = instance
+        self._arguments = arguments
+        self._effects = effects
+        self._by = by
+        self._output: object = None
+
+    async def events(self) -> AsyncGenerator[AgentEvent, None]:
+        # The class's own function: on an instance of the container, `execute` opens a run.
+        owner = cast(Any, type(self._instance))
+        execute: Callable[..., object] = owner.execute
+        ordinal = 0
+        async with aclosing(items_of(execute(self._instance, **self._arguments))) as items:
+            async for item in items:
+                payload = item.payload
+                if isinstance(payload, Final):
+                    self._output = cast(object, payload.output)
+                    return
+                if isinstance(payload, Error):
+                    raise RunEnded(
+                        AgentSituation.FAILED, payload.message, code=payload.code, retryable=payload.retryable
+                    )
+                if isinstance(payload, Tool | Evidence):
+                    # Replay gives text in fewer pieces, and must number the rest as before.
+                    ordinal += 1
+                for event in events_of(item, self._by, self._effects.message_id, ordinal=ordinal):
+                    yield event
+
+    @property
+    def answer(self) -> Answer:
+        spent = self._effects.spending
+        return Answer(self._output, usage=spent.usage, turns=spent.own.steps)
+
+
+class Architected(Program):
+    """The loop of a declarative agent."""
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        session: AgentSession,
+        dependencies: Dependencies,
+        prompt: str,
+        effects: Effects,
+        recall: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._recall = recall
+        self._architecture = architecture
+        self._session = session
+        self._dependencies = dependencies
+        self._prompt = prompt
+        self._effects = effects
+
+    def events(self) -> AsyncIterator[AgentEvent]:
+        events = self._architecture.run(self._session, self._dependencies, self._prompt)
+        return events if self._recall is None else self._behind(self._recall, events)
+
+    async def _behind(
+        self, recall: Callable[[], Awaitable[None]], events: AsyncIterator[AgentEvent]
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """What the loop does, once the run knows what is remembered."""
+        try:
+            await recall()
+            async for event in events:
+                yield event
+        finally:
+            await close(events)
+
+    @property
+    def answer(self) -> Answer:
+        session, spent = self._session, self._effects.spending
+        return Answer(
+            session.output,
+            (session.interruption_reason or "agent_interrupted") if session.interrupted else None,
+            # What branches, workers and turns that are folded took is in no session.
+            spent.usage,
+            spent.own.steps,
+            dict(session.metadata),
+        )

@@ -1,0 +1,236 @@
+"""Starting runs: what a run starts with, and what becomes of a start that was made before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import cast
+from weakref import WeakValueDictionary
+
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.ports.architecture import AgentRef
+from pilotage.agent.ports.conversations import ConversationTurn
+from pilotage.agent.ports.journal import JournalRow, RunKey
+from pilotage.agent.principal import Principal
+from pilotage.agent.run_input import AgentContext, RunAgentInput
+from pilotage.agent.spec import AgentExecutionSpec
+from pilotage.agent.state import AgentState
+from pilotage.agent.tool_calling import ModelToolSpec
+from pilotage.agent.tools.deferred import FROM_CALLER
+from pilotage.errors import CallerError, RunConflictError
+from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
+from pilotage.runtime.budget.deadlines import deadline_at
+from pilotage.runtime.exposure.given_context import encode_context, label_of_context
+from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest, encode_input
+from pilotage.runtime.run.blueprint import deferred_tools_of
+from pilotage.runtime.run.compose import NO_OVERRIDES, Overrides
+from pilotage.runtime.run.models import check_driven, selection_of
+from pilotage.runtime.run.supervise import Launcher, RunHandle
+from pilotage.runtime.services import Services
+from pilotage.safety.trust import TrustLabel
+
+_NO_CONTEXT = AgentContext()
+_OWN_FACTS = frozenset({"alias", "forked_from"})
+
+
+class Starts:
+    """Starts runs that are kept."""
+
+    def __init__(self, services: Services, launcher: Launcher) -> None:
+        self._services = services
+        self._launcher = launcher
+        self._starting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def start(
+        self,
+        agent: AgentRef,
+        given: object,
+        principal: Principal,
+        alias: str | None,
+        conversation: str | None,
+        metadata: JsonObject,
+        overrides: Overrides = NO_OVERRIDES,
+    ) -> RunHandle:
+        """Start a run, or attach to the one that was started with the same name.
+
+        Raises:
+            AgentDefinitionError: the class is no agent of this application, or the input does not fit.
+            ModelNotFoundError: the input selects a model that the application does not have.
+            RunConflictError: the name stands for a run with another input, or the conversation is held.
+        """
+        definition = self._services.definition_of(agent)
+        start = await self.described(definition, given, principal, conversation, metadata, overrides)
+        if alias is None:
+            return await self._begin(definition, start, self._services.ids.uid(), overrides)
+        # The caller's name is no authority: the run's own id follows from it, within the tenant.
+        run_id = run_id_of(principal.tenant, alias)
+        start = replace(start, metadata={**start.metadata, "alias": alias})
+        async with self._starting.setdefault(run_id, asyncio.Lock()):
+            return await self._started_once(definition, start, run_id, overrides)
+
+    async def _started_once(
+        self, definition: AgentDefinition, start: RunStart, run_id: str, overrides: Overrides
+    ) -> RunHandle:
+        try:
+            return await self._attached(run_id, start) or await self._begin(
+                definition, start, run_id, overrides
+            )
+        except RunConflictError:
+            # Another process started it with this name in the same moment.
+            attached = await self._attached(run_id, start)
+            if attached is None:
+                raise
+            return attached
+
+    async def described(
+        self,
+        definition: AgentDefinition,
+        given: object,
+        principal: Principal,
+        conversation: str | None,
+        metadata: JsonObject,
+        overrides: Overrides = NO_OVERRIDES,
+    ) -> RunStart:
+        """What a run would start with now.
+
+        Raises:
+            CallerError: the metadata holds what only the run itself says of its start, or the conversation has no name.
+        """
+        selected: str | None = None
+        deferred: tuple[ModelToolSpec, ...] = ()
+        context, keeps_turns = _NO_CONTEXT, True
+        if isinstance(given, RunAgentInput):
+            if given.model_selection is not None:
+                selected = selection_of(self._services, definition, given.model_selection)
+            conversation = conversation or given.conversation_id
+            metadata = {**given.metadata, **metadata}
+            context, keeps_turns = given.context, not given.message_history
+        agent_id = definition.agent_id
+        if selected is None and overrides.model is None and agent_id not in self._services.driven:
+            check_driven(self._services, definition)
+        if metadata:
+            _reject_own_facts(metadata)
+        if conversation is not None and not conversation.strip():
+            raise CallerError(
+                "conversation_id is blank. Give it at least one visible character, or leave it out."
+            )
+        has_turns = keeps_turns and conversation is not None
+        if isinstance(given, RunAgentInput) and given.deferred_tools:
+            deferred = deferred_tools_of(self._services, definition, given.deferred_tools)
+        is_given_any = bool(context.packs or deferred)
+        return RunStart(
+            agent_id,
+            encode_input(definition, given),
+            principal,
+            conversation,
+            deadline=self._deadline(definition.spec),
+            limits=definition.spec.limits,
+            history=await self._turns_before(definition, principal, conversation) if has_turns else None,
+            definition=definition_digest(definition),
+            metadata=metadata,
+            given=encode_context(context),
+            trust=_label_of(context, deferred).to_payload() if is_given_any else {},
+            model=selected,
+            deferred=deferred,
+        )
+
+    def _deadline(self, spec: AgentExecutionSpec) -> datetime | None:
+        has_one = spec.effective_timeout_seconds is not None
+        return deadline_at(self._services.clock.now(), spec) if has_one else None
+
+    async def fork(self, run_id: str, rows: Sequence[JournalRow], principal: Principal) -> AgentState:
+        """Begin a run with the rows of another one: on its own, with time of its own."""
+        origin = decode_start(rows[0])
+        definition = self._services.definition_of(origin.agent)
+        facts = {name: fact for name, fact in origin.metadata.items() if name != "alias"}
+        history = await self._launcher.history(origin)
+        start = replace(
+            origin,
+            input=_with_history(origin.input, history),
+            trust=_with_labels(origin.trust, history),
+            salt=origin.salt or run_id,
+            metadata={**facts, "forked_from": run_id},
+            conversation=None,
+            history=None,
+            parent=None,
+            generation=0,
+            deadline=self._deadline(definition.spec),
+        )
+        run = RunKey(principal.tenant, self._services.ids.uid())
+        return await self._launcher.claims.begin_fork(definition, start, run, rows[1:])
+
+    async def _begin(
+        self, definition: AgentDefinition, start: RunStart, run_id: str, overrides: Overrides
+    ) -> RunHandle:
+        run = RunKey(start.principal.tenant, run_id)
+        return self._launcher.handle(await self._launcher.begin(definition, start, run, None, overrides))
+
+    async def _attached(self, run_id: str, start: RunStart) -> RunHandle | None:
+        """The run that an earlier start with the same name and input began."""
+        principal = start.principal
+        state = await self._launcher.records.find(run_id, principal.tenant)
+        if state is None:
+            return None
+        rows = await self._launcher.records.rows(RunKey(principal.tenant, run_id))
+        before = decode_start(rows[0])
+        if _asked(before) != _asked(start):
+            alias = cast(str, start.metadata["alias"])
+            raise RunConflictError(
+                f"a run was started as {alias!r} already, with another agent or input. Choose another id."
+            )
+        return self._launcher.attached(state)
+
+    async def _turns_before(
+        self, definition: AgentDefinition, principal: Principal, conversation: str | None
+    ) -> int | None:
+        if conversation is None or not definition.is_declarative:
+            return None
+        conversations = self._services.conversations
+        return (
+            None
+            if conversations is None
+            else len(await conversations.load_history(principal.tenant, conversation))
+        )
+
+
+def _with_history(given: JsonObject, turns: Sequence[ConversationTurn]) -> JsonObject:
+    """The input of a run that leaves its conversation: it takes along what was said before it."""
+    if not turns:
+        return given
+    said: list[JsonValue] = [to_json_value(turn.message) for turn in turns]
+    return {**given, "messages": [*said, *cast("list[JsonValue]", given.get("messages", []))]}
+
+
+def _asked(start: RunStart) -> tuple[object, ...]:
+    """What makes two starts the same."""
+    return start.agent, start.input, start.given, start.model, start.deferred
+
+
+def _label_of(context: AgentContext, deferred: Sequence[ModelToolSpec]) -> TrustLabel:
+    """How far a run may be trusted that reads what it is given."""
+    labels = [label_of_context(context)] if context.packs else []
+    return TrustLabel.join_all([*labels, *([FROM_CALLER] if deferred else ())])
+
+
+def _with_labels(trust: JsonObject, turns: Sequence[ConversationTurn]) -> JsonObject:
+    """The label of a run that leaves its conversation: what was said before counts as it did there."""
+    said = TrustLabel.join_all(turn.trust for turn in turns)
+    known = TrustLabel.from_payload(trust) if trust else TrustLabel()
+    return trust if said == TrustLabel() else known.join(said).to_payload()
+
+
+def _reject_own_facts(metadata: JsonObject) -> None:
+    """A caller's metadata must not pose as what the run knows of itself: by its name others find it."""
+    if taken := sorted(_OWN_FACTS.intersection(metadata)):
+        names = ", ".join(map(repr, taken))
+        raise CallerError(
+            f"the metadata of a run has {names}, which the run itself says. Choose another name; a name for the run "
+            "goes into id=."
+        )
+
+
+def run_id_of(tenant: str, alias: str) -> str:
+    """The id of the run that a caller's own name stands for."""
+    return text_digest(f"start\n{tenant}\n{alias}")[:32]

@@ -1,0 +1,385 @@
+"""Driving one attempt to its end: its commits settle, what a lost owner knows is told, its lease is given back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.events import AgentEventAttribution
+from pilotage.agent.ports.conversations import ConversationTurn
+from pilotage.agent.ports.journal import JournalRow, RunKey
+from pilotage.agent.principal import Principal
+from pilotage.agent.run_result import RunResult
+from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
+from pilotage.errors import RunConflictError, RunNotFoundError
+from pilotage.filling import unchecked
+from pilotage.runtime.audit import AuditTrail
+from pilotage.runtime.children.launch import IRunStarter, Nursery
+from pilotage.runtime.door.run import Effects
+from pilotage.runtime.events.feed import START, EventCursor
+from pilotage.runtime.events.subscription import LogReader, Subscription
+from pilotage.runtime.events.writer import KeptTelling
+from pilotage.runtime.history import Past, Records
+from pilotage.runtime.journal.interruptions import RunOwnershipLost
+from pilotage.runtime.journal.lease import Hold
+from pilotage.runtime.journal.ledger import UnkeptLedger
+from pilotage.runtime.journal.start_record import RunStart, decode_start
+from pilotage.runtime.run.attempt import LiveRun, RunAttempt
+from pilotage.runtime.run.cancel import begin_cancellation
+from pilotage.runtime.run.claim import Claims
+from pilotage.runtime.run.compose import NO_OVERRIDES, Composer, Material, Overrides
+from pilotage.runtime.run.models import selected_model
+from pilotage.runtime.services import Services
+
+
+async def driven(attempt: RunAttempt, hold: Hold | None, audit: AuditTrail | None) -> RunResult:
+    """Drive an attempt, and leave nothing of it under way, however it ends."""
+    try:
+        result = await attempt.run()
+        if hold is not None and result.state.is_terminal:
+            hold.end()
+        return result
+    finally:
+        if audit is not None or not _has_left(attempt, hold):
+            await _to_the_end(_left(attempt, hold, audit))
+
+
+def _has_left(attempt: RunAttempt, hold: Hold | None) -> bool:
+    """Whether nothing of an attempt is under way any more: then nobody needs a task to see to it."""
+    effects = attempt.effects
+    is_told = effects.outcomes.late is None or effects.outcomes.late.is_settled
+    return is_told and effects.ledger.is_settled and (hold is None or not hold.is_held)
+
+
+async def _left(attempt: RunAttempt, hold: Hold | None, audit: AuditTrail | None) -> None:
+    await attempt.effects.ledger.settle()
+    if attempt.effects.outcomes.late is not None:
+        await attempt.effects.outcomes.late.settle()
+    await let_go(hold)
+    if audit is not None:
+        await audit.write(attempt.effects.ledger.run)
+
+
+async def _to_the_end(leaving: Coroutine[Any, Any, None]) -> None:
+    """Who is stopped while it leaves has left all the same: a lease that is not given back keeps others waiting."""
+    task = asyncio.ensure_future(leaving)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+async def let_go(hold: Hold | None) -> None:
+    """Give a lease back, where there is one."""
+    if hold is not None:
+        await hold.let_go()
+
+
+_new_state = unchecked(AgentState)
+_TURNING = frozenset({AgentSignalKind.PAUSE, AgentSignalKind.RESUME})
+
+
+class RunHandle:
+    """A run that somebody drives. Dropping the handle does not touch the run."""
+
+    def __init__(
+        self, run_id: str, result: Callable[[], Awaitable[RunResult]], events: Callable[[], Subscription]
+    ) -> None:
+        self.id = run_id
+        self._result = result
+        self._events = events
+
+    def events(self) -> Subscription:
+        """What the run does, from the start of this attempt; leaving the stream does not touch the run."""
+        return self._events()
+
+    async def result(self) -> RunResult:
+        """How the run stands when this attempt is over; cancelling the wait does not cancel the run."""
+        return await self._result()
+
+
+class Launcher(IRunStarter):
+    """Drives attempts as tasks that the runtime owns."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self.claims = Claims(services)
+        self.records = Records(services)
+        self.nursery = Nursery(services, self.records, self)
+        self._composer = Composer(services, self.nursery)
+        self._live: dict[str, LiveRun] = {}
+        self._is_leaving = False
+
+    def live(self, run_id: str) -> LiveRun | None:
+        """The run, where it is live in this process."""
+        return self._live.get(run_id)
+
+    @property
+    def live_runs(self) -> list[RunKey]:
+        """The runs that are live in this process."""
+        return [live.attempt.effects.ledger.run for live in self._live.values()]
+
+    async def begin(
+        self,
+        definition: AgentDefinition,
+        start: RunStart,
+        run: RunKey,
+        parent: Effects | None = None,
+        overrides: Overrides = NO_OVERRIDES,
+    ) -> LiveRun:
+        if parent is not None and not parent.ledger.is_kept:
+            return self.begin_unkept(definition, start, run, parent=parent)
+        hold = self._services.hold_of(run)
+        ledger = await self.claims.begin(definition, start, run, hold)
+        try:
+            history = await self.history(start)
+            instance = self._services.instance_of(definition)
+        except BaseException:
+            await let_go(hold)
+            raise
+        return self._set_going(
+            Material(
+                definition,
+                instance,
+                start,
+                ledger,
+                deadline=start.deadline,
+                history=history,
+                parent=parent,
+                hold=hold,
+                overrides=overrides,
+            )
+        )
+
+    def begin_unkept(
+        self,
+        definition: AgentDefinition,
+        start: RunStart,
+        run: RunKey,
+        *,
+        instance: object = None,
+        history: Sequence[ConversationTurn] = (),
+        parent: Effects | None = None,
+        overrides: Overrides = NO_OVERRIDES,
+    ) -> LiveRun:
+        """Start a run that nobody keeps; it is not known to anybody but its reader."""
+        situation = AgentSituation.RUNNING
+        state = _new_state(run.run_id, start.agent, situation.status, situation.transition)
+        material = Material(
+            definition,
+            instance or self._services.instance_of(definition),
+            start,
+            UnkeptLedger(run, state, self._services.conversations if start.conversation else None),
+            deadline=start.deadline,
+            history=history,
+            parent=parent,
+            overrides=overrides,
+        )
+        attempt = self._composer.compose(material)
+        task = asyncio.get_running_loop().create_task(attempt.run())
+        return LiveRun(run.run_id, attempt, task)
+
+    async def revive(
+        self,
+        state: AgentState,
+        rows: Sequence[JournalRow],
+        principal: Principal,
+        parent: Effects | None = None,
+        overrides: Overrides = NO_OVERRIDES,
+    ) -> LiveRun:
+        hold = await self._services.hold(RunKey(state.tenant_id, state.id))
+        try:
+            material = await self._revived(state, rows, principal)
+        except BaseException:
+            await let_go(hold)
+            raise
+        return self._set_going(replace(material, parent=parent, hold=hold, overrides=overrides))
+
+    async def _revived(self, state: AgentState, rows: Sequence[JournalRow], principal: Principal) -> Material:
+        services = self._services
+        past = Past.of(rows)
+        definition, start = services.definition_of(state.agent_type), decode_start(past.first)
+        if start.model is not None:
+            selected_model(services.app, start.model)
+        deadline = self.claims.deadline(definition, state, past)
+        ledger = await self.claims.take_over(definition, state, past, principal)
+        pending = await services.pending_signals(ledger.run)
+        cancel = next((signal for signal in pending if signal.kind is AgentSignalKind.CANCEL), None)
+        if cancel is not None and state.status is not AgentStatus.CANCELLING:
+            await begin_cancellation(ledger, cancel)
+        for signal in pending:
+            if signal.kind in _TURNING:
+                ledger.consume(signal.id)
+        if cancel is None and _is_wanted_back(state, pending):
+            # With the signal the wish is gone: what it wanted must be true in the same commit.
+            ledger.move(ledger.state.moved_to(AgentSituation.RUNNING))
+        history, instance = await self.history(start), services.instance_of(definition)
+        return Material(definition, instance, start, ledger, past, pending, deadline, history)
+
+    async def end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
+        run = RunKey(state.tenant_id, state.id)
+        hold = await self._services.hold(run)
+        try:
+            await self._end(state, signal, principal)
+        finally:
+            await let_go(hold)
+
+    async def _end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
+        # Read anew, the rows first: whoever had the run may have brought it to its end meanwhile.
+        state, rows = await self.records.standing(state.id, principal)
+        if state.is_terminal:
+            return
+        definition, past = self._services.definition_of(state.agent_type), Past.of(rows)
+        ledger = await self.claims.take_over(definition, state, past, principal)
+        if state.status is not AgentStatus.CANCELLING:
+            is_stored = signal.id in {each.id for each in await self._services.signals.list_pending(state.id)}
+            await begin_cancellation(ledger, signal, is_stored=is_stored)
+        material = Material(definition, None, decode_start(past.first), ledger, past)
+        await self._composer.compose(material).run()
+        if self._audit_trail is not None:
+            await self._audit_trail.write(ledger.run)
+
+    @cached_property
+    def _audit_trail(self) -> AuditTrail | None:
+        log = self._services.provided.audit_log
+        return None if log is None else AuditTrail(log, self.records, self._services.clock)
+
+    def handle(self, live: LiveRun) -> RunHandle:
+        """What a caller holds of a run that is live here."""
+        telling = live.attempt.telling
+        after = telling.resumed_after if isinstance(telling, KeptTelling) else START
+        run = live.attempt.effects.ledger.run
+        events = partial(self._subscription, partial(_known, run), after, live)
+        return RunHandle(live.run_id, lambda: asyncio.shield(live.task), events)
+
+    def attached(self, state: AgentState) -> RunHandle:
+        """What a caller holds of a run that was started before: live here, elsewhere, waiting or ended."""
+        live = self._live.get(state.id)
+        if live is not None:
+            return self.handle(live)
+        run = RunKey(state.tenant_id, state.id)
+        events = partial(self._subscription, partial(_known, run), START, None)
+        return RunHandle(state.id, partial(self.records.result, state), events)
+
+    def events(
+        self, run_id: str, after: EventCursor, principal: Principal | None, *, follows: bool = True
+    ) -> Subscription:
+        """A reader of a run's events; without a principal in whatever tenant the run is."""
+        live = self._live.get(run_id)
+        is_mine = live is not None and (
+            principal is None or live.attempt.effects.ledger.run.tenant_id == principal.tenant
+        )
+        find = partial(self._named, run_id, principal)
+        return self._subscription(find, after, live if is_mine else None, follows=follows)
+
+    async def _named(self, run_id: str, principal: Principal | None) -> RunKey:
+        return RunKey(principal.tenant if principal else await self.records.tenant_of(run_id), run_id)
+
+    def _subscription(
+        self,
+        find: Callable[[], Awaitable[RunKey]],
+        after: EventCursor,
+        live: LiveRun | None,
+        *,
+        follows: bool = True,
+    ) -> Subscription:
+        log = LogReader(self._services.journal, find, self._attribution)
+        telling = live.attempt.telling if live else None
+        kept = telling if isinstance(telling, KeptTelling) else None
+        return Subscription(log, kept, self._services.clock, after, follows=follows)
+
+    async def _attribution(self, run: RunKey) -> AgentEventAttribution:
+        state = await self.records.find(run.run_id, run.tenant_id)
+        if state is None:
+            raise RunNotFoundError(f"there is no run {run.run_id!r}.")
+        rows = self._services.journal.read(run)
+        async for row in rows:
+            (first,) = self._services.seals(run).opened_rows([row])
+            start = decode_start(first)
+            conversation = start.conversation or run.run_id
+            return AgentEventAttribution(start.agent, run.run_id, conversation, start.parent, start.branch)
+        raise RunNotFoundError(f"run {run.run_id!r} has no journal.")
+
+    async def cancel(self, signal: AgentSignal) -> bool:
+        """Cancel a run that is live here and wait for the attempt's end; False where it came to its own end."""
+        live = self._live.get(signal.agent_state_id)
+        if live is None:
+            return False
+        try:
+            is_cancelled = await live.attempt.cancel(signal)
+        except RunOwnershipLost as lost:
+            live.task.cancel()
+            await asyncio.wait([live.task])
+            raise RunConflictError(
+                f"run {live.run_id!r} was taken over by another process. The cancellation is on its way there."
+            ) from lost
+        await asyncio.wait([live.task])
+        return is_cancelled
+
+    async def hand_over(self, seconds: float) -> None:
+        """Let the attempts of this process end, each when its current action has; who takes longer is stopped."""
+        self._is_leaving = True
+        late = asyncio.ensure_future(self._services.clock.sleep(seconds))
+        while self._live and not late.done():
+            for live in self._live.values():
+                live.attempt.hand_over()
+            tasks = [live.task for live in self._live.values()]
+            await asyncio.wait([*tasks, late], return_when=asyncio.FIRST_COMPLETED)
+        late.cancel()
+        await asyncio.wait([late])
+        await self.stop()
+
+    async def stop(self) -> None:
+        """End the attempts of this process, not their runs."""
+        # What has not begun yet would end without leaving; now it has begun.
+        await asyncio.sleep(0)
+        tasks = [live.task for live in self._live.values()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._services.rest()
+
+    def _set_going(self, material: Material) -> LiveRun:
+        attempt = self._composer.compose(material)
+        run_id = material.ledger.run.run_id
+        task = asyncio.create_task(driven(attempt, material.hold, self._audit_trail), name=f"run {run_id}")
+        live = self._live[run_id] = LiveRun(run_id, attempt, task)
+        task.add_done_callback(partial(self._forget, live))
+        if self._is_leaving:
+            attempt.hand_over()
+        return live
+
+    async def history(self, start: RunStart) -> Sequence[ConversationTurn]:
+        """What was said in the run's conversation before it began."""
+        # Whoever asks for the conversations of an application may open its database.
+        if not start.history or start.conversation is None:
+            return ()
+        conversations = self._services.conversations
+        if conversations is None:
+            return ()
+        tenant = start.principal.tenant
+        return await conversations.load_history(tenant, start.conversation, up_to=start.history)
+
+    def _forget(self, live: LiveRun, task: asyncio.Task[RunResult]) -> None:
+        # What an attempt ended with is for those who wait for it; where nobody does, it is no news either.
+        _ = task.cancelled() or task.exception()
+        if self._live.get(live.run_id) is live:
+            del self._live[live.run_id]
+
+
+def _is_wanted_back(state: AgentState, pending: Sequence[AgentSignal]) -> bool:
+    """Whether somebody paused the run, and somebody wants it to go on."""
+    if state.reason is not AgentStateReason.USER_INTERRUPTED:
+        return False
+    return any(signal.kind is AgentSignalKind.RESUME for signal in pending)
+
+
+async def _known(run: RunKey) -> RunKey:
+    return run

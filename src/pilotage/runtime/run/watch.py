@@ -1,0 +1,90 @@
+"""Hearing what other processes send to runs that are live here: by hints, and by a slow poll that always runs."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.wakeups import IAgentWakeUps
+from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.runtime.journal.interruptions import RunInterruption
+from pilotage.runtime.run.attempt import LiveRun
+from pilotage.runtime.run.supervise import Launcher
+from pilotage.runtime.services import Services
+
+POLL_SECONDS = 2.0
+
+
+class Watch:
+    """Looks after the live runs of this process while there are any."""
+
+    def __init__(self, services: Services, launcher: Launcher) -> None:
+        self._services = services
+        self._launcher = launcher
+        self._watching: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Look from now on, until `stop` or until no run is live."""
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._watch(), name="watch over live runs")
+
+    async def stop(self) -> None:
+        """Look no longer."""
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.cancel()
+            await asyncio.wait([watching])
+
+    async def deliver(self, signal: AgentSignal) -> None:
+        """Let a run that is live here know at once, and others be told to look."""
+        live = self._launcher.live(signal.agent_state_id)
+        if live is not None:
+            await _hand_over(live, signal)
+        elif self._services.wake_ups is not None:
+            with suppress(Exception):
+                await self._services.wake_ups.notify(signal.agent_state_id)
+
+    async def _watch(self) -> None:
+        wake_ups = self._services.wake_ups
+        listening = asyncio.create_task(self._listen(wake_ups)) if wake_ups is not None else None
+        try:
+            await self._poll()
+        finally:
+            if listening is not None:
+                listening.cancel()
+                await asyncio.wait([listening])
+
+    async def _poll(self) -> None:
+        while self._launcher.live_runs:
+            await self._services.clock.sleep(POLL_SECONDS)
+            for run in self._launcher.live_runs:
+                await self._look(run)
+        # Nothing is live. A run that begins while this task ends must find that nobody watches.
+        self._watching = None
+
+    async def _listen(self, wake_ups: IAgentWakeUps) -> None:
+        """Hints only make it faster: where they fail, the poll goes on."""
+        with suppress(Exception):
+            async with wake_ups.subscribe() as hints:
+                while True:
+                    live = self._launcher.live(await hints.next())
+                    if live is not None:
+                        await self._look(live.attempt.effects.ledger.run)
+
+    async def _look(self, run: RunKey) -> None:
+        """Take what is pending to the run. A store that does not answer is asked again later."""
+        with suppress(Exception):
+            for signal in await self._services.pending_signals(run):
+                live = self._launcher.live(run.run_id)
+                if live is not None:
+                    await _hand_over(live, signal)
+
+
+async def _hand_over(live: LiveRun, signal: AgentSignal) -> None:
+    if signal.kind is not AgentSignalKind.CANCEL:
+        live.attempt.hear(signal)
+        return
+    # An attempt that is dead already cannot be cancelled; whoever has the run now hears of it as well.
+    with suppress(RunInterruption):
+        await live.attempt.cancel(signal)

@@ -1,1 +1,0 @@
-"""What an architecture may use: model, tools, branches, loops and children, bound to a run."""

@@ -1,1 +1,0 @@
-"""Starting runs, bringing them back, reading and answering them: behind `AgentRuns`."""

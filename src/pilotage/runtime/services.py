@@ -1,0 +1,277 @@
+"""What the runs of an application need of it, looked up once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TypeVar
+
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.ports.architecture import AgentRef
+from pilotage.agent.ports.audit import IAgentAuditLog
+from pilotage.agent.ports.backlog import IAgentBacklog
+from pilotage.agent.ports.cleanup import IAgentCancellationCleanup
+from pilotage.agent.ports.conversations import ITaskStore
+from pilotage.agent.ports.handlers import IAgentContextHandler, IAgentOutputGuard, IAgentToolHandler
+from pilotage.agent.ports.journal import IAgentJournal, RunKey
+from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
+from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.memory import IAgentMemory
+from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.ports.outbox import IAgentOutbox
+from pilotage.agent.ports.pricing import IAgentPricing
+from pilotage.agent.ports.repositories import (
+    IAgentEvidenceRepository,
+    IAgentSignalRepository,
+    IAgentStateRepository,
+)
+from pilotage.agent.ports.sealing import IRecordSealer
+from pilotage.agent.ports.secret_store import ISecrets
+from pilotage.agent.ports.switches import IAgentSwitches
+from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry
+from pilotage.agent.ports.wakeups import IAgentWakeUps
+from pilotage.agent.signals import AgentSignal
+from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
+from pilotage.container.application import Application
+from pilotage.errors import AgentDefinitionError, AgentPersistenceConfigurationError
+from pilotage.ids import IClock, IIds, SystemClock, SystemIds
+from pilotage.runtime.architecture.dependencies import Provided
+from pilotage.runtime.catalogs import Catalogs
+from pilotage.runtime.door.admission import Stages
+from pilotage.runtime.door.capabilities import models_held_by
+from pilotage.runtime.journal.commits import Bell, JournalWriter, RingingJournal
+from pilotage.runtime.journal.lease import Hold, LeaseSettings, Leasing
+from pilotage.runtime.journal.seals import Seals, SignalSeals
+
+T = TypeVar("T")
+
+
+class Services:
+    """The ports of one application as its runs use them."""
+
+    def __init__(self, app: Application) -> None:
+        self.app = app
+        self.driven: set[str] = set()
+        """The agents of which it is known that a model drives them."""
+        self._leasing: Leasing | None = None
+
+    @cached_property
+    def clock(self) -> IClock:
+        return self.app.get_or_none(IClock) or SystemClock()
+
+    @cached_property
+    def ids(self) -> IIds:
+        return self.app.get_or_none(IIds) or SystemIds()
+
+    @cached_property
+    def journal(self) -> IAgentJournal:
+        """Where runs are kept.
+
+        Raises:
+            AgentPersistenceConfigurationError: nothing keeps them.
+        """
+        return _required(self.app.get_or_none(IAgentJournal))
+
+    @cached_property
+    def states(self) -> IAgentStateRepository:
+        return _required(self.app.get_or_none(IAgentStateRepository))
+
+    @cached_property
+    def signals(self) -> IAgentSignalRepository:
+        return _required(self.app.get_or_none(IAgentSignalRepository))
+
+    @cached_property
+    def evidence(self) -> IAgentEvidenceRepository | None:
+        return self.app.get_or_none(IAgentEvidenceRepository)
+
+    @cached_property
+    def writer(self) -> JournalWriter:
+        return JournalWriter(RingingJournal(self.journal, self.bell))
+
+    @cached_property
+    def bell(self) -> Bell:
+        """Rung when a commit of this process carries facts."""
+        return Bell()
+
+    @cached_property
+    def outbox(self) -> IAgentOutbox | None:
+        return self.app.get_or_none(IAgentOutbox)
+
+    @cached_property
+    def backlog(self) -> IAgentBacklog | None:
+        return self.app.get_or_none(IAgentBacklog)
+
+    @cached_property
+    def conversations(self) -> ITaskStore | None:
+        return self.app.get_or_none(ITaskStore)
+
+    @cached_property
+    def leases(self) -> IAgentLeases | None:
+        return self.app.get_or_none(IAgentLeases)
+
+    @cached_property
+    def late_outcomes(self) -> IAgentLateOutcomes | None:
+        return self.app.get_or_none(IAgentLateOutcomes)
+
+    @cached_property
+    def lease_settings(self) -> LeaseSettings:
+        return self.app.get_or_none(LeaseSettings) or LeaseSettings()
+
+    @cached_property
+    def wake_ups(self) -> IAgentWakeUps | None:
+        return self.app.get_or_none(IAgentWakeUps)
+
+    @cached_property
+    def owner(self) -> str:
+        """What this process is called where processes compete."""
+        return self.ids.uid()
+
+    def hold_of(self, run: RunKey) -> Hold | None:
+        """What this process holds a run with, where the application has leases; it holds nothing yet."""
+        if self._leasing is None and self.leases is not None:
+            self._leasing = Leasing(self.leases, self.owner, self.clock, self.lease_settings)
+        return None if self._leasing is None else Hold(self._leasing, run)
+
+    async def hold(self, run: RunKey) -> Hold | None:
+        """This process's lease on a run, where the application has leases.
+
+        Raises:
+            RunConflictError: another process has it.
+        """
+        hold = self.hold_of(run)
+        if hold is not None:
+            await hold.take()
+        return hold
+
+    async def rest(self) -> None:
+        """Return when nothing is done here by itself any more, unless somebody still holds a run."""
+        if self._leasing is not None:
+            await self._leasing.keeper.rest()
+
+    @cached_property
+    def stages(self) -> Stages:
+        return Stages.of(self.app)
+
+    @cached_property
+    def switches(self) -> IAgentSwitches | None:
+        return self.app.get_or_none(IAgentSwitches)
+
+    @cached_property
+    def pricing(self) -> IAgentPricing | None:
+        return self.app.get_or_none(IAgentPricing)
+
+    @cached_property
+    def secrets(self) -> ISecrets | None:
+        return self.app.get_or_none(ISecrets)
+
+    @cached_property
+    def tool_handler(self) -> IAgentToolHandler | None:
+        return self.app.get_or_none(IAgentToolHandler)
+
+    @cached_property
+    def output_guard(self) -> IAgentOutputGuard | None:
+        return self.app.get_or_none(IAgentOutputGuard)
+
+    @cached_property
+    def context_handler(self) -> IAgentContextHandler | None:
+        return self.app.get_or_none(IAgentContextHandler)
+
+    @cached_property
+    def cleanups(self) -> tuple[IAgentCancellationCleanup, ...]:
+        return tuple(self.app.get_all(IAgentCancellationCleanup))
+
+    @cached_property
+    def provided(self) -> Provided:
+        telemetry = self.app.get_or_none(IAgentTelemetry)
+        return Provided(
+            self.stages,
+            self.app.get_or_none(IAgentMemory),
+            None if type(telemetry) is NoTelemetry else telemetry,
+            self.app.get_or_none(IAgentAuditLog),
+        )
+
+    @cached_property
+    def sealer(self) -> IRecordSealer | None:
+        return self.app.get_or_none(IRecordSealer)
+
+    def seals(self, run: RunKey) -> Seals:
+        """What closes and opens the records of a run."""
+        return Seals(self.sealer, run)
+
+    @cached_property
+    def model(self) -> IAgentModel:
+        """The model of agents that inject none.
+
+        Raises:
+            PodNotFoundError: the application has none, or several.
+        """
+        return self.app.get(IAgentModel)
+
+    def signal_seals(self, run: RunKey) -> SignalSeals:
+        """What closes and opens the signals of a run."""
+        return SignalSeals(self.sealer, run)
+
+    async def pending_signals(self, run: RunKey) -> list[AgentSignal]:
+        """What waits for a run, as it was sent.
+
+        Raises:
+            RecordSealError: something of it does not open here.
+        """
+        seals = self.signal_seals(run)
+        return [seals.opened(signal) for signal in await self.signals.list_pending(run.run_id)]
+
+    def model_of(self, instance: object) -> IAgentModel:
+        """The model that a declarative agent speaks through: the one it injects, else the application's.
+
+        Raises:
+            PodNotFoundError: it injects none, and the application has none or several.
+        """
+        return next(iter(models_held_by(instance)), None) or self.model
+
+    def instance_of(self, definition: AgentDefinition) -> object:
+        """The agent itself."""
+        return self.app.get(definition.target, definition.name)
+
+    def definition_of(self, agent: AgentRef) -> AgentDefinition:
+        """The definition of an agent of this application, by class or by id.
+
+        Raises:
+            AgentDefinitionError: it is no agent, or not one of this application.
+        """
+        known = None if isinstance(agent, str) else AgentDefinition.get_or_none(agent)
+        agent_id = known.agent_id if known else str(getattr(agent, "__name__", agent))
+        if agent_id not in self._definitions:
+            raise AgentDefinitionError(
+                f"agent {agent_id!r} is not part of application {self.app.name!r}. Add it: app.add(...)."
+            )
+        return self._definitions[agent_id]
+
+    @property
+    def agent_ids(self) -> frozenset[str]:
+        """The agents of the application."""
+        return frozenset(self._definitions)
+
+    def tool(self, identity: str) -> AgentToolDescriptor | None:
+        """The tool of this identity among the pods of the application."""
+        return self._tools.get(identity) or self.catalogs.tool(identity)
+
+    @cached_property
+    def catalogs(self) -> Catalogs:
+        return Catalogs(self.app)
+
+    @cached_property
+    def _tools(self) -> dict[str, AgentToolDescriptor]:
+        owners = {node.pod.type_ for node in self.app.graph.nodes if isinstance(node.pod.type_, type)}
+        found = [tool for owner in owners for tool in discover_agent_tools(owner).descriptors]
+        return {tool.identity.key: tool for tool in found}
+
+    @cached_property
+    def _definitions(self) -> dict[str, AgentDefinition]:
+        """The agents of the application; they do not change once it is started."""
+        pods = [node.pod for node in self.app.graph.nodes]
+        return {pod.agent_id: pod for pod in pods if isinstance(pod, AgentDefinition)}
+
+
+def _required(port: T | None) -> T:
+    if port is None:
+        raise AgentPersistenceConfigurationError
+    return port

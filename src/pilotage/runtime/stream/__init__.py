@@ -1,1 +1,0 @@
-"""What a run tells: numbered, kept, redacted, and passed on to whoever listens."""

@@ -1,1 +1,0 @@
-"""Driving runs that nobody drives, for as long as the application is started."""
