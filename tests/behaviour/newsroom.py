@@ -40,7 +40,7 @@ from pilotage.agent import (
 from pilotage.agent.model_events import ModelEventProjector
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
 from pilotage.agent.ports.journal import RunKey
-from pilotage.runtime.events.event_log import told_items
+from pilotage.runtime.events.event_log import logged_events
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.events.transcript import Transcript, joined
 from pilotage.runtime.exposure.pieces import piece_of
@@ -243,7 +243,7 @@ class Newsroom:
         rows = [row async for row in self.store.journal.read(RunKey(tenant, run_id))]
         state = await self.store.states.get(run_id)
         by = AgentEventAttribution(state.agent_type, run_id, run_id)
-        return joined(item.event(by) for item in told_items(rows))
+        return joined(item.event(by) for item in logged_events(rows))
 
 
 async def follow(subscription: Subscription, transcript: Transcript | None = None) -> Transcript:

@@ -41,7 +41,7 @@ from pilotage.agent import (
     RunStartedEvent,
 )
 from pilotage.runtime.events.catch_up import SUPERSEDED
-from pilotage.runtime.events.feed import QUEUE_LIMIT, Listener
+from pilotage.runtime.events.feed import QUEUE_LIMIT, SubscriberQueue
 from pilotage.testing import (
     FailWrite,
     Fault,
@@ -272,13 +272,13 @@ async def test_the_text_of_a_repeated_model_call_is_superseded_once() -> None:
     assert len(ends(told)) == 1
 
 
-def listeners() -> list[Listener]:
+def listeners() -> list[SubscriberQueue]:
     """Everything that listens to some run, and is told."""
     gc.collect()
-    return [each for each in gc.get_objects() if isinstance(each, Listener) and getweakrefcount(each)]
+    return [each for each in gc.get_objects() if isinstance(each, SubscriberQueue) and getweakrefcount(each)]
 
 
-def queues_of(listener: Listener) -> list[Sized]:
+def queues_of(listener: SubscriberQueue) -> list[Sized]:
     return [held for held in gc.get_referents(listener) if isinstance(held, deque)]
 
 

@@ -31,7 +31,7 @@ from pilotage.runtime.door.outcome import Outcomes
 from pilotage.runtime.door.run import Effects
 from pilotage.runtime.door.step import step
 from pilotage.runtime.door.tool_call import ToolCalls
-from pilotage.runtime.events.writer import KeptTelling
+from pilotage.runtime.events.writer import DurableEventWriter
 from pilotage.runtime.journal.interruptions import Paused
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.liveness import Liveness
@@ -40,9 +40,9 @@ from pilotage.runtime.journal.recovery import AskHuman, Repeat
 from pilotage.runtime.journal.scope import inside
 from pilotage.runtime.journal.seals import SignalSeals
 from pilotage.runtime.people import waiting
-from pilotage.runtime.people.handlers import SignalHandling
-from pilotage.runtime.people.signals import Inbox
-from pilotage.runtime.people.waiting import Waits
+from pilotage.runtime.people.handlers import SignalHandlers
+from pilotage.runtime.people.signals import SignalQueue
+from pilotage.runtime.people.waiting import Questions
 from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.cancel import begin_cancellation
 
@@ -166,7 +166,7 @@ def no_claim_on_resume(planting: Planting) -> None:
 
 
 def an_approval_serves_a_second_call(planting: Planting) -> None:
-    ask: Any = Waits.approved_arguments
+    ask: Any = Questions.approved_arguments
     approved: set[str] = set()
 
     def lenient(self: Any, call: Any, attempt: int, verdict: object = None) -> object:
@@ -176,7 +176,7 @@ def an_approval_serves_a_second_call(planting: Planting) -> None:
         approved.add(call.action.name)
         return arguments
 
-    planting.put(Waits, "approved_arguments", lenient)
+    planting.put(Questions, "approved_arguments", lenient)
 
 
 def a_retry_serves_every_later_attempt(planting: Planting) -> None:
@@ -272,13 +272,13 @@ def a_decision_is_used_up_before_the_action_begins(planting: Planting) -> None:
 
 
 def the_end_is_told_before_it_is_committed(planting: Planting) -> None:
-    prepare: Any = KeptTelling.prepare
+    prepare: Any = DurableEventWriter.prepare
 
     def boasting(self: Any, event: Any) -> None:
         prepare(self, event)
         self.release()
 
-    planting.put(KeptTelling, "prepare", boasting)
+    planting.put(DurableEventWriter, "prepare", boasting)
 
 
 def the_work_is_stopped_before_the_cancellation_is_recorded(planting: Planting) -> None:
@@ -308,7 +308,7 @@ def a_waiting_branch_goes_on(planting: Planting) -> None:
 
 
 def a_replay_tells_everything_again(planting: Planting) -> None:
-    planting.put(KeptTelling, "_pass_on", lambda self, event: self._publish(event))
+    planting.put(DurableEventWriter, "_pass_on", lambda self, event: self._publish(event))
 
 
 def a_veto_is_not_recorded(planting: Planting) -> None:
@@ -319,14 +319,14 @@ def a_veto_is_not_recorded(planting: Planting) -> None:
 
 
 def a_rejection_is_not_recorded(planting: Planting) -> None:
-    answered: Any = Waits._answered
+    answered: Any = Questions._answered
 
     def forgetful(self: Any, call: Any, wait: Any, outcome: Any, by: Any = None) -> object:
         if outcome.decision is ApprovalDecision.REJECT:
             raise ToolError("a person rejected this call")
         return answered(self, call, wait, outcome, by or {})
 
-    planting.put(Waits, "_answered", forgetful)
+    planting.put(Questions, "_answered", forgetful)
 
 
 def secrets_are_recorded(planting: Planting) -> None:
@@ -376,7 +376,7 @@ def an_answer_is_taken_in_where_only_a_question_is_put(planting: Planting) -> No
         with suppress(Paused):
             self.approved_arguments(call, 1)
 
-    planting.put(Waits, "ask_only", eager)
+    planting.put(Questions, "ask_only", eager)
 
 
 def a_branch_is_folded_before_it_has_ended(planting: Planting) -> None:
@@ -409,16 +409,16 @@ def a_turn_is_folded_before_it_has_ended(planting: Planting) -> None:
 
 
 def what_a_folded_branch_took_in_is_forgotten(planting: Planting) -> None:
-    planting.put(Inbox, "recall", lambda _self, _rows: None)
+    planting.put(SignalQueue, "recall", lambda _self, _rows: None)
 
 
 def what_a_handler_said_before_is_new(planting: Planting) -> None:
-    handle: Any = SignalHandling.handle
+    handle: Any = SignalHandlers.handle
 
     async def forgetful(self: Any, action_id: Any, signals: Any, *, is_new: bool) -> None:
         await handle(self, action_id, signals, is_new=True)
 
-    planting.put(SignalHandling, "handle", forgetful)
+    planting.put(SignalHandlers, "handle", forgetful)
 
 
 def a_kill_switch_is_looked_at_once(planting: Planting) -> None:

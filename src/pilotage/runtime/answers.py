@@ -25,17 +25,17 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.children.children import child_id
 from pilotage.runtime.door.outcome import late_outcomes_of
 from pilotage.runtime.effect import decoder_of
-from pilotage.runtime.history import Records
+from pilotage.runtime.history import RunReader
 from pilotage.runtime.people.questions import decode_approval, decode_recovery
 from pilotage.runtime.services import Services
 
 Question: TypeAlias = AgentApprovalRequest | AgentRecoveryRequest
 
 
-class Answers:
+class OpenQuestions:
     """Finds questions and checks answers before they are sent to the run that asked."""
 
-    def __init__(self, services: Services, records: Records) -> None:
+    def __init__(self, services: Services, records: RunReader) -> None:
         self._services = services
         self._records = records
 

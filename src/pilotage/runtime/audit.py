@@ -17,7 +17,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState
 from pilotage.ids import IClock
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.history import Records
+from pilotage.runtime.history import RunReader
 from pilotage.runtime.journal.start_record import decode_start
 
 _NAMES: Mapping[AgentActionKind, str] = {
@@ -33,7 +33,7 @@ _ENDED = "run.ended"
 class AuditTrail:
     """Keeps the audit log of an application in step with the journals of its runs."""
 
-    def __init__(self, log: IAgentAuditLog, records: Records, clock: IClock) -> None:
+    def __init__(self, log: IAgentAuditLog, records: RunReader, clock: IClock) -> None:
         self._log = log
         self._records = records
         self._clock = clock

@@ -17,7 +17,7 @@ from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.context.snapshots import is_prompt, prompt_in
-from pilotage.runtime.events.event_log import ToldItem, is_erased, items_of, refuse_erased
+from pilotage.runtime.events.event_log import LoggedEvent, is_erased, items_of, refuse_erased
 from pilotage.runtime.exposure.trust import label_in
 from pilotage.runtime.journal.action import RESULT
 from pilotage.runtime.journal.chain import first_broken
@@ -31,7 +31,7 @@ from pilotage.values import value
 
 
 @value
-class Past:
+class RunHistory:
     """The rows of a run, the first and the last of them, and what they are about.
 
     `claims` say who took the run, `actions` what it did. `told` is what the others say was told: it is used up as the
@@ -42,12 +42,12 @@ class Past:
     last: JournalRow
     claims: Sequence[JournalRow]
     actions: Sequence[JournalRow]
-    told: deque[ToldItem]
+    told: deque[LoggedEvent]
 
     @classmethod
-    def of(cls, rows: Sequence[JournalRow]) -> Past:
+    def of(cls, rows: Sequence[JournalRow]) -> RunHistory:
         """The past that these rows tell of; there is at least the one that begins a run."""
-        claims, actions, told = list[JournalRow](), list[JournalRow](), deque[ToldItem]()
+        claims, actions, told = list[JournalRow](), list[JournalRow](), deque[LoggedEvent]()
         for row in rows:
             stage = row.stage
             if stage is JournalStage.TOLD:
@@ -119,7 +119,7 @@ def _taken_in(row: JournalRow) -> list[str]:
     return [cast(str, signal["id"]) for signal in signals]
 
 
-class Records:
+class RunReader:
     """What is known of runs, for whoever may know it."""
 
     def __init__(self, services: Services) -> None:

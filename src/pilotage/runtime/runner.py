@@ -29,7 +29,7 @@ from pilotage.runtime.door.run import active_effects
 from pilotage.runtime.events.projections import YieldProjector
 from pilotage.runtime.journal.start_record import encode_input
 from pilotage.runtime.run.compose import Overrides
-from pilotage.runtime.run.opened import OpenedRuns, ReadRun, typed_output
+from pilotage.runtime.run.opened import ReadRun, RunOpener, typed_output
 from pilotage.values import value
 
 _RUNNER = "__pilotage_runner__"
@@ -41,7 +41,7 @@ class AgentRunner(IAgentRunner):
 
     definition: AgentDefinition
     instance: object
-    runs: OpenedRuns
+    runs: RunOpener
     principal: Principal = LOCAL
     overrides: Overrides = Overrides()
 

@@ -19,17 +19,17 @@ from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.answers import Answers, Question, run_of
+from pilotage.runtime.answers import OpenQuestions, Question, run_of
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.journal.fork import fork_rows
 from pilotage.runtime.journal.seals import SEALED
 from pilotage.runtime.people.questions import DECIDED_BY
 from pilotage.runtime.run.attempt import LiveRun
-from pilotage.runtime.run.opened import OpenedRuns
-from pilotage.runtime.run.start import Starts
-from pilotage.runtime.run.supervise import Launcher, RunHandle
-from pilotage.runtime.run.watch import Watch
+from pilotage.runtime.run.opened import RunOpener
+from pilotage.runtime.run.start import RunStarts
+from pilotage.runtime.run.supervise import RunHandle, Supervisor
+from pilotage.runtime.run.watch import SignalWatch
 from pilotage.runtime.services import Services
 
 _TRIES = 5
@@ -44,12 +44,12 @@ class AgentRuns:
 
     def __init__(self, app: Application) -> None:
         self.services = Services(app)
-        self.launcher = Launcher(self.services)
+        self.launcher = Supervisor(self.services)
         self._records = self.launcher.records
-        self._starts = Starts(self.services, self.launcher)
-        self._answers = Answers(self.services, self._records)
-        self._watch = Watch(self.services, self.launcher)
-        self.opened = OpenedRuns(self.services, self.launcher, self._starts, self._watch.begin)
+        self._starts = RunStarts(self.services, self.launcher)
+        self._answers = OpenQuestions(self.services, self._records)
+        self._watch = SignalWatch(self.services, self.launcher)
+        self.opened = RunOpener(self.services, self.launcher, self._starts, self._watch.begin)
 
     async def start(
         self,

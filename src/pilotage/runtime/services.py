@@ -38,8 +38,8 @@ from pilotage.runtime.architecture.dependencies import Provided
 from pilotage.runtime.catalogs import Catalogs
 from pilotage.runtime.door.admission import Stages
 from pilotage.runtime.door.capabilities import models_held_by
-from pilotage.runtime.journal.commits import Bell, JournalWriter, RingingJournal
-from pilotage.runtime.journal.lease import Hold, LeaseSettings, Leasing
+from pilotage.runtime.journal.commits import JournalWriter, NotifyingJournal, OutboxNotifier
+from pilotage.runtime.journal.lease import HeldLease, LeaseSettings, Leasing
 from pilotage.runtime.journal.seals import Seals, SignalSeals
 
 T = TypeVar("T")
@@ -85,12 +85,12 @@ class Services:
 
     @cached_property
     def writer(self) -> JournalWriter:
-        return JournalWriter(RingingJournal(self.journal, self.bell))
+        return JournalWriter(NotifyingJournal(self.journal, self.bell))
 
     @cached_property
-    def bell(self) -> Bell:
+    def bell(self) -> OutboxNotifier:
         """Rung when a commit of this process carries facts."""
-        return Bell()
+        return OutboxNotifier()
 
     @cached_property
     def outbox(self) -> IAgentOutbox | None:
@@ -125,13 +125,13 @@ class Services:
         """What this process is called where processes compete."""
         return self.ids.uid()
 
-    def hold_of(self, run: RunKey) -> Hold | None:
+    def hold_of(self, run: RunKey) -> HeldLease | None:
         """What this process holds a run with, where the application has leases; it holds nothing yet."""
         if self._leasing is None and self.leases is not None:
             self._leasing = Leasing(self.leases, self.owner, self.clock, self.lease_settings)
-        return None if self._leasing is None else Hold(self._leasing, run)
+        return None if self._leasing is None else HeldLease(self._leasing, run)
 
-    async def hold(self, run: RunKey) -> Hold | None:
+    async def hold(self, run: RunKey) -> HeldLease | None:
         """This process's lease on a run, where the application has leases.
 
         Raises:

@@ -11,7 +11,7 @@ from pilotage.runtime.journal.action import Action
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
 
-class Observer:
+class RunTelemetry:
     """Tells the application's telemetry what a run does: names, ids and codes, never payloads."""
 
     def __init__(self, telemetry: IAgentTelemetry | None) -> None:
@@ -81,4 +81,4 @@ class Observer:
             span.__exit__(None, None, None)
 
 
-NOBODY_OBSERVES = Observer(None)
+UNOBSERVED = RunTelemetry(None)

@@ -12,7 +12,7 @@ from pilotage.adapters.fastapi.telling import Frames
 from pilotage.agent.events import RunFinishedEvent, RunPausedEvent
 from pilotage.agent.principal import Principal
 from pilotage.agent.state import AgentStatus
-from pilotage.runtime.events.feed import EventCursor, Told
+from pilotage.runtime.events.feed import EventCursor, PositionedEvent
 from pilotage.runtime.runs import AgentRuns
 
 _EVENTS_TOGETHER = 256
@@ -25,9 +25,9 @@ class EncodedEvents:
 
     def __init__(self) -> None:
         # With the event itself: as long as it is here, nothing else has its id.
-        self._known: OrderedDict[int, tuple[Told, Frame]] = OrderedDict()
+        self._known: OrderedDict[int, tuple[PositionedEvent, Frame]] = OrderedDict()
 
-    def frame_of(self, told: Told) -> Frame:
+    def frame_of(self, told: PositionedEvent) -> Frame:
         """The frame of an event."""
         known = self._known.get(id(told[3]))
         if known is not None and known[0][:3] == told[:3]:

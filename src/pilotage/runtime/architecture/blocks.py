@@ -12,7 +12,7 @@ from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonValue, to_json_value
-from pilotage.runtime.architecture.branches import Gather, Gathering, check_gather
+from pilotage.runtime.architecture.branches import Gather, RunningGather, check_gather
 from pilotage.runtime.architecture.folds import Folds
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.door import step as steps
@@ -113,7 +113,7 @@ class ScopedRuntime(IScopedRuntime):
         with entered(self._scope):
             gather_id = scope_for(label).next_id(label)
         gather = Gather(gather_id, label, branches, limit, policy, quorum)
-        gathering = Gathering(self._effects, self._children, self._folds, gather)
+        gathering = RunningGather(self._effects, self._children, self._folds, gather)
         return cast("Sequence[T]", await gathering.results())
 
 

@@ -133,7 +133,7 @@ class Gather:
     quorum: int | None
 
 
-class Gathering:
+class RunningGather:
     """One gather under way. `_ends` has the branches in the order in which they ended."""
 
     def __init__(self, effects: Effects, children: Children, folds: Folds, gather: Gather) -> None:

@@ -15,7 +15,7 @@ from pilotage.agent.tools.bind import bound_arguments
 from pilotage.errors import AgentToolBindingError, AgentToolDispatchError, ToolError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import to_json_value
-from pilotage.runtime.children.children import Children, Errand
+from pilotage.runtime.children.children import Children, ChildTask
 from pilotage.runtime.children.delegation import Teammate
 from pilotage.runtime.door.door import ask_ahead, perform
 from pilotage.runtime.door.run import Effects
@@ -33,7 +33,7 @@ _invocation, _outcome = unchecked(Invocation), unchecked(ToolCallOutcome)
 
 
 @value
-class Offer:
+class ToolOffer:
     """What a model may ask for: tools and teammates, and how a request shows them."""
 
     tools: tuple[BoundTool, ...]
@@ -44,7 +44,7 @@ class Offer:
     )
 
     @classmethod
-    def of(cls, tools: Sequence[BoundTool], teammates: Mapping[str, Teammate] = NO_TEAMMATES) -> Offer:
+    def of(cls, tools: Sequence[BoundTool], teammates: Mapping[str, Teammate] = NO_TEAMMATES) -> ToolOffer:
         """An offer of these.
 
         Raises:
@@ -70,18 +70,20 @@ class Offer:
         functions = tuple(self.calling.functions) if self.calling is not None else ()
         return ", ".join(map(repr, (*functions, *self.teammates))) or "none"
 
-    def within(self, capabilities: Collection[str] | None) -> Offer:
+    def within(self, capabilities: Collection[str] | None) -> ToolOffer:
         """The same tools, and of the teammates those that a run was given; None is all of them."""
         if capabilities is None or not self.teammates:
             return self
         given = {name: mate for name, mate in self.teammates.items() if name in capabilities}
-        return Offer.of(self.tools, given)
+        return ToolOffer.of(self.tools, given)
 
 
 class ScopedTools(IScopedTools):
     """The tools on offer to one run, its teammates among them."""
 
-    def __init__(self, offer: Offer, calls: ToolCalls, effects: Effects, scope: Scope | None = None) -> None:
+    def __init__(
+        self, offer: ToolOffer, calls: ToolCalls, effects: Effects, scope: Scope | None = None
+    ) -> None:
         self._offer = offer
         self._calls = calls
         self._effects = effects
@@ -94,7 +96,7 @@ class ScopedTools(IScopedTools):
 
     def with_more(self, tools: Sequence[BoundTool]) -> ScopedTools:
         """The same tools and some more."""
-        more = Offer.of([*self._offer.tools, *tools], self._teammates)
+        more = ToolOffer.of([*self._offer.tools, *tools], self._teammates)
         return ScopedTools(more, self._calls, self._effects, self._scope)
 
     def inside(self, scope: Scope) -> ScopedTools:
@@ -147,7 +149,7 @@ class ScopedTools(IScopedTools):
     def _placed(self, call: ModelToolCall, is_reserved: bool) -> Call | ToolCallOutcome:
         teammate = self._teammates.get(call.name) if self._teammates else None
         if teammate is not None:
-            errand = Errand(teammate.agent, teammate.task_in(call))
+            errand = ChildTask(teammate.agent, teammate.task_in(call))
             return self._children.call(f"child:{teammate.name}", teammate.name, errand)
         offered = self._offer.tool(call.name)
         if offered is None:

@@ -8,7 +8,7 @@ from pilotage.agent.events import AgentEventAttribution, AgentEventKind, Artifac
 from pilotage.runtime.budget.limits import near_bounds
 from pilotage.runtime.budget.spending import Spending
 from pilotage.runtime.door.run import Effects
-from pilotage.runtime.events.event_log import ToldItem
+from pilotage.runtime.events.event_log import LoggedEvent
 
 BUDGET_WARNING = "budget_warning"
 """The name of the artifact that warns."""
@@ -19,7 +19,7 @@ _ARTIFACT = AgentEventKind.ARTIFACT.value
 class BudgetWarnings:
     """What a run was warned of, in this attempt and in those before."""
 
-    def __init__(self, effects: Effects, by: AgentEventAttribution, told: Iterable[ToldItem]) -> None:
+    def __init__(self, effects: Effects, by: AgentEventAttribution, told: Iterable[LoggedEvent]) -> None:
         self._effects = effects
         self._by = by
         events = (item.event(by) for item in told if item.kind == _ARTIFACT)

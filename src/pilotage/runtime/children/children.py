@@ -62,7 +62,7 @@ NO_BOUNDS = ChildBounds()
 
 
 @value
-class Errand:
+class ChildTask:
     """What a child is for: the agent, its task, how far it may go, and the packet it came in, if any.
 
     `exits` are the control calls that end it, `branch` is the step of its parent.
@@ -100,11 +100,11 @@ def packet_label(packet_id: str) -> str:
 _COUNTED = (LimitCode.MAX_STEPS, LimitCode.MAX_TOKENS, LimitCode.MAX_COST)
 
 
-class INursery(ABC):
+class IChildLauncher(ABC):
     """Starts children, or finds them again."""
 
     @abstractmethod
-    async def attach(self, parent: Children, child: str, errand: Errand) -> LiveRun | ChildEnded:
+    async def attach(self, parent: Children, child: str, errand: ChildTask) -> LiveRun | ChildEnded:
         """The child of this id, under way or ended; it is started where there is none.
 
         Raises:
@@ -134,7 +134,7 @@ class INursery(ABC):
         """The task together with what goes along with it, as far as the agent takes it."""
 
 
-def teller_for(parent: Effects, child: str) -> Callable[[AgentEvent], None]:
+def event_sink_for(parent: Effects, child: str) -> Callable[[AgentEvent], None]:
     """Who takes what a child tells: its parent, but for what that has told of it before."""
     relay = cast(Children, parent.children).relays.get(child)
     return relay.tell if relay is not None else parent.telling.say
@@ -143,7 +143,7 @@ def teller_for(parent: Effects, child: str) -> Callable[[AgentEvent], None]:
 class Children:
     """Runs the children of one attempt at a run as actions of it."""
 
-    def __init__(self, effects: Effects, start: RunStart, nursery: INursery) -> None:
+    def __init__(self, effects: Effects, start: RunStart, nursery: IChildLauncher) -> None:
         self.effects = effects
         self.start = start
         self.relays: dict[str, Relay] = {}
@@ -168,9 +168,9 @@ class Children:
             ToolError: the child failed or was cancelled.
             RunInterruption: the child waits, or this attempt is over.
         """
-        return await self.done(self.call(f"child:{name}", name, Errand(agent, task, bounds, exits=exits)))
+        return await self.done(self.call(f"child:{name}", name, ChildTask(agent, task, bounds, exits=exits)))
 
-    def call(self, label: str, name: str, errand: Errand) -> Call:
+    def call(self, label: str, name: str, errand: ChildTask) -> Call:
         """A delegation that has its id, and is not made yet.
 
         Raises:
@@ -226,7 +226,7 @@ class Children:
         """The task together with what goes along with it, as far as the agent takes it."""
         return self._nursery.fitting(agent, task, along)
 
-    async def _ended(self, action_id: str, errand: Errand) -> JsonObject:
+    async def _ended(self, action_id: str, errand: ChildTask) -> JsonObject:
         """Bring the child to its end: its output or the words of its failure, and what it spent."""
         child = self._id_for(action_id)
         found = await self._attached(child, errand)
@@ -255,7 +255,7 @@ class Children:
         self._counted.add(child)
         return spent
 
-    async def _attached(self, child: str, errand: Errand) -> LiveRun | ChildEnded:
+    async def _attached(self, child: str, errand: ChildTask) -> LiveRun | ChildEnded:
         """The child, one for all who ask for it at the same time."""
         async with self._attaching.setdefault(child, asyncio.Lock()):
             found = self._live.get(child) or await self._nursery.attach(self, child, errand)

@@ -24,7 +24,7 @@ from pilotage.agent.yields import AgentYield, Final
 from pilotage.container.pod import Pod
 from pilotage.errors import AgentToolBindingError, AgentToolDispatchError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
-from pilotage.runtime.children.children import ChildBounds, Children, Errand, child_id, packet_label
+from pilotage.runtime.children.children import ChildBounds, Children, ChildTask, child_id, packet_label
 from pilotage.runtime.door.run import Effects, active_effects
 from pilotage.values import value
 
@@ -54,7 +54,7 @@ class LocalDelegate(IAgentDelegate):
         children, target = cast(Children, effects.children), packet.target.agent_type
         task = children.fitting(target, packet.task, _going_along(packet))
         bounds = ChildBounds(packet.budget, packet.allowed_capabilities or None)
-        call = children.call(packet_label(packet.id), packet.id, Errand(target, task, bounds, packet.id))
+        call = children.call(packet_label(packet.id), packet.id, ChildTask(target, task, bounds, packet.id))
         output = await children.done(call)
         run_id = effects.ledger.run.run_id
         return DelegationResult(

@@ -20,15 +20,15 @@ from pilotage.runtime.budget.spending import Spending, child_limits, count_rows
 from pilotage.runtime.children.children import (
     ChildEnded,
     Children,
-    Errand,
-    INursery,
+    ChildTask,
+    IChildLauncher,
     cancellation_of,
     child_id,
 )
 from pilotage.runtime.door.run import Effects
-from pilotage.runtime.events.event_log import told_items
+from pilotage.runtime.events.event_log import logged_events
 from pilotage.runtime.events.forwarding import Relay
-from pilotage.runtime.history import Records, label_at_end, result_in
+from pilotage.runtime.history import RunReader, label_at_end, result_in
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import StoreUnavailable
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest, encode_input
@@ -63,10 +63,10 @@ class IRunStarter(ABC):
         """Cancel a run that is not live here."""
 
 
-class Nursery(INursery):
+class ChildLauncher(IChildLauncher):
     """The children of all runs of this process."""
 
-    def __init__(self, services: Services, records: Records, starter: IRunStarter) -> None:
+    def __init__(self, services: Services, records: RunReader, starter: IRunStarter) -> None:
         self._services = services
         self._records = records
         self._starter = starter
@@ -87,7 +87,7 @@ class Nursery(INursery):
         taken = definition.execution.parameters if definition.execution else along
         return {**task, **{name: each for name, each in along.items() if name in taken}}
 
-    async def attach(self, parent: Children, child: str, errand: Errand) -> LiveRun | ChildEnded:
+    async def attach(self, parent: Children, child: str, errand: ChildTask) -> LiveRun | ChildEnded:
         while True:
             try:
                 return await self._attached(parent, child, errand)
@@ -113,7 +113,7 @@ class Nursery(INursery):
                 await self._services.clock.sleep(_LOOK_AGAIN_SECONDS)
             state = await self._records.find(child, parent.tenant_id)
 
-    async def _attached(self, parent: Children, child: str, errand: Errand) -> LiveRun | ChildEnded:
+    async def _attached(self, parent: Children, child: str, errand: ChildTask) -> LiveRun | ChildEnded:
         effects, definition = parent.effects, self._services.definition_of(errand.agent)
         run = RunKey(effects.ledger.run.tenant_id, child)
         state = await self._records.find(child, run.tenant_id) if effects.ledger.is_kept else None
@@ -132,12 +132,12 @@ class Nursery(INursery):
     async def _catch_up(self, parent: Children, child: str, rows: Sequence[JournalRow]) -> None:
         """Let the parent tell what the child had told when a process died, as far as it has not."""
         effects, start = parent.effects, decode_start(rows[0])
-        told = told_items(await self._records.stored_rows(effects.ledger.run))
+        told = logged_events(await self._records.stored_rows(effects.ledger.run))
         relay = parent.relays[child] = Relay(effects.telling, told, child)
         by = AgentEventAttribution(
             start.agent, child, start.conversation or child, start.parent, start.branch
         )
-        for item in told_items(rows):
+        for item in logged_events(rows):
             relay.catch_up(item.event(by))
 
     def _ended(self, state: AgentState, rows: Sequence[JournalRow]) -> ChildEnded:
@@ -145,7 +145,7 @@ class Nursery(INursery):
         count_rows(rows, spending)
         return ChildEnded(result_in(state, rows), spending.spent, label_at_end(rows))
 
-    def _start(self, definition: AgentDefinition, parent: Children, errand: Errand) -> RunStart:
+    def _start(self, definition: AgentDefinition, parent: Children, errand: ChildTask) -> RunStart:
         """What a child starts with: never more than its parent has."""
         bounds, start = errand.bounds, parent.start
         own = deadline_at(self._services.clock.now(), definition.spec, bounds.budget)
@@ -167,7 +167,7 @@ class Nursery(INursery):
         )
 
 
-def _check_same(rows: Sequence[JournalRow], definition: AgentDefinition, errand: Errand) -> None:
+def _check_same(rows: Sequence[JournalRow], definition: AgentDefinition, errand: ChildTask) -> None:
     """A packet that was delegated before must say the same.
 
     Raises:

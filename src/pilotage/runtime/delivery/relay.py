@@ -20,7 +20,7 @@ from pilotage.container.processing import IPostProcessor
 from pilotage.errors import AgentBootstrapError, AgentPersistenceConfigurationError, Problem
 from pilotage.ids import IClock
 from pilotage.runtime.delivery.receivers import Receiver, receivers_of
-from pilotage.runtime.journal.commits import Bell
+from pilotage.runtime.journal.commits import OutboxNotifier
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
 
@@ -80,7 +80,7 @@ class OutboxRelay:
         receivers: Sequence[Receiver],
         owner: str,
         clock: IClock,
-        bell: Bell,
+        bell: OutboxNotifier,
         settings: RelaySettings,
     ) -> None:
         self._outbox = outbox

@@ -20,7 +20,7 @@ from pilotage.container.pod import Pod
 from pilotage.container.processing import IPostProcessor
 from pilotage.errors import AgentPersistenceConfigurationError, Problem, RunConflictError
 from pilotage.runtime.delivery.relay import LAST
-from pilotage.runtime.journal.commits import Bell
+from pilotage.runtime.journal.commits import OutboxNotifier
 from pilotage.runtime.journal.interruptions import RunInterruption
 from pilotage.runtime.journal.lease import give_back
 from pilotage.runtime.runs import AgentRuns
@@ -56,7 +56,7 @@ class _Rest:
     until: float
 
 
-class LeftAlone:
+class BackOff:
     """A run that could not be brought further rests, longer each time; one that could starts afresh."""
 
     def __init__(self) -> None:
@@ -96,8 +96,8 @@ class Sweeper:
         self._backlog = backlog
         self._leases = leases
         self._settings = settings
-        self._bell = Bell()
-        self._left_alone = LeftAlone()
+        self._bell = OutboxNotifier()
+        self._left_alone = BackOff()
         self._driven: set[asyncio.Task[None]] = set()
         self._under_way: set[RunKey] = set()
         self._reported: set[str] = set()

@@ -36,12 +36,12 @@ _MOST_BEGINNINGS = 20
 """A text that is full of brackets is no answer, and trying each of them would take for ever."""
 
 
-def is_lesser(capability: ModelCapability) -> bool:
+def needs_adapting(capability: ModelCapability) -> bool:
     """Whether requests to the model may have to be put in another way."""
     return not (capability.structured_output and capability.parallel_tool_calls)
 
 
-def put_for(request: ModelRequest, capability: ModelCapability) -> ModelRequest:
+def adapted_request(request: ModelRequest, capability: ModelCapability) -> ModelRequest:
     """The request as the model can read it."""
     if request.structured_output is not None and not capability.structured_output:
         request = _asked_in_words(request, request.structured_output)
@@ -111,13 +111,13 @@ def _one_call_each(messages: Sequence[ModelMessage]) -> Iterator[ModelMessage]:
                 yield results[call.call_id]
 
 
-def made_up_for(model: IAgentModel) -> IAgentModel:
+def adapted_model(model: IAgentModel) -> IAgentModel:
     """The model itself, or with what it lacks made up for as far as that can be done in words."""
     capability = model.capability
-    return LesserModel(model, capability) if is_lesser(capability) else model
+    return AdaptedModel(model, capability) if needs_adapting(capability) else model
 
 
-class LesserModel(IAgentModel):
+class AdaptedModel(IAgentModel):
     """Puts requests so that the model can read them, and finds the answer in what it says."""
 
     def __init__(self, model: IAgentModel, capability: ModelCapability) -> None:
@@ -129,10 +129,12 @@ class LesserModel(IAgentModel):
         return self._capability
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        return self._with_answer(await self._model.complete(put_for(request, self._capability)), request)
+        return self._with_answer(
+            await self._model.complete(adapted_request(request, self._capability)), request
+        )
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
-        events = self._model.stream(put_for(request, self._capability))
+        events = self._model.stream(adapted_request(request, self._capability))
         try:
             async for event in events:
                 if event.response is None:

@@ -29,7 +29,7 @@ from pilotage.runtime.journal.recovery import (
 )
 from pilotage.runtime.journal.scope import inside
 from pilotage.runtime.people.questions import Ask, Deny, GateVerdict, fits
-from pilotage.runtime.people.waiting import Waits
+from pilotage.runtime.people.waiting import Questions
 
 
 class Unknown:
@@ -47,7 +47,7 @@ async def asked_of_its_tool(call: Call, attempt: Attempt) -> object:
 
 
 async def asked_of_people(
-    call: Call, attempt: int, waits: Waits, gate: Gate, late: LateOutcomes | None
+    call: Call, attempt: int, waits: Questions, gate: Gate, late: LateOutcomes | None
 ) -> RecoveryRetried | RecoveryDone:
     """What the application's handler or a person says of an attempt.
 

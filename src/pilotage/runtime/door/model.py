@@ -10,7 +10,7 @@ from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
 from pilotage.errors import ModelCallError
-from pilotage.runtime.door.capabilities import made_up_for
+from pilotage.runtime.door.capabilities import adapted_model
 from pilotage.runtime.door.model_call import ModelCall, ModelStream
 from pilotage.runtime.door.run import Effects, active_effects
 from pilotage.runtime.journal.action import message_id_of
@@ -36,7 +36,7 @@ class RunAwareModel(IAgentModel):
     @cached_property
     def _asked(self) -> IAgentModel:
         """The model as a run asks it; what it can do is known when it is asked first."""
-        return made_up_for(self._model)
+        return adapted_model(self._model)
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         effects = active_effects.get()

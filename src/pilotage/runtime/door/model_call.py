@@ -20,7 +20,7 @@ from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.spending import NOTHING, ONE_STEP, count_reply
-from pilotage.runtime.door.model_reply import HeardReply, expected_usage
+from pilotage.runtime.door.model_reply import ReplyRecorder, expected_usage
 from pilotage.runtime.door.run import Effects, IContext, Summary
 from pilotage.runtime.effect import Attempt, Call
 from pilotage.runtime.journal.action import new_action
@@ -98,7 +98,7 @@ class ModelCall:
     """One call. Its id is taken when it is made, not when its first event is awaited."""
 
     _inner: AsyncIterator[ModelStreamEvent]
-    _heard: HeardReply
+    _heard: ReplyRecorder
     _replay: Iterator[ModelStreamEvent] = _NOTHING_LEFT
     _manifest: JsonObject | None = None
     reader: ref[ModelStream] | None = None
@@ -233,7 +233,7 @@ class ModelCall:
         if effects.ledger.epoch > 1:
             effects.telling.supersede(effects.message_id)
         held = effects.spending.reserve_model_call(self._name)
-        self._heard = HeardReply(
+        self._heard = ReplyRecorder(
             effects, self._action, self._name, self._request, request, self._manifest, held
         )
         if effects.warnings is not None:

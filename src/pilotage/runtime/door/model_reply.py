@@ -29,7 +29,7 @@ ESTIMATED = "usage_estimated"
 
 
 @value
-class ToldUsage:
+class ReportedUsage:
     """What a model told in the middle of a stream, and how many pieces had come by then."""
 
     usage: ModelUsage
@@ -37,7 +37,7 @@ class ToldUsage:
 
 
 @value
-class LeftUsage:
+class PartialUsage:
     """What a stream took as far as it was read; `is_estimated` where the model did not tell all of it."""
 
     usage: ModelUsage
@@ -50,7 +50,7 @@ def expected_usage(request: ModelRequest) -> ModelUsage:
     return ModelUsage(read, answer, read + answer)
 
 
-def usage_of_left(request: ModelRequest, pieces: Sequence[str], told: ToldUsage | None) -> LeftUsage:
+def usage_of_left(request: ModelRequest, pieces: Sequence[str], told: ReportedUsage | None) -> PartialUsage:
     """What a request and the pieces that were read of its reply took; what was told last is behind its own pieces."""
     known = told.usage if told is not None else ModelUsage()
     tells_output = known.output_tokens is not None or known.total_tokens is not None
@@ -58,10 +58,10 @@ def usage_of_left(request: ModelRequest, pieces: Sequence[str], told: ToldUsage 
     output = (known.output_tokens or 0) + BYTE_ESTIMATOR.tokens_of(unheard)
     if known.total_tokens is not None and known.input_tokens is None:
         total = known.total_tokens + BYTE_ESTIMATOR.tokens_of(unheard)
-        return LeftUsage(ModelUsage(None, None, total), bool(unheard))
+        return PartialUsage(ModelUsage(None, None, total), bool(unheard))
     read = known.input_tokens if known.input_tokens is not None else _asked(request)
     is_known = known.input_tokens is not None and known.output_tokens is not None and not unheard
-    return LeftUsage(ModelUsage(read, output, read + output), not is_known)
+    return PartialUsage(ModelUsage(read, output, read + output), not is_known)
 
 
 def _asked(request: ModelRequest) -> int:
@@ -76,10 +76,10 @@ _TOKEN, _MESSAGE, _CALL = (
 )
 
 
-class HeardReply:
+class ReplyRecorder:
     """The reply to one call of a model that is asked now; a recorded one needs none of this."""
 
-    _told: ToldUsage | None = None
+    _told: ReportedUsage | None = None
     took: BudgetAmount = NOTHING
     """What a reply took that did not come to its end."""
     asked_at: float | None = None
@@ -115,7 +115,7 @@ class HeardReply:
         elif kind is _CALL and event.tools is None and self._tools is not None:
             event = event.with_tools(self._tools)
         if event.usage is not None and event.response is None:
-            self._told = ToldUsage(event.usage, len(self._reasoning) + len(self.text))
+            self._told = ReportedUsage(event.usage, len(self._reasoning) + len(self.text))
         return event
 
     def end(self, response: ModelResponse) -> BudgetAmount:
@@ -167,7 +167,7 @@ class HeardReply:
         self._record({**encode_failure(failure), **took})
         return failure
 
-    def _counted(self) -> LeftUsage:
+    def _counted(self) -> PartialUsage:
         """What a stream took that does not come to its end; from here on it counts."""
         left = usage_of_left(self._asked, [*self._reasoning, *self.text], self._told)
         self._effects.observer.count("agent.model.tokens", left.usage.total_tokens or 0)

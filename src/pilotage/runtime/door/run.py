@@ -22,19 +22,19 @@ from pilotage.runtime.budget.spending import Spending, count_rows
 from pilotage.runtime.door.admission import Gate, SwitchStage, label_after_tool
 from pilotage.runtime.door.outcome import Outcomes
 from pilotage.runtime.effect import Attempt, Call, new_attempt
-from pilotage.runtime.events.writer import Telling
+from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.exposure.trust import RUN_INPUT, label_of_recalled
 from pilotage.runtime.journal.action import fingerprint_of, message_id_of
-from pilotage.runtime.journal.lease import Hold
+from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.liveness import Liveness
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.records import TRACE
 from pilotage.runtime.journal.scope import Scope
-from pilotage.runtime.people.signals import Inbox
-from pilotage.runtime.people.waiting import Waits
-from pilotage.runtime.telemetry import NOBODY_OBSERVES, Observer
+from pilotage.runtime.people.signals import SignalQueue
+from pilotage.runtime.people.waiting import Questions
+from pilotage.runtime.telemetry import UNOBSERVED, RunTelemetry
 from pilotage.values import value
 
 
@@ -143,8 +143,8 @@ _INTERRUPTED = AgentStatus.INTERRUPTED
 class ILateParts(Protocol):
     """Makes the parts of a run that many runs do without, when they are asked for."""
 
-    def waits(self, effects: Effects) -> Waits: ...
-    def inbox(self, effects: Effects) -> Inbox: ...
+    def waits(self, effects: Effects) -> Questions: ...
+    def inbox(self, effects: Effects) -> SignalQueue: ...
     def children(self, effects: Effects) -> IChildren: ...
     def context(self, effects: Effects) -> IContext: ...
 
@@ -155,8 +155,8 @@ class Effects:
     # Looked at by few runs. What every action looks at is set in each of them: that is found at once.
     earlier_trace: str | None = None
     may_delegate = False
-    _waits: Waits | None = None
-    _inbox: Inbox | None = None
+    _waits: Questions | None = None
+    _inbox: SignalQueue | None = None
     _children: IChildren | None = None
 
     def __init__(
@@ -164,13 +164,13 @@ class Effects:
         ledger: Ledger,
         recording: Recording,
         gate: Gate,
-        telling: Telling,
+        telling: EventWriter,
         spending: Spending,
         clock: IClock,
         ids: IIds,
         redactor: Redactor,
         deadline: datetime | None = None,
-        hold: Hold | None = None,
+        hold: HeldLease | None = None,
         salt: str = "",
         *,
         parts: ILateParts,
@@ -200,14 +200,14 @@ class Effects:
         self.handling: ISignalHandling | None = None
         self.switches: SwitchStage | None = None
         self.warnings: IWarnings | None = None
-        self.observer: Observer = NOBODY_OBSERVES
+        self.observer: RunTelemetry = UNOBSERVED
         self.trust = RUN_INPUT
         self.said_by: str | tuple[str, int] = f"{ledger.run.run_id}:message"
         """Whose words the program says now: an id, or the model call (its action, the epoch) that gave them."""
         self._hold = hold
 
     @property
-    def waits(self) -> Waits:
+    def waits(self) -> Questions:
         """The questions to people, and their answers."""
         if self._waits is None:
             self._waits = self._parts.waits(self)
@@ -224,7 +224,7 @@ class Effects:
         return self.has_record and self.waits.was_asked(action_id)
 
     @property
-    def inbox(self) -> Inbox:
+    def inbox(self) -> SignalQueue:
         """What is sent to the run."""
         if self._inbox is None:
             self._inbox = self._parts.inbox(self)

@@ -55,7 +55,7 @@ class _Working:
     end: asyncio.Future[object]
 
 
-class Threads:
+class ToolThreads:
     """The threads that work for one run, by the idempotency key of their call.
 
     A thread outlives the attempt that gave up on it, and the next attempt at the run finds it here.
@@ -119,9 +119,9 @@ class ToolCalls:
         self._handler = handler
 
     @property
-    def threads(self) -> Threads:
+    def threads(self) -> ToolThreads:
         """The threads that work for the run."""
-        return Threads(self._effects.ledger.run)
+        return ToolThreads(self._effects.ledger.run)
 
     def call(self, tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """Perform a call: an awaitable for an async tool, the result for a sync one."""

@@ -26,7 +26,7 @@ from pilotage.agent.events import (
     ToolCallStartEvent,
 )
 from pilotage.jsonvalue import canonical_json
-from pilotage.runtime.events.event_log import ToldItem
+from pilotage.runtime.events.event_log import LoggedEvent
 from pilotage.runtime.events.event_record import encode_event, is_kept_as
 from pilotage.runtime.exposure.pieces import TextId, piece_of, with_text
 
@@ -52,10 +52,10 @@ _Message: TypeAlias = tuple[str, str]
 """The run and the model call that a text or a tool call belongs to, whoever made it."""
 
 
-class SaidBefore:
+class AlreadyLogged:
     """Texts by how far they were told, other events by how often, and which call of a model they came from."""
 
-    def __init__(self, told: deque[ToldItem], by: AgentEventAttribution) -> None:
+    def __init__(self, told: deque[LoggedEvent], by: AgentEventAttribution) -> None:
         self._by = by
         self._texts: dict[TextId, int] = {}
         self._events: Counter[str] = Counter()
@@ -153,7 +153,7 @@ class SaidBefore:
         self._events[key] -= 1
         return True
 
-    def _remember(self, item: ToldItem) -> None:
+    def _remember(self, item: LoggedEvent) -> None:
         if item.kind not in _OF_MODELS and item.encoded.keys().isdisjoint(_TELLING):
             # Most of a log: what is counted is its text, and nobody needs the event for that.
             if item.kind not in _BY_THE_RUN:

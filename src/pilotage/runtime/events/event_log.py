@@ -16,13 +16,13 @@ from pilotage.agent.ports.journal import ErasedRecord, JournalRow, JournalStage,
 from pilotage.errors import RunErasedError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.events.event_record import decode_event
-from pilotage.runtime.events.feed import START, EventCursor, Told
+from pilotage.runtime.events.feed import START, EventCursor, PositionedEvent
 from pilotage.runtime.exposure.pieces import TextId, with_text
 
 _ENDS = frozenset({AgentEventKind.RUN_PAUSED.value, AgentEventKind.RUN_FINISHED.value})
 
 
-class ToldItem(NamedTuple):
+class LoggedEvent(NamedTuple):
     """One event of the log with its number and the epoch of the owner who told it.
 
     The text of a piece of one stands apart: `{"event": ..., "text": ...}`. Logs of earlier versions have every event in
@@ -70,20 +70,20 @@ class ToldItem(NamedTuple):
         return with_text(event, self.text[offset:]) if "text" in self.record else event
 
 
-def told_items(rows: Iterable[JournalRow]) -> Iterator[ToldItem]:
+def logged_events(rows: Iterable[JournalRow]) -> Iterator[LoggedEvent]:
     """Everything that was told, in order."""
     for row in rows:
         if row.stage is JournalStage.TOLD:
             yield from items_of(row)
 
 
-def items_of(row: JournalRow) -> Iterator[ToldItem]:
+def items_of(row: JournalRow) -> Iterator[LoggedEvent]:
     """What a row says was told."""
     said: Any = row.view
-    return map(ToldItem, repeat(row.epoch), count(said["first"]), said["events"])
+    return map(LoggedEvent, repeat(row.epoch), count(said["first"]), said["events"])
 
 
-def last_valid(items: Iterable[ToldItem], seen: EventCursor) -> EventCursor:
+def last_valid(items: Iterable[LoggedEvent], seen: EventCursor) -> EventCursor:
     """What counts of what a reader has seen: what its teller could not commit never happened."""
     end = START
     for item in items:
@@ -92,13 +92,15 @@ def last_valid(items: Iterable[ToldItem], seen: EventCursor) -> EventCursor:
     return end if (seen.number, seen.offset) > (end.number, end.offset) else seen
 
 
-def still_needed(items: Sequence[ToldItem], seen: EventCursor) -> list[ToldItem]:
+def still_needed(items: Sequence[LoggedEvent], seen: EventCursor) -> list[LoggedEvent]:
     """What a reader that stands at a valid cursor may ask for again: the rest, and the last of each owner."""
     last_of_owner = {item.epoch: item.number for item in items}
     return [item for item in items if item.number >= seen.number or item.number == last_of_owner[item.epoch]]
 
 
-def events_after(items: Iterable[ToldItem], seen: EventCursor, by: AgentEventAttribution) -> Iterator[Told]:
+def events_after(
+    items: Iterable[LoggedEvent], seen: EventCursor, by: AgentEventAttribution
+) -> Iterator[PositionedEvent]:
     """What a reader has missed; of a text it has read in part, the rest."""
     for item in items:
         if item.number > seen.number:
@@ -107,7 +109,7 @@ def events_after(items: Iterable[ToldItem], seen: EventCursor, by: AgentEventAtt
             yield (item.epoch, item.number, len(item.text), item.event(by, seen.offset))
 
 
-class ToldLog:
+class PendingEvents:
     """Numbers what is told. Pieces of one text grow together until they are written."""
 
     def __init__(self, last_number: int = 0) -> None:
@@ -172,16 +174,16 @@ class ToldLog:
         while self._written and self._written[0][0] <= seq:
             self._written.popleft()
 
-    def open_end(self, epoch: int) -> list[ToldItem]:
+    def open_end(self, epoch: int) -> list[LoggedEvent]:
         """What was told and cannot be read from the journal yet."""
         self._join()
         items = [
-            ToldItem(epoch, number, record)
+            LoggedEvent(epoch, number, record)
             for _, first, records in self._written
             for number, record in enumerate(records, start=first)
         ]
         first = self._last - len(self._waiting) + 1
-        return items + [ToldItem(epoch, n, record) for n, record in enumerate(self._waiting, start=first)]
+        return items + [LoggedEvent(epoch, n, record) for n, record in enumerate(self._waiting, start=first)]
 
     def _join(self) -> None:
         """Put the growing text into its record. Doing that for every piece would copy a long text again and again."""

@@ -15,7 +15,7 @@ from pilotage.values import value
 
 QUEUE_LIMIT = 256
 
-Told: TypeAlias = tuple[int, int, int, AgentEvent]
+PositionedEvent: TypeAlias = tuple[int, int, int, AgentEvent]
 """Where a reader stands who has read an event (epoch, number, offset), and the event."""
 
 
@@ -24,7 +24,7 @@ class Feed:
 
     def __init__(self) -> None:
         # Weak references in a tuple: a listener that is dropped is forgotten, and telling costs one call each.
-        self._listeners: tuple[ref[Listener], ...] = ()
+        self._listeners: tuple[ref[SubscriberQueue], ...] = ()
         self.is_over = False
 
     @property
@@ -32,7 +32,7 @@ class Feed:
         """Whether anybody listens, or did."""
         return bool(self._listeners)
 
-    def publish(self, told: Told) -> None:
+    def publish(self, told: PositionedEvent) -> None:
         """Tell everybody who listens."""
         for heard in self._listeners:
             listener = heard()
@@ -46,22 +46,22 @@ class Feed:
             if (listener := heard()) is not None:
                 listener.wake()
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: SubscriberQueue) -> None:
         """From now on the listener is told; one that is dropped is forgotten."""
         self._listeners = (*(heard for heard in self._listeners if heard() is not None), ref(listener))
 
 
-class Listener:
+class SubscriberQueue:
     """One bounded queue. Where it runs over it is emptied: the reader has fallen behind and must catch up."""
 
     __slots__ = ("__weakref__", "_queue", "_waiter", "has_fallen_behind")
 
     def __init__(self) -> None:
-        self._queue: deque[Told] = deque()
+        self._queue: deque[PositionedEvent] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self.has_fallen_behind = False
 
-    def put(self, told: Told) -> None:
+    def put(self, told: PositionedEvent) -> None:
         """Queue an event; costs one append and at most one wake-up."""
         if self.has_fallen_behind:
             return
@@ -73,7 +73,7 @@ class Listener:
         if self._waiter is not None:
             release(self._waiter)
 
-    def take(self) -> Told | None:
+    def take(self) -> PositionedEvent | None:
         """The next event, or None where there is none at the moment."""
         return self._queue.popleft() if self._queue else None
 

@@ -19,10 +19,10 @@ from pilotage.agent.events import (
     ToolCallEndEvent,
 )
 from pilotage.jsonvalue import canonical_json
-from pilotage.runtime.events.catch_up import SUPERSEDED, SaidBefore
-from pilotage.runtime.events.event_log import ToldItem
+from pilotage.runtime.events.catch_up import SUPERSEDED, AlreadyLogged
+from pilotage.runtime.events.event_log import LoggedEvent
 from pilotage.runtime.events.event_record import encode_event
-from pilotage.runtime.events.writer import Telling
+from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.pieces import TextId, piece_of
 
 _Turn = RunStartedEvent | RunPausedEvent | RunFinishedEvent
@@ -34,14 +34,14 @@ class Relay:
     `catch_up` and `tell` are the way in, before the parent's redaction; `untold` is the way out, behind it.
     """
 
-    def __init__(self, telling: Telling, told: Iterable[ToldItem], child: str) -> None:
+    def __init__(self, telling: EventWriter, told: Iterable[LoggedEvent], child: str) -> None:
         self._say = telling.say
-        self._said: dict[str, SaidBefore] = {}
+        self._said: dict[str, AlreadyLogged] = {}
         self._turns: Counter[str] = Counter()
         self._superseded: set[str] = set()
         self._closed: set[TextId] = set()
         for by, items in _by_run(told, child):
-            self._said[by.run_id] = SaidBefore(deque(items), by)
+            self._said[by.run_id] = AlreadyLogged(deque(items), by)
             for item in items:
                 self._remember(item.event(by))
         telling.compare(self._said, self.untold)
@@ -91,9 +91,11 @@ class Relay:
         return None
 
 
-def _by_run(told: Iterable[ToldItem], child: str) -> Iterable[tuple[AgentEventAttribution, list[ToldItem]]]:
+def _by_run(
+    told: Iterable[LoggedEvent], child: str
+) -> Iterable[tuple[AgentEventAttribution, list[LoggedEvent]]]:
     """The items of a log that a child and the runs below it told, by run."""
-    found: dict[str, tuple[AgentEventAttribution, list[ToldItem]]] = {}
+    found: dict[str, tuple[AgentEventAttribution, list[LoggedEvent]]] = {}
     family = {child}
     for item in told:
         by = item.event(_ITSELF).attribution

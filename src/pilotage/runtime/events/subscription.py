@@ -9,15 +9,15 @@ from pilotage.agent.events import AgentEvent, AgentEventAttribution
 from pilotage.agent.ports.journal import IAgentJournal, RunKey
 from pilotage.ids import IClock
 from pilotage.runtime.events.event_log import (
-    ToldItem,
+    LoggedEvent,
     events_after,
     last_valid,
+    logged_events,
     refuse_erased,
     still_needed,
-    told_items,
 )
-from pilotage.runtime.events.feed import START, EventCursor, Listener, Told
-from pilotage.runtime.events.writer import KeptTelling
+from pilotage.runtime.events.feed import START, EventCursor, PositionedEvent, SubscriberQueue
+from pilotage.runtime.events.writer import DurableEventWriter
 
 POLL_SECONDS = 1.0
 
@@ -37,7 +37,7 @@ class LogReader:
         self._run: RunKey | None = None
         self._by: AgentEventAttribution | None = None
         self._seq = self._epoch = 0
-        self._items: list[ToldItem] = []
+        self._items: list[LoggedEvent] = []
 
     async def by(self) -> AgentEventAttribution:
         """Whose events they are.
@@ -54,7 +54,7 @@ class LogReader:
         """Whether the run has paused or ended, as far as was read: nobody has taken it since."""
         return bool(self._items) and self._items[-1].is_end and self._items[-1].epoch == self._epoch
 
-    async def read(self) -> Sequence[ToldItem]:
+    async def read(self) -> Sequence[LoggedEvent]:
         """Everything that is durable by now, without what was forgotten.
 
         Raises:
@@ -64,7 +64,7 @@ class LogReader:
         refuse_erased(await self._found(), rows)
         if rows:
             self._seq, self._epoch = rows[-1].seq, rows[-1].epoch
-            self._items += told_items(rows)
+            self._items += logged_events(rows)
         return self._items
 
     async def _found(self) -> RunKey:
@@ -88,7 +88,7 @@ class Subscription(AsyncIterator[AgentEvent]):
     def __init__(
         self,
         log: LogReader,
-        telling: KeptTelling | None,
+        telling: DurableEventWriter | None,
         clock: IClock,
         after: EventCursor = START,
         *,
@@ -100,8 +100,8 @@ class Subscription(AsyncIterator[AgentEvent]):
         self._epoch: int = after.epoch
         self._number: int = after.number
         self._offset: int = after.offset
-        self._listener = Listener()
-        self._missed: Iterator[Told] | None = None
+        self._listener = SubscriberQueue()
+        self._missed: Iterator[PositionedEvent] | None = None
         self._is_over = False
         self._follows = follows
         self._listener.has_fallen_behind = telling is not None
@@ -150,18 +150,18 @@ class Subscription(AsyncIterator[AgentEvent]):
             else:
                 await self._listener.wait()
 
-    async def next_batch(self, most: int) -> Sequence[Told]:
+    async def next_batch(self, most: int) -> Sequence[PositionedEvent]:
         """The next event, and those behind it that are there already, each with where it lies; none at the end."""
         event = await anext(self, None)
         if event is None:
             return ()
-        batch: list[Told] = [(self._epoch, self._number, self._offset, event)]
+        batch: list[PositionedEvent] = [(self._epoch, self._number, self._offset, event)]
         while len(batch) < most and (told := self._ready()) is not None:
             batch.append(told)
         self._epoch, self._number, self._offset, _ = batch[-1]
         return batch
 
-    def _ready(self) -> Told | None:
+    def _ready(self) -> PositionedEvent | None:
         """The next event where it is there already."""
         try:
             return self._listener.take() if self._missed is None else self._next_missed()
@@ -170,9 +170,9 @@ class Subscription(AsyncIterator[AgentEvent]):
 
     async def aclose(self) -> None:
         """Stop listening."""
-        self._is_over, self._missed, self._listener, self._telling = True, None, Listener(), None
+        self._is_over, self._missed, self._listener, self._telling = True, None, SubscriberQueue(), None
 
-    def _next_missed(self) -> Told | None:
+    def _next_missed(self) -> PositionedEvent | None:
         try:
             return next(self._missed, None) if self._missed is not None else None
         except BaseException:
@@ -180,7 +180,7 @@ class Subscription(AsyncIterator[AgentEvent]):
             self._missed, self._listener.has_fallen_behind = None, True
             raise
 
-    async def _catch_up(self, telling: KeptTelling) -> None:
+    async def _catch_up(self, telling: DurableEventWriter) -> None:
         """Read what was told since the cursor, from the log and from what is not in it yet."""
         # From this line on the queue fills again; what came before it is in the log, or in its open end.
         self._listener.start_over()
@@ -203,7 +203,7 @@ class Subscription(AsyncIterator[AgentEvent]):
         else:
             await self._clock.sleep(POLL_SECONDS)
 
-    async def _take(self, items: Sequence[ToldItem]) -> bool:
+    async def _take(self, items: Sequence[LoggedEvent]) -> bool:
         """Go on with what of the items the reader has not read; False where that is nothing."""
         by = await self._log.by()
         seen = last_valid(items, self._position)

@@ -10,8 +10,8 @@ from typing import Protocol, TypeAlias
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.events.catch_up import SaidBefore
-from pilotage.runtime.events.event_log import ToldItem, ToldLog
+from pilotage.runtime.events.catch_up import AlreadyLogged
+from pilotage.runtime.events.event_log import LoggedEvent, PendingEvents
 from pilotage.runtime.events.event_record import encode_event, encode_frame
 from pilotage.runtime.events.feed import QUEUE_LIMIT, START, EventCursor, Feed, release
 from pilotage.runtime.exposure.modes import Exposure
@@ -24,11 +24,11 @@ Untold: TypeAlias = Callable[[AgentEvent], AgentEvent | None]
 class ITold(Protocol):
     """What keeps what is told: the ledger of a run."""
 
-    log: ToldLog
+    log: PendingEvents
     epoch: int
 
 
-class Telling(ABC):
+class EventWriter(ABC):
     """Takes the events of one attempt at a run."""
 
     is_repeating = False
@@ -100,7 +100,7 @@ class Telling(ABC):
     def _pass_on(self, event: AgentEvent) -> None: ...
 
 
-class KeptTelling(Telling):
+class DurableEventWriter(EventWriter):
     """Of a run with a journal. In replay, what is in its log by now is not told a second time."""
 
     def __init__(
@@ -108,7 +108,7 @@ class KeptTelling(Telling):
         by: AgentEventAttribution,
         ledger: ITold,
         exposure: Exposure,
-        told: deque[ToldItem] | None = None,
+        told: deque[LoggedEvent] | None = None,
         forward: Callable[[AgentEvent], None] | None = None,
     ) -> None:
         super().__init__(exposure)
@@ -120,7 +120,7 @@ class KeptTelling(Telling):
         self._log = ledger.log
         self._epoch = ledger.epoch
         self._prepared: list[tuple[int, AgentEvent]] = []
-        self._before = SaidBefore(told, by) if told else None
+        self._before = AlreadyLogged(told, by) if told else None
         self.is_repeating = bool(told)
         self._compared: dict[str, Untold] = {}
 
@@ -175,7 +175,7 @@ class KeptTelling(Telling):
         """The number of the last event that was told."""
         return self._prepared[0][0] - 1 if self._prepared else self._log.last_number
 
-    def open_end(self) -> list[ToldItem]:
+    def open_end(self) -> list[LoggedEvent]:
         """What was told and cannot be read from the journal yet; what is only prepared was not told."""
         last = self.last_number
         return [item for item in self._log.open_end(self._epoch) if item.number <= last]
@@ -217,7 +217,7 @@ _MOST_WAITING = QUEUE_LIMIT // 2
 """What a reader has taken and what waits behind it are within the limit together."""
 
 
-class PipedTelling(Telling, AsyncIterator[AgentEvent]):
+class DirectEventWriter(EventWriter, AsyncIterator[AgentEvent]):
     """Takes what the run tells and is what its reader iterates. A slow reader slows the run.
 
     A child has no reader of its own: what it tells goes `forward` to its parent.

@@ -21,7 +21,7 @@ from pilotage.runtime.journal.interruptions import StoreUnavailable
 _TRIES = 3
 
 
-class ICommitting(Protocol):
+class ICommitter(Protocol):
     """Who has something to commit: the ledger of a run."""
 
     @property
@@ -47,10 +47,10 @@ class JournalWriter:
 
     def __init__(self, journal: IAgentJournal) -> None:
         self._journal = journal
-        self._waiting: list[ICommitting] = []
+        self._waiting: list[ICommitter] = []
         self._writing: asyncio.Task[None] | None = None
 
-    def enlist(self, ledger: ICommitting) -> None:
+    def enlist(self, ledger: ICommitter) -> None:
         """Commit for a run, with the next batch. Whoever waits for it may stop waiting: it is written all the same."""
         self._waiting.append(ledger)
         if self._writing is None:
@@ -64,7 +64,7 @@ class JournalWriter:
         finally:
             self._writing = None
 
-    async def _write(self, ledgers: list[ICommitting]) -> None:
+    async def _write(self, ledgers: list[ICommitter]) -> None:
         if len(ledgers) > 1:
             ledgers.sort(key=_name)
         drawn_up = [(ledger, ledger.next_commit()) for ledger in ledgers]
@@ -93,11 +93,11 @@ class JournalWriter:
             raise StoreUnavailable(f"the journal did not answer {_TRIES} times: {error}") from error
 
 
-def _name(ledger: ICommitting) -> tuple[str, str]:
+def _name(ledger: ICommitter) -> tuple[str, str]:
     return ledger.run.tenant_id, ledger.run.run_id
 
 
-class Committing(ABC):
+class CommitQueue(ABC):
     """Counts changes. A barrier waits for those made so far; the commit they go with is the writer's, not the waiter's.
 
     So who is cancelled while waiting leaves a commit under way whose outcome is known all the same, and no task is
@@ -218,7 +218,7 @@ class Committing(ABC):
                 settled.set_result(None)
 
 
-class Bell:
+class OutboxNotifier:
     """Wakes the one who waits; a ring that nobody waits for is heard by the next who does."""
 
     def __init__(self) -> None:
@@ -240,10 +240,10 @@ class Bell:
         self._rung.clear()
 
 
-class RingingJournal(IAgentJournal):
+class NotifyingJournal(IAgentJournal):
     """A journal that rings the bell after every commit that carries facts."""
 
-    def __init__(self, journal: IAgentJournal, bell: Bell) -> None:
+    def __init__(self, journal: IAgentJournal, bell: OutboxNotifier) -> None:
         self._journal = journal
         self._bell = bell
 

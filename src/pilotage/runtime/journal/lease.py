@@ -28,7 +28,7 @@ class Renewable(Protocol):
         ...
 
 
-class Keeper:
+class LeaseRenewer:
     """Renews each of many every so often, from when it is added until it is dropped.
 
     Its task is made when the first one is added. When none is left it ends at its next look, or `rest` ends it.
@@ -101,14 +101,14 @@ _RENEW_SHARE = 1 / 3
 
 
 @dataclass
-class _Company:
+class _Holders:
     """Those in this process who hold the lease of one run together; `was_shared` once there have been several."""
 
     holds: int = 0
     was_shared: bool = False
 
 
-_companies: dict[tuple[str, RunKey], _Company] = {}
+_companies: dict[tuple[str, RunKey], _Holders] = {}
 
 
 async def give_back(leases: IAgentLeases, run: RunKey, owner: str) -> None:
@@ -127,10 +127,10 @@ class Leasing:
         self.leases, self.owner, self.clock = leases, owner, clock
         self.seconds = (settings or LeaseSettings()).seconds
         self.request = LeaseRequest(owner, self.seconds)
-        self.keeper = Keeper(clock, self.seconds * _RENEW_SHARE)
+        self.keeper = LeaseRenewer(clock, self.seconds * _RENEW_SHARE)
 
 
-class Hold:
+class HeldLease:
     """A lease that is kept alive until it is let go, or until the run has ended."""
 
     def __init__(self, leasing: Leasing, run: RunKey) -> None:
@@ -139,7 +139,7 @@ class Hold:
         self._run, self._owner, self._seconds = run, leasing.owner, leasing.seconds
         self._safe_until = 0.0
         self._unanswered = 0
-        self._company: _Company | None = None
+        self._company: _Holders | None = None
 
     @property
     def is_safe(self) -> bool:
@@ -237,7 +237,7 @@ class Hold:
 
     def _take(self, asked: float, seconds: float) -> None:
         self._granted(asked, seconds)
-        company = self._company = _companies.setdefault((self._owner, self._run), _Company())
+        company = self._company = _companies.setdefault((self._owner, self._run), _Holders())
         company.holds += 1
         company.was_shared = company.was_shared or company.holds > 1
         self._keeper.add(self)
@@ -249,7 +249,7 @@ class Hold:
         self._unanswered -= 1
         return lease
 
-    def _leave(self, company: _Company) -> None:
+    def _leave(self, company: _Holders) -> None:
         self._company = None
         self._keeper.drop(self)
         company.holds -= 1

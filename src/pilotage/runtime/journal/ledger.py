@@ -36,10 +36,10 @@ from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest
-from pilotage.runtime.events.event_log import ToldLog
+from pilotage.runtime.events.event_log import PendingEvents
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.chain import digest_after, payload_digest
-from pilotage.runtime.journal.commits import Committing, JournalWriter
+from pilotage.runtime.journal.commits import CommitQueue, JournalWriter
 from pilotage.runtime.journal.interruptions import RunOwnershipLost, StartRefused, StoreUnavailable
 from pilotage.runtime.journal.seals import Seals, WithoutKey, withholds, without_key_for
 from pilotage.values import value
@@ -61,7 +61,7 @@ class Opening:
 _OPENED = Opening()
 
 
-class Ledger(Committing):
+class Ledger(CommitQueue):
     """Appends rows, moves the state, consumes signals; `barrier` makes all of it durable, in one commit."""
 
     is_kept = True
@@ -74,7 +74,7 @@ class Ledger(Committing):
         writer: JournalWriter,
         writer_id: str,
         seals: Seals | None = None,
-        log: ToldLog | None = None,
+        log: PendingEvents | None = None,
         opening: Opening | None = None,
     ) -> None:
         super().__init__(writer)
@@ -87,7 +87,7 @@ class Ledger(Committing):
         self.run = run
         self.state = state
         self.epoch = head.epoch + 1
-        self.log = log or ToldLog()
+        self.log = log or PendingEvents()
         # Nobody else has this id: two attempts that write the same rows must not take each other's for their own.
         # From the token, which stays when payloads are erased, nobody gets to the salt.
         self._token = text_digest(f"token of {writer_id}")[:_TOKEN]
@@ -282,7 +282,7 @@ class Ledger(Committing):
         self._changes += 1
 
 
-class UnkeptLedger(Ledger):
+class EphemeralLedger(Ledger):
     """Remembers the state of the run, and what killed it."""
 
     is_kept = False

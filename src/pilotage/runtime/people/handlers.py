@@ -26,7 +26,7 @@ _CALLS = ("/tool:", "/step:")
 _END = "run/end"
 
 
-class SignalHandling:
+class SignalHandlers:
     """The handlers of an agent for one attempt at a run of it."""
 
     def __init__(

@@ -60,14 +60,14 @@ def signal_in(record: JsonValue) -> AgentSignal:
 
 
 @value
-class Hearing:
+class SignalPolicy:
     """What the agent of a run hears: the kinds it accepts, and those of them it has handlers for."""
 
     accepted: frozenset[AgentSignalKind] = frozenset()
     handled: frozenset[AgentSignalKind] = frozenset()
 
 
-class Inbox:
+class SignalQueue:
     """The signals of one attempt: those that wait, and those that are part of the transcript by now."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Inbox:
         recording: Recording,
         pending: Sequence[AgentSignal],
         salt: str = "",
-        hearing: Hearing = Hearing(),  # noqa: B008 - a value
+        hearing: SignalPolicy = SignalPolicy(),  # noqa: B008 - a value
         redactor: Redactor | None = None,
     ) -> None:
         self.hearing = hearing

@@ -61,7 +61,7 @@ from pilotage.runtime.people.questions import (
 _NOBODY: JsonObject = {}
 
 
-class Waits:
+class Questions:
     """Asks and takes in answers for one attempt at a run. `open` holds the records of unanswered questions."""
 
     def __init__(

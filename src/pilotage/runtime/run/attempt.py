@@ -22,7 +22,7 @@ from pilotage.runtime.budget.deadlines import remaining, timed_out
 from pilotage.runtime.door.run import Effects, active_effects
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.feed import close
-from pilotage.runtime.events.writer import Telling
+from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
     HandedOver,
@@ -50,7 +50,7 @@ class RunAttempt:
         self,
         program: Program,
         effects: Effects,
-        telling: Telling,
+        telling: EventWriter,
         ending: Ending,
         tools: ToolCalls,
         context: RunContext,

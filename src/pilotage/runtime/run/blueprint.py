@@ -16,7 +16,7 @@ from pilotage.agent.tools.catalog import discover_agent_tools
 from pilotage.agent.tools.deferred import deferred_tool
 from pilotage.errors import CallerError
 from pilotage.runtime.architecture.registry import find_architecture
-from pilotage.runtime.architecture.tools import BoundTool, Offer
+from pilotage.runtime.architecture.tools import BoundTool, ToolOffer
 from pilotage.runtime.catalogs import provided_tools
 from pilotage.runtime.children.delegation import teammates_of
 from pilotage.runtime.door.capabilities import models_held_by
@@ -34,7 +34,7 @@ class Blueprint:
     instructions: str
     architecture: Architecture
     model: IAgentModel | None
-    offer: Offer
+    offer: ToolOffer
     output: StructuredOutputSpec | None
 
 
@@ -53,7 +53,7 @@ def blueprint_of(definition: AgentDefinition, instance: object, services: Servic
         definition.instructions or "",
         find_architecture(spec.architecture),
         next(iter(models_held_by(instance)), None),
-        Offer.of(_tools_held_by(instance), teammates_of(spec, services.definition_of)),
+        ToolOffer.of(_tools_held_by(instance), teammates_of(spec, services.definition_of)),
         _output_of(spec.output_type),
     )
     object.__setattr__(instance, _BLUEPRINT, drawn)
@@ -120,12 +120,12 @@ def deferred_tools_of(
     return tuple(given)
 
 
-def with_deferred(offer: Offer, tools: Sequence[ModelToolSpec]) -> Offer:
+def with_deferred(offer: ToolOffer, tools: Sequence[ModelToolSpec]) -> ToolOffer:
     """The offer with the tools of the caller; where the agent got one of the same name meanwhile, that one counts."""
     known = set(_names(offer))
     more = [deferred_tool(tool).callable for tool in tools if tool.name not in known]
-    return Offer.of([*offer.tools, *more], offer.teammates) if more else offer
+    return ToolOffer.of([*offer.tools, *more], offer.teammates) if more else offer
 
 
-def _names(offer: Offer) -> list[str]:
+def _names(offer: ToolOffer) -> list[str]:
     return [tool.name for tool in offer.calling.tools] if offer.calling is not None else []

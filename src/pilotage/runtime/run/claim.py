@@ -14,11 +14,11 @@ from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.errors import RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.deadlines import decode_deadline, encode_deadline, extended
-from pilotage.runtime.events.event_log import ToldLog
-from pilotage.runtime.history import Past
+from pilotage.runtime.events.event_log import PendingEvents
+from pilotage.runtime.history import RunHistory
 from pilotage.runtime.journal.chain import NO_HEAD
 from pilotage.runtime.journal.interruptions import RunOwnershipLost, StartRefused
-from pilotage.runtime.journal.lease import Hold
+from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger, Opening
 from pilotage.runtime.journal.start_record import RunStart, definition_digest, encode_start
 from pilotage.runtime.services import Services
@@ -27,14 +27,14 @@ from pilotage.safety.guard import guard_json_value
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-class Claims:
+class RunClaims:
     """Makes the ledgers of runs: whoever has one has the run."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
     async def begin(
-        self, definition: AgentDefinition, start: RunStart, run: RunKey, hold: Hold | None = None
+        self, definition: AgentDefinition, start: RunStart, run: RunKey, hold: HeldLease | None = None
     ) -> Ledger:
         """Begin a run, and take its lease in the same commit; when this returns, both are done.
 
@@ -84,7 +84,7 @@ class Claims:
         )
         parent = RunKey(run.tenant_id, start.parent) if start.parent else None
         held = start.conversation if start.history is not None else None
-        ledger = self._ledger(state, NO_HEAD, ToldLog(), Opening(parent, held, lease))
+        ledger = self._ledger(state, NO_HEAD, PendingEvents(), Opening(parent, held, lease))
         record = encode_start(start)
         ledger.claim(record, {**record, "input": guard_json_value(start.input, input_fields(definition))})
         ledger.move(state.moved_to(AgentSituation.RUNNING))
@@ -104,7 +104,7 @@ class Claims:
         self,
         definition: AgentDefinition,
         state: AgentState,
-        past: Past,
+        past: RunHistory,
         principal: Principal,
     ) -> Ledger:
         """Take a run over: from here on every other owner of it has lost.
@@ -113,7 +113,7 @@ class Claims:
             RunConflictError: somebody else took it in the same moment.
         """
         head = JournalHead(past.last.seq, past.last.epoch, past.last.digest)
-        ledger = self._ledger(state, head, ToldLog(past.last_number))
+        ledger = self._ledger(state, head, PendingEvents(past.last_number))
         claim = {"claimed_by": principal.id, **self._changes(definition, state, past)}
         ledger.claim(claim, claim)
         try:
@@ -124,7 +124,7 @@ class Claims:
             ) from lost
         return ledger
 
-    def deadline(self, definition: AgentDefinition, state: AgentState, past: Past) -> datetime | None:
+    def deadline(self, definition: AgentDefinition, state: AgentState, past: RunHistory) -> datetime | None:
         """When the time of the run is up: waiting for a person moves it, unless the agent counts that too."""
         return self._deadline(definition, state, _said_in(past.claims))
 
@@ -139,13 +139,15 @@ class Claims:
         return extended(deadline, since, now, human_time_counts=definition.spec.human_time_counts)
 
     def _ledger(
-        self, state: AgentState, head: JournalHead, log: ToldLog, opening: Opening | None = None
+        self, state: AgentState, head: JournalHead, log: PendingEvents, opening: Opening | None = None
     ) -> Ledger:
         run, services = RunKey(state.tenant_id, state.id), self._services
         writer_id = services.ids.uid()
         return Ledger(run, state, head, services.writer, writer_id, services.seals(run), log, opening)
 
-    def _changes(self, definition: AgentDefinition, state: AgentState, past: Past) -> dict[str, JsonValue]:
+    def _changes(
+        self, definition: AgentDefinition, state: AgentState, past: RunHistory
+    ) -> dict[str, JsonValue]:
         """What has changed since the run was last driven: its deadline by a wait, its agent by a release."""
         changes: dict[str, JsonValue] = {}
         claims = _said_in(past.claims)

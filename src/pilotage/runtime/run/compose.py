@@ -25,7 +25,7 @@ from pilotage.runtime.architecture.model import ScopedModel
 from pilotage.runtime.architecture.tools import ScopedTools
 from pilotage.runtime.budget.spending import Spending
 from pilotage.runtime.budget.warnings import BudgetWarnings
-from pilotage.runtime.children.children import Children, INursery, teller_for
+from pilotage.runtime.children.children import Children, IChildLauncher, event_sink_for
 from pilotage.runtime.context.fit import ContextStage
 from pilotage.runtime.context.snapshots import PromptSnapshots
 from pilotage.runtime.door.admission import Gate, SwitchStage
@@ -34,28 +34,28 @@ from pilotage.runtime.door.model import RunAwareModel
 from pilotage.runtime.door.outcome import LateOutcomes
 from pilotage.runtime.door.run import Effects
 from pilotage.runtime.door.tool_call import ToolCalls
-from pilotage.runtime.events.writer import KeptTelling, PipedTelling, Telling
+from pilotage.runtime.events.writer import DirectEventWriter, DurableEventWriter, EventWriter
 from pilotage.runtime.exposure.given_context import decode_context
 from pilotage.runtime.exposure.modes import Exposure
 from pilotage.runtime.exposure.redactor import Redactor
-from pilotage.runtime.history import Past
+from pilotage.runtime.history import RunHistory
 from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.lease import Hold
+from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.records import last_trace
 from pilotage.runtime.journal.start_record import Instruction, RunStart, decode_input, decode_instruction
-from pilotage.runtime.people.handlers import SignalHandling
-from pilotage.runtime.people.signals import MESSAGES, Hearing, Inbox
-from pilotage.runtime.people.waiting import Waits
+from pilotage.runtime.people.handlers import SignalHandlers
+from pilotage.runtime.people.signals import MESSAGES, SignalPolicy, SignalQueue
+from pilotage.runtime.people.waiting import Questions
 from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.blueprint import Blueprint, blueprint_of, with_deferred
 from pilotage.runtime.run.cancel import Cleanup
 from pilotage.runtime.run.ending import Closing, Ending
 from pilotage.runtime.run.models import selected_model
-from pilotage.runtime.run.program import Architected, HandWritten, Program
+from pilotage.runtime.run.program import ArchitectureProgram, ExecuteProgram, Program
 from pilotage.runtime.services import Services
-from pilotage.runtime.telemetry import Observer
+from pilotage.runtime.telemetry import RunTelemetry
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
@@ -81,12 +81,12 @@ class Material:
     instance: object
     start: RunStart
     ledger: Ledger
-    past: Past | None = None
+    past: RunHistory | None = None
     pending: Sequence[AgentSignal] = ()
     deadline: datetime | None = None
     history: Sequence[ConversationTurn] = ()
     parent: Effects | None = None
-    hold: Hold | None = None
+    hold: HeldLease | None = None
     overrides: Overrides = NO_OVERRIDES
 
 
@@ -95,14 +95,14 @@ class LateParts:
 
     __slots__ = ("_material", "_nursery", "_services")
 
-    def __init__(self, services: Services, nursery: INursery, material: Material) -> None:
+    def __init__(self, services: Services, nursery: IChildLauncher, material: Material) -> None:
         self._services = services
         self._nursery = nursery
         self._material = material
 
-    def waits(self, effects: Effects) -> Waits:
+    def waits(self, effects: Effects) -> Questions:
         """The questions of a run to people."""
-        return Waits(
+        return Questions(
             effects.ledger,
             effects.recording,
             _answers(self._material.pending),
@@ -112,10 +112,10 @@ class LateParts:
             effects.redactor,
         )
 
-    def inbox(self, effects: Effects) -> Inbox:
+    def inbox(self, effects: Effects) -> SignalQueue:
         """What is sent to a run."""
         hearing = _hearing(self._material.definition)
-        return Inbox(
+        return SignalQueue(
             effects.ledger, effects.recording, self._material.pending, effects.salt, hearing, effects.redactor
         )
 
@@ -151,9 +151,9 @@ def model_for(services: Services, material: Material, drawn: Blueprint) -> IAgen
 
 
 @lru_cache(maxsize=1024)
-def _hearing(definition: AgentDefinition) -> Hearing:
+def _hearing(definition: AgentDefinition) -> SignalPolicy:
     accepted = MESSAGES.intersection(definition.spec.accepted_signals)
-    return Hearing(accepted, frozenset(definition.signal_handlers))
+    return SignalPolicy(accepted, frozenset(definition.signal_handlers))
 
 
 def _answers(pending: Sequence[AgentSignal]) -> dict[str, list[AgentSignal]]:
@@ -171,7 +171,7 @@ _attributed = unchecked(AgentEventAttribution)
 class Composer:
     """Makes attempts."""
 
-    def __init__(self, services: Services, nursery: INursery) -> None:
+    def __init__(self, services: Services, nursery: IChildLauncher) -> None:
         self._services = services
         self._nursery = nursery
 
@@ -202,7 +202,7 @@ class Composer:
             effects.handling = self._handling(material, effects, tools, by)
         if given is None:
             arguments = decode_input(definition, start.input)
-            program: Program = HandWritten(material.instance, arguments, effects, by)
+            program: Program = ExecuteProgram(material.instance, arguments, effects, by)
         else:
             program = self._architected(material, effects, tools, given, by, context)
         return RunAttempt(
@@ -246,11 +246,11 @@ class Composer:
             parts=LateParts(services, self._nursery, material),
         )
 
-    def _telling(self, material: Material, by: AgentEventAttribution, exposure: Exposure) -> Telling:
-        forward = teller_for(material.parent, by.run_id) if material.parent else None
+    def _telling(self, material: Material, by: AgentEventAttribution, exposure: Exposure) -> EventWriter:
+        forward = event_sink_for(material.parent, by.run_id) if material.parent else None
         if not material.ledger.is_kept:
-            return PipedTelling(exposure, forward)
-        return KeptTelling(
+            return DirectEventWriter(exposure, forward)
+        return DurableEventWriter(
             by, material.ledger, exposure, material.past.told if material.past else None, forward
         )
 
@@ -268,7 +268,7 @@ class Composer:
             effects.trust = effects.trust.join(turn.trust)
         past = material.past
         if self._services.provided.telemetry is not None:
-            effects.observer = Observer(self._services.provided.telemetry)
+            effects.observer = RunTelemetry(self._services.provided.telemetry)
             effects.earlier_trace = last_trace(past.claims) if past else None
         if effects.gate.has_budget or effects.spending.own.is_bounded:
             warnings = BudgetWarnings(effects, by, past.told if past else ())
@@ -291,7 +291,7 @@ class Composer:
         given: Instruction,
         by: AgentEventAttribution,
         context: RunContext,
-    ) -> Architected:
+    ) -> ArchitectureProgram:
         definition, start, services = material.definition, material.start, self._services
         drawn = blueprint_of(definition, material.instance or services.instance_of(definition), services)
         offer = drawn.offer
@@ -321,7 +321,7 @@ class Composer:
             dependencies = with_exits(dependencies, drawn.architecture, start.exits)
         remembers = definition.spec.memory is not None
         recall = _recall(definition, services, effects, context, given.prompt) if remembers else None
-        return Architected(drawn.architecture, session, dependencies, given.prompt, effects, recall)
+        return ArchitectureProgram(drawn.architecture, session, dependencies, given.prompt, effects, recall)
 
     def _listen_for_loss(self, ledger: Ledger, effects: Effects) -> None:
         """Let others know what came of actions when somebody else has the run by then."""
@@ -332,10 +332,10 @@ class Composer:
 
     def _handling(
         self, material: Material, effects: Effects, tools: ToolCalls, by: AgentEventAttribution
-    ) -> SignalHandling:
+    ) -> SignalHandlers:
         definition = material.definition
         instance = material.instance or self._services.instance_of(definition)
-        return SignalHandling(definition.signal_handlers, instance, effects, tools.recall_secrets, by)
+        return SignalHandlers(definition.signal_handlers, instance, effects, tools.recall_secrets, by)
 
     def _switches(self, switches: IAgentSwitches, definition: AgentDefinition, ledger: Ledger) -> SwitchStage:
         return SwitchStage(switches, definition.agent_id, ledger.run.tenant_id, is_kept=ledger.is_kept)

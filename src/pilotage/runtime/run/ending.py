@@ -19,7 +19,7 @@ from pilotage.errors import AgentOutputGuardError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
 from pilotage.runtime.budget.deadlines import earliest
 from pilotage.runtime.door.run import Effects
-from pilotage.runtime.events.writer import Telling
+from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import secretless
 from pilotage.runtime.exposure.trust import label_to_keep, with_label
 from pilotage.runtime.journal.interruptions import (
@@ -40,7 +40,7 @@ from pilotage.runtime.run.cancel import (
     finish_cancellation,
 )
 from pilotage.runtime.run.publish import Publication
-from pilotage.runtime.run.settling import Stragglers
+from pilotage.runtime.run.settling import RemainingTasks
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
@@ -50,7 +50,7 @@ class Pausing:
     """Lets an attempt end with a pause. A run whose `human_time_counts` may have to end while it waits."""
 
     def __init__(
-        self, effects: Effects, telling: Telling, by: AgentEventAttribution, *, human_time_counts: bool
+        self, effects: Effects, telling: EventWriter, by: AgentEventAttribution, *, human_time_counts: bool
     ) -> None:
         self._effects = effects
         self._ledger = effects.ledger
@@ -173,14 +173,14 @@ class Closing:
 class Ending:
     """Ends one attempt at a run."""
 
-    def __init__(self, effects: Effects, telling: Telling, closing: Closing) -> None:
+    def __init__(self, effects: Effects, telling: EventWriter, closing: Closing) -> None:
         self._effects = effects
         self._ledger = effects.ledger
         self._telling = telling
         self._closing = closing
         self._by = closing.by
         self._publication = Publication(effects, closing.context, closing.guard, closing.sensitive)
-        self._stragglers = Stragglers(effects)
+        self._stragglers = RemainingTasks(effects)
 
     @property
     def is_waiting(self) -> bool:

@@ -29,12 +29,12 @@ from pilotage.errors import (
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.events.subscription import Subscription
-from pilotage.runtime.events.writer import PipedTelling
+from pilotage.runtime.events.writer import DirectEventWriter
 from pilotage.runtime.run.attempt import LiveRun
 from pilotage.runtime.run.compose import NO_OVERRIDES, Overrides
 from pilotage.runtime.run.models import problems_with
-from pilotage.runtime.run.start import Starts, run_id_of
-from pilotage.runtime.run.supervise import Launcher, RunHandle
+from pilotage.runtime.run.start import RunStarts, run_id_of
+from pilotage.runtime.run.supervise import RunHandle, Supervisor
 from pilotage.runtime.services import Services
 
 _run_key = unchecked(RunKey)
@@ -62,7 +62,7 @@ class OpenedRun(Protocol):
         ...
 
 
-class KeptRun:
+class DurableRun:
     """A run with a journal: its reader may come and go.
 
     One that somebody else drives or that has ended is read from its record: `recorded` is the agent whose answer is
@@ -87,15 +87,15 @@ class KeptRun:
         """Nothing happens to the run."""
 
 
-class UnkeptRun:
+class EphemeralRun:
     """A run that lives as long as its reader."""
 
-    def __init__(self, live: LiveRun, telling: PipedTelling) -> None:
+    def __init__(self, live: LiveRun, telling: DirectEventWriter) -> None:
         self.id = live.run_id
         self._task = live.task
         self._telling = telling
 
-    def events(self) -> PipedTelling:
+    def events(self) -> DirectEventWriter:
         return self._telling
 
     async def result(self) -> RunResult:
@@ -109,7 +109,7 @@ class UnkeptRun:
             await asyncio.wait([self._task])
 
 
-ReadRun: TypeAlias = KeptRun | UnkeptRun
+ReadRun: TypeAlias = DurableRun | EphemeralRun
 """A run of ours. Of its events those that are `ready` can be read without waiting for each."""
 
 
@@ -117,14 +117,14 @@ def _nobody_watches() -> None:
     """What is sent to a run by another process is read when the run is resumed."""
 
 
-class OpenedRuns:
+class RunOpener:
     """Opens runs for callers of agents; `watch` is called when one is live, so that it hears what others send."""
 
     def __init__(
         self,
         services: Services,
-        launcher: Launcher,
-        starts: Starts,
+        launcher: Supervisor,
+        starts: RunStarts,
         watch: Callable[[], None] = _nobody_watches,
     ) -> None:
         self._services = services
@@ -173,16 +173,16 @@ class OpenedRuns:
         start = await self._starts.described(definition, given, principal, None, {}, overrides)
         history = await self._launcher.history(start) if start.history else ()
         run = _run_key(principal.tenant, named or self._services.ids.uid())
-        live = self._launcher.begin_unkept(
+        live = self._launcher.begin_ephemeral(
             definition, start, run, instance=instance, history=history, overrides=overrides
         )
-        return UnkeptRun(live, cast("PipedTelling", live.attempt.telling))
+        return EphemeralRun(live, cast("DirectEventWriter", live.attempt.telling))
 
-    def _kept(self, definition: AgentDefinition, handle: RunHandle) -> KeptRun:
+    def _kept(self, definition: AgentDefinition, handle: RunHandle) -> DurableRun:
         is_live = self._launcher.live(handle.id) is not None
         if is_live:
             self._watch()
-        return KeptRun(handle, None if is_live else definition)
+        return DurableRun(handle, None if is_live else definition)
 
     async def _resumed(
         self, definition: AgentDefinition, name: str, principal: Principal, overrides: Overrides

@@ -60,7 +60,7 @@ class Program(ABC):
         """What it came to, as far as it got."""
 
 
-class HandWritten(Program):
+class ExecuteProgram(Program):
     """An agent's own `execute()`."""
 
     def __init__(
@@ -99,7 +99,7 @@ class HandWritten(Program):
         return Answer(self._output, usage=spent.usage, turns=spent.own.steps)
 
 
-class Architected(Program):
+class ArchitectureProgram(Program):
     """The loop of a declarative agent."""
 
     def __init__(

@@ -14,7 +14,7 @@ from pilotage.runtime.door.run import Effects
 from pilotage.runtime.journal.interruptions import CancelledMeanwhile, RunInterruption
 
 
-class Stragglers:
+class RemainingTasks:
     """Waits for the siblings of one attempt's own task."""
 
     def __init__(self, effects: Effects) -> None:

@@ -27,7 +27,7 @@ from pilotage.runtime.journal.start_record import RunStart, decode_start, defini
 from pilotage.runtime.run.blueprint import deferred_tools_of
 from pilotage.runtime.run.compose import NO_OVERRIDES, Overrides
 from pilotage.runtime.run.models import check_driven, selection_of
-from pilotage.runtime.run.supervise import Launcher, RunHandle
+from pilotage.runtime.run.supervise import RunHandle, Supervisor
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel
 
@@ -35,10 +35,10 @@ _NO_CONTEXT = AgentContext()
 _OWN_FACTS = frozenset({"alias", "forked_from"})
 
 
-class Starts:
+class RunStarts:
     """Starts runs that are kept."""
 
-    def __init__(self, services: Services, launcher: Launcher) -> None:
+    def __init__(self, services: Services, launcher: Supervisor) -> None:
         self._services = services
         self._launcher = launcher
         self._starting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

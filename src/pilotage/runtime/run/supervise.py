@@ -19,25 +19,25 @@ from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, A
 from pilotage.errors import RunConflictError, RunNotFoundError
 from pilotage.filling import unchecked
 from pilotage.runtime.audit import AuditTrail
-from pilotage.runtime.children.launch import IRunStarter, Nursery
+from pilotage.runtime.children.launch import ChildLauncher, IRunStarter
 from pilotage.runtime.door.run import Effects
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import LogReader, Subscription
-from pilotage.runtime.events.writer import KeptTelling
-from pilotage.runtime.history import Past, Records
+from pilotage.runtime.events.writer import DurableEventWriter
+from pilotage.runtime.history import RunHistory, RunReader
 from pilotage.runtime.journal.interruptions import RunOwnershipLost
-from pilotage.runtime.journal.lease import Hold
-from pilotage.runtime.journal.ledger import UnkeptLedger
+from pilotage.runtime.journal.lease import HeldLease
+from pilotage.runtime.journal.ledger import EphemeralLedger
 from pilotage.runtime.journal.start_record import RunStart, decode_start
 from pilotage.runtime.run.attempt import LiveRun, RunAttempt
 from pilotage.runtime.run.cancel import begin_cancellation
-from pilotage.runtime.run.claim import Claims
+from pilotage.runtime.run.claim import RunClaims
 from pilotage.runtime.run.compose import NO_OVERRIDES, Composer, Material, Overrides
 from pilotage.runtime.run.models import selected_model
 from pilotage.runtime.services import Services
 
 
-async def driven(attempt: RunAttempt, hold: Hold | None, audit: AuditTrail | None) -> RunResult:
+async def driven(attempt: RunAttempt, hold: HeldLease | None, audit: AuditTrail | None) -> RunResult:
     """Drive an attempt, and leave nothing of it under way, however it ends."""
     try:
         result = await attempt.run()
@@ -49,14 +49,14 @@ async def driven(attempt: RunAttempt, hold: Hold | None, audit: AuditTrail | Non
             await _to_the_end(_left(attempt, hold, audit))
 
 
-def _has_left(attempt: RunAttempt, hold: Hold | None) -> bool:
+def _has_left(attempt: RunAttempt, hold: HeldLease | None) -> bool:
     """Whether nothing of an attempt is under way any more: then nobody needs a task to see to it."""
     effects = attempt.effects
     is_told = effects.outcomes.late is None or effects.outcomes.late.is_settled
     return is_told and effects.ledger.is_settled and (hold is None or not hold.is_held)
 
 
-async def _left(attempt: RunAttempt, hold: Hold | None, audit: AuditTrail | None) -> None:
+async def _left(attempt: RunAttempt, hold: HeldLease | None, audit: AuditTrail | None) -> None:
     await attempt.effects.ledger.settle()
     if attempt.effects.outcomes.late is not None:
         await attempt.effects.outcomes.late.settle()
@@ -75,7 +75,7 @@ async def _to_the_end(leaving: Coroutine[Any, Any, None]) -> None:
         raise
 
 
-async def let_go(hold: Hold | None) -> None:
+async def let_go(hold: HeldLease | None) -> None:
     """Give a lease back, where there is one."""
     if hold is not None:
         await hold.let_go()
@@ -104,14 +104,14 @@ class RunHandle:
         return await self._result()
 
 
-class Launcher(IRunStarter):
+class Supervisor(IRunStarter):
     """Drives attempts as tasks that the runtime owns."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self.claims = Claims(services)
-        self.records = Records(services)
-        self.nursery = Nursery(services, self.records, self)
+        self.claims = RunClaims(services)
+        self.records = RunReader(services)
+        self.nursery = ChildLauncher(services, self.records, self)
         self._composer = Composer(services, self.nursery)
         self._live: dict[str, LiveRun] = {}
         self._is_leaving = False
@@ -134,7 +134,7 @@ class Launcher(IRunStarter):
         overrides: Overrides = NO_OVERRIDES,
     ) -> LiveRun:
         if parent is not None and not parent.ledger.is_kept:
-            return self.begin_unkept(definition, start, run, parent=parent)
+            return self.begin_ephemeral(definition, start, run, parent=parent)
         hold = self._services.hold_of(run)
         ledger = await self.claims.begin(definition, start, run, hold)
         try:
@@ -157,7 +157,7 @@ class Launcher(IRunStarter):
             )
         )
 
-    def begin_unkept(
+    def begin_ephemeral(
         self,
         definition: AgentDefinition,
         start: RunStart,
@@ -175,7 +175,7 @@ class Launcher(IRunStarter):
             definition,
             instance or self._services.instance_of(definition),
             start,
-            UnkeptLedger(run, state, self._services.conversations if start.conversation else None),
+            EphemeralLedger(run, state, self._services.conversations if start.conversation else None),
             deadline=start.deadline,
             history=history,
             parent=parent,
@@ -203,7 +203,7 @@ class Launcher(IRunStarter):
 
     async def _revived(self, state: AgentState, rows: Sequence[JournalRow], principal: Principal) -> Material:
         services = self._services
-        past = Past.of(rows)
+        past = RunHistory.of(rows)
         definition, start = services.definition_of(state.agent_type), decode_start(past.first)
         if start.model is not None:
             selected_model(services.app, start.model)
@@ -235,7 +235,7 @@ class Launcher(IRunStarter):
         state, rows = await self.records.standing(state.id, principal)
         if state.is_terminal:
             return
-        definition, past = self._services.definition_of(state.agent_type), Past.of(rows)
+        definition, past = self._services.definition_of(state.agent_type), RunHistory.of(rows)
         ledger = await self.claims.take_over(definition, state, past, principal)
         if state.status is not AgentStatus.CANCELLING:
             is_stored = signal.id in {each.id for each in await self._services.signals.list_pending(state.id)}
@@ -253,7 +253,7 @@ class Launcher(IRunStarter):
     def handle(self, live: LiveRun) -> RunHandle:
         """What a caller holds of a run that is live here."""
         telling = live.attempt.telling
-        after = telling.resumed_after if isinstance(telling, KeptTelling) else START
+        after = telling.resumed_after if isinstance(telling, DurableEventWriter) else START
         run = live.attempt.effects.ledger.run
         events = partial(self._subscription, partial(_known, run), after, live)
         return RunHandle(live.run_id, lambda: asyncio.shield(live.task), events)
@@ -291,7 +291,7 @@ class Launcher(IRunStarter):
     ) -> Subscription:
         log = LogReader(self._services.journal, find, self._attribution)
         telling = live.attempt.telling if live else None
-        kept = telling if isinstance(telling, KeptTelling) else None
+        kept = telling if isinstance(telling, DurableEventWriter) else None
         return Subscription(log, kept, self._services.clock, after, follows=follows)
 
     async def _attribution(self, run: RunKey) -> AgentEventAttribution:

@@ -10,16 +10,16 @@ from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.runtime.journal.interruptions import RunInterruption
 from pilotage.runtime.run.attempt import LiveRun
-from pilotage.runtime.run.supervise import Launcher
+from pilotage.runtime.run.supervise import Supervisor
 from pilotage.runtime.services import Services
 
 POLL_SECONDS = 2.0
 
 
-class Watch:
+class SignalWatch:
     """Looks after the live runs of this process while there are any."""
 
-    def __init__(self, services: Services, launcher: Launcher) -> None:
+    def __init__(self, services: Services, launcher: Supervisor) -> None:
         self._services = services
         self._launcher = launcher
         self._watching: asyncio.Task[None] | None = None

@@ -15,7 +15,7 @@ from pilotage.agent.tool_calling import ToolCallingSpec
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.door.capabilities import answer_of, found_in, is_lesser, put_for
+from pilotage.runtime.door.capabilities import adapted_request, answer_of, found_in, needs_adapting
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ FOUND_A, FOUND_B = ModelMessage.tool("1", "found a"), ModelMessage.tool("2", "fo
 
 @pytest.mark.parametrize(("capability", "lesser"), [(FULL, False), (WORDY, True), (SINGLE, True)])
 def test_a_model_that_can_everything_is_asked_as_it_is(capability: ModelCapability, lesser: bool) -> None:
-    assert is_lesser(capability) is lesser
+    assert needs_adapting(capability) is lesser
 
 
 def test_a_form_is_asked_for_in_words_behind_the_instructions() -> None:
-    put = put_for(ModelRequest([RULE, QUESTION], output=SPEC), WORDY)
+    put = adapted_request(ModelRequest([RULE, QUESTION], output=SPEC), WORDY)
     first, note, last = put.messages
     assert (first, last, put.structured_output) == (RULE, QUESTION, None)
     assert note.text.startswith(
@@ -56,14 +56,14 @@ def test_a_form_is_asked_for_in_words_behind_the_instructions() -> None:
 
 def test_where_there_are_tools_the_form_is_that_of_the_answer() -> None:
     request = ModelRequest([QUESTION], output=SPEC, tools=ToolCallingSpec.from_tools([lookup]))
-    put = put_for(request, WORDY)
+    put = adapted_request(request, WORDY)
     assert put.messages[0].text.startswith("When you call no tool, answer with JSON only")
     assert put.tool_calling is request.tool_calling
 
 
 def test_calls_that_were_made_at_once_are_shown_one_by_one() -> None:
     both = ModelMessage.assistant("Let me see.", [A, B])
-    put = put_for(ModelRequest([QUESTION, both, FOUND_B, FOUND_A, ModelMessage.user("And?")]), SINGLE)
+    put = adapted_request(ModelRequest([QUESTION, both, FOUND_B, FOUND_A, ModelMessage.user("And?")]), SINGLE)
     assert list(put.messages) == [
         QUESTION,
         ModelMessage.assistant("Let me see.", [A]),
@@ -75,7 +75,7 @@ def test_calls_that_were_made_at_once_are_shown_one_by_one() -> None:
 
 
 def test_a_call_that_was_not_answered_yet_stays_without_a_result() -> None:
-    put = put_for(ModelRequest([QUESTION, ModelMessage.assistant("", [A, B]), FOUND_A]), SINGLE)
+    put = adapted_request(ModelRequest([QUESTION, ModelMessage.assistant("", [A, B]), FOUND_A]), SINGLE)
     assert list(put.messages)[1:] == [
         ModelMessage.assistant("", [A]),
         FOUND_A,
@@ -92,7 +92,7 @@ def test_a_call_that_was_not_answered_yet_stays_without_a_result() -> None:
 )
 @pytest.mark.parametrize("capability", [WORDY, SINGLE])
 def test_what_the_model_can_read_is_not_touched(request_: ModelRequest, capability: ModelCapability) -> None:
-    assert put_for(request_, capability) is request_
+    assert adapted_request(request_, capability) is request_
 
 
 @pytest.mark.parametrize(

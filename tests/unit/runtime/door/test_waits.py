@@ -25,7 +25,7 @@ from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.scope import Scope
 from pilotage.runtime.people.questions import Ask
-from pilotage.runtime.people.waiting import Waits
+from pilotage.runtime.people.waiting import Questions
 from pilotage.testing import MemoryStore, SeededIds, VirtualClock
 
 RUN = RunKey("default", "run-1")
@@ -70,7 +70,7 @@ class Desk:
         for signal in answers:
             by_request.setdefault(str(signal.payload["request_id"]), []).append(signal)
         recording = Recording(await self.rows())
-        waits = Waits(ledger, recording, by_request, self.clock, self.ids, self.on_rejection)
+        waits = Questions(ledger, recording, by_request, self.clock, self.ids, self.on_rejection)
         try:
             return waits.approved_arguments(self._call(), 1, Ask(question=self._wording()))
         finally:

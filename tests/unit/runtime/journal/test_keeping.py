@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pilotage.runtime.journal.lease import Keeper
+from pilotage.runtime.journal.lease import LeaseRenewer
 from pilotage.testing import VirtualClock
 
 EVERY = 10.0
@@ -30,7 +30,7 @@ class Room:
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.keeper = Keeper(self.clock, EVERY)
+        self.keeper = LeaseRenewer(self.clock, EVERY)
 
     async def wait(self, seconds: float) -> None:
         self.clock.advance(seconds)

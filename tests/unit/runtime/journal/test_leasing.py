@@ -8,7 +8,7 @@ import pytest
 
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import Lease
-from pilotage.runtime.journal.lease import Hold, Leasing, give_back
+from pilotage.runtime.journal.lease import HeldLease, Leasing, give_back
 from pilotage.testing import MemoryStore, VirtualClock
 from pilotage.testing.leases import MemoryLeases
 
@@ -19,7 +19,7 @@ async def test_a_claimed_lease_goes_back_unless_somebody_here_holds_it_meanwhile
     clock = VirtualClock()
     leases = MemoryStore(clock).leases
     await leases.acquire(RUN, "me", 30.0)
-    hold = Hold(Leasing(leases, "me", clock), RUN)
+    hold = HeldLease(Leasing(leases, "me", clock), RUN)
     await hold.take()
     await give_back(leases, RUN, "me")
     assert await leases.holder(RUN) is not None
@@ -64,8 +64,8 @@ class Place:
         self.leases = Watched(MemoryStore(self.clock))
         self.leasing = Leasing(self.leases, "me", self.clock)
 
-    async def held(self) -> Hold:
-        hold = Hold(self.leasing, RUN)
+    async def held(self) -> HeldLease:
+        hold = HeldLease(self.leasing, RUN)
         await hold.take()
         return hold
 
@@ -118,7 +118,7 @@ async def test_who_may_have_taken_it_anew_gives_it_back_even_if_the_run_has_ende
 
 async def test_a_lease_that_a_commit_takes_counts_from_before_the_commit() -> None:
     place = Place()
-    hold = Hold(place.leasing, RUN)
+    hold = HeldLease(place.leasing, RUN)
     seconds = hold.request.seconds
 
     async def slow_commit() -> None:
@@ -133,7 +133,7 @@ async def test_a_lease_that_a_commit_takes_counts_from_before_the_commit() -> No
 
 async def test_a_commit_that_fails_takes_no_lease() -> None:
     place = Place()
-    hold = Hold(place.leasing, RUN)
+    hold = HeldLease(place.leasing, RUN)
 
     async def failing_commit() -> None:
         raise OSError("away")

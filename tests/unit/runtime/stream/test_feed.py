@@ -9,7 +9,7 @@ from weakref import ref
 import pytest
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, MessageDeltaEvent
-from pilotage.runtime.events.feed import QUEUE_LIMIT, Feed, Listener, Told
+from pilotage.runtime.events.feed import QUEUE_LIMIT, Feed, PositionedEvent, SubscriberQueue
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 
@@ -18,11 +18,11 @@ def event(number: int) -> AgentEvent:
     return MessageDeltaEvent(BY, "m-1", str(number))
 
 
-def told(number: int) -> Told:
+def told(number: int) -> PositionedEvent:
     return (1, number, 0, event(number))
 
 
-def taken(listener: Listener) -> list[int]:
+def taken(listener: SubscriberQueue) -> list[int]:
     """The numbers of everything that waits for a listener."""
     found: list[int] = []
     while (each := listener.take()) is not None:
@@ -30,8 +30,8 @@ def taken(listener: Listener) -> list[int]:
     return found
 
 
-def listening(feed: Feed) -> Listener:
-    listener = Listener()
+def listening(feed: Feed) -> SubscriberQueue:
+    listener = SubscriberQueue()
     feed.listen(listener)
     return listener
 
@@ -107,7 +107,7 @@ async def test_who_waits_is_woken_by_an_event() -> None:
 
 
 async def test_who_waits_is_woken_when_it_falls_behind() -> None:
-    listener = Listener()
+    listener = SubscriberQueue()
     for number in range(QUEUE_LIMIT):
         listener.put(told(number))
     waiting = asyncio.ensure_future(listener.wait())

@@ -13,7 +13,7 @@ from pilotage.agent.events import (
 )
 from pilotage.agent.spec import StreamingExposureMode
 from pilotage.runtime.events.feed import QUEUE_LIMIT
-from pilotage.runtime.events.writer import PipedTelling
+from pilotage.runtime.events.writer import DirectEventWriter
 from pilotage.runtime.exposure.modes import Exposure
 from pilotage.runtime.exposure.redactor import Redactor
 
@@ -21,9 +21,9 @@ BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 END = RunFinishedEvent(BY)
 
 
-def piped(forwarded: list[AgentEvent] | None = None) -> PipedTelling:
+def piped(forwarded: list[AgentEvent] | None = None) -> DirectEventWriter:
     exposure = Exposure(StreamingExposureMode.LOW_LATENCY, Redactor())
-    return PipedTelling(exposure, None if forwarded is None else forwarded.append)
+    return DirectEventWriter(exposure, None if forwarded is None else forwarded.append)
 
 
 def says(text: object) -> AgentEvent:
@@ -34,7 +34,7 @@ async def turn() -> None:
     await asyncio.sleep(0)
 
 
-async def filled() -> PipedTelling:
+async def filled() -> DirectEventWriter:
     """One that is told as much as may wait."""
     telling = piped()
     await telling.room()

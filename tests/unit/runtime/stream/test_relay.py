@@ -15,10 +15,10 @@ from pilotage.agent.events import (
 )
 from pilotage.agent.spec import StreamingExposureMode
 from pilotage.agent.state import AgentStateReason
-from pilotage.runtime.events.event_log import ToldItem, ToldLog
+from pilotage.runtime.events.event_log import LoggedEvent, PendingEvents
 from pilotage.runtime.events.event_record import encode_event
 from pilotage.runtime.events.forwarding import Relay
-from pilotage.runtime.events.writer import KeptTelling
+from pilotage.runtime.events.writer import DurableEventWriter
 from pilotage.runtime.exposure.modes import Exposure
 from pilotage.runtime.exposure.pieces import piece_of, with_text
 from pilotage.runtime.exposure.redactor import Redactor
@@ -42,16 +42,16 @@ def says(text: str, epoch: int = 1) -> MessageDeltaEvent:
     return MessageDeltaEvent(CHILD, f"child:model#1@{epoch}", text)
 
 
-def log(*events: AgentEvent) -> list[ToldItem]:
+def log(*events: AgentEvent) -> list[LoggedEvent]:
     """The log of the parent."""
-    items: list[ToldItem] = []
+    items: list[LoggedEvent] = []
     for number, event in enumerate(events, start=1):
         piece = piece_of(event)
         if piece is None or event.metadata:
-            items.append(ToldItem(1, number, {"event": encode_event(event, PARENT)}))
+            items.append(LoggedEvent(1, number, {"event": encode_event(event, PARENT)}))
         else:
             record = {"event": encode_event(with_text(event, ""), PARENT), "text": piece[1]}
-            items.append(ToldItem(1, number, record))
+            items.append(LoggedEvent(1, number, record))
     return items
 
 
@@ -59,22 +59,22 @@ class Kept:
     """What keeps what the parent tells."""
 
     def __init__(self) -> None:
-        self.log = ToldLog()
+        self.log = PendingEvents()
         self.epoch = 2
 
 
 def relayed(
-    parents: list[ToldItem],
+    parents: list[LoggedEvent],
     policy: StreamingRedactionPolicy | None = None,
     mode: StreamingExposureMode = StreamingExposureMode.LOW_LATENCY,
-) -> tuple[Relay, KeptTelling, list[AgentEvent]]:
+) -> tuple[Relay, DurableEventWriter, list[AgentEvent]]:
     """The relay of a parent that comes back with this log, and what is heard of it."""
     heard: list[AgentEvent] = []
-    telling = KeptTelling(PARENT, Kept(), Exposure(mode, Redactor(policy)), forward=heard.append)
+    telling = DurableEventWriter(PARENT, Kept(), Exposure(mode, Redactor(policy)), forward=heard.append)
     return Relay(telling, parents, "child"), telling, heard
 
 
-def caught_up(parents: list[ToldItem], *childs: AgentEvent) -> list[AgentEvent]:
+def caught_up(parents: list[LoggedEvent], *childs: AgentEvent) -> list[AgentEvent]:
     relay, _, heard = relayed(parents)
     for event in childs:
         relay.catch_up(event)

@@ -25,8 +25,8 @@ from pilotage.agent.events import (
     ToolCallStartEvent,
 )
 from pilotage.agent.state import AgentStateReason
-from pilotage.runtime.events.catch_up import SUPERSEDED, SaidBefore
-from pilotage.runtime.events.event_log import ToldItem
+from pilotage.runtime.events.catch_up import SUPERSEDED, AlreadyLogged
+from pilotage.runtime.events.event_log import LoggedEvent
 from pilotage.runtime.events.event_record import encode_event
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
@@ -35,9 +35,9 @@ MARK = {SUPERSEDED: True}
 STEP = StepStartedEvent(BY, "look")
 
 
-def before(*told: AgentEvent) -> SaidBefore:
-    items = (ToldItem(1, n, {"event": encode_event(e, BY)}) for n, e in enumerate(told, 1))
-    return SaidBefore(deque(items), BY)
+def before(*told: AgentEvent) -> AlreadyLogged:
+    items = (LoggedEvent(1, n, {"event": encode_event(e, BY)}) for n, e in enumerate(told, 1))
+    return AlreadyLogged(deque(items), BY)
 
 
 def says(text: str, message_id: str = "m", by: AgentEventAttribution = BY) -> MessageDeltaEvent:
@@ -225,15 +225,15 @@ def test_following_the_log_comes_to_the_same_as_sorting_it(
 
 
 def test_what_is_said_in_the_same_order_is_next_whatever_others_told_in_between() -> None:
-    kept: list[ToldItem] = [
-        ToldItem(1, 1, {"event": encode_event(RunStartedEvent(BY), BY)}),
-        ToldItem(1, 2, {"event": encode_event(STEP, BY)}),
-        ToldItem(1, 3, {"event": encode_event(says("abc", by=KID), BY)}),
-        ToldItem(1, 4, {"event": encode_event(says(""), BY), "text": "abc"}),
-        ToldItem(2, 5, {"event": encode_event(RunStartedEvent(BY, {"epoch": 2}), BY)}),
-        ToldItem(2, 6, {"event": encode_event(calls("m"), BY)}),
+    kept: list[LoggedEvent] = [
+        LoggedEvent(1, 1, {"event": encode_event(RunStartedEvent(BY), BY)}),
+        LoggedEvent(1, 2, {"event": encode_event(STEP, BY)}),
+        LoggedEvent(1, 3, {"event": encode_event(says("abc", by=KID), BY)}),
+        LoggedEvent(1, 4, {"event": encode_event(says(""), BY), "text": "abc"}),
+        LoggedEvent(2, 5, {"event": encode_event(RunStartedEvent(BY, {"epoch": 2}), BY)}),
+        LoggedEvent(2, 6, {"event": encode_event(calls("m"), BY)}),
     ]
-    said = SaidBefore(deque(kept), BY)
+    said = AlreadyLogged(deque(kept), BY)
     assert not said.is_next(says("abc", by=KID))
     assert all(said.is_next(event) for event in (STEP, says("abc"), calls("m")))
     assert not said.is_next(STEP)
@@ -256,7 +256,7 @@ def test_what_is_passed_over_is_not_forgotten() -> None:
 
 @pytest.mark.parametrize("event", [STEP, says("ab"), says("abc", "n"), thinks("abc"), says("abc", by=KID)])
 def test_only_the_same_is_next(event: AgentEvent) -> None:
-    item = ToldItem(1, 1, {"event": encode_event(says(""), BY), "text": "abc"})
-    said = SaidBefore(deque([item]), BY)
+    item = LoggedEvent(1, 1, {"event": encode_event(says(""), BY), "text": "abc"})
+    said = AlreadyLogged(deque([item]), BY)
     assert not said.is_next(event)
     assert said.is_next(says("abc"))

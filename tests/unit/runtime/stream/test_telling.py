@@ -18,9 +18,9 @@ from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.spec import StreamingExposureMode
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.runtime.events.catch_up import SUPERSEDED
-from pilotage.runtime.events.event_log import ToldItem, ToldLog
-from pilotage.runtime.events.feed import Listener
-from pilotage.runtime.events.writer import KeptTelling
+from pilotage.runtime.events.event_log import LoggedEvent, PendingEvents
+from pilotage.runtime.events.feed import SubscriberQueue
+from pilotage.runtime.events.writer import DurableEventWriter
 from pilotage.runtime.exposure.modes import Exposure
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal.chain import NO_HEAD
@@ -38,22 +38,22 @@ class Told:
 
     def __init__(
         self,
-        told: Sequence[ToldItem] = (),
+        told: Sequence[LoggedEvent] = (),
         mode: StreamingExposureMode = StreamingExposureMode.LOW_LATENCY,
         epoch: int = 1,
     ) -> None:
         state = AgentState("run-1", "clerk", AgentStatus.ACTIVE)
-        log = ToldLog(told[-1].number if told else 0)
+        log = PendingEvents(told[-1].number if told else 0)
         store = MemoryStore()
         self.ledger = Ledger(
             RunKey("default", "run-1"), state, NO_HEAD, JournalWriter(store.journal), "w", log=log
         )
         self.ledger.epoch = epoch
         self.forwarded: list[AgentEvent] = []
-        self.telling = KeptTelling(
+        self.telling = DurableEventWriter(
             BY, self.ledger, Exposure(mode, Redactor()), deque(told), self.forwarded.append
         )
-        self.listener = Listener()
+        self.listener = SubscriberQueue()
         self.telling.feed.listen(self.listener)
 
     def heard(self) -> list[tuple[int, int, int, AgentEvent]]:
@@ -102,13 +102,13 @@ def test_what_is_prepared_is_in_the_log_and_told_to_nobody_before_it_is_released
 def test_a_later_owner_says_what_it_goes_on_from() -> None:
     assert Told().telling.start_facts() == {}
     before = [
-        ToldItem(1, 4, {"event": {"kind": "message_delta", "message_id": "m", "delta": ""}, "text": "abc"})
+        LoggedEvent(1, 4, {"event": {"kind": "message_delta", "message_id": "m", "delta": ""}, "text": "abc"})
     ]
     assert Told(before, epoch=3).telling.start_facts() == {"epoch": 3, "resumed_after": "1.4.3"}
 
 
 def test_in_replay_only_what_is_new_is_told() -> None:
-    before = [ToldItem(1, 1, {"event": {"kind": "step_started", "step_name": "look"}})]
+    before = [LoggedEvent(1, 1, {"event": {"kind": "step_started", "step_name": "look"}})]
     told = Told(before, epoch=2)
     assert told.telling.is_repeating
     told.telling.say(STEP)
@@ -121,7 +121,7 @@ def test_in_replay_only_what_is_new_is_told() -> None:
 
 def test_a_held_text_that_was_told_before_is_not_told_again_behind_the_repetition() -> None:
     before = [
-        ToldItem(1, 1, {"event": {"kind": "message_delta", "message_id": "m", "delta": ""}, "text": "abc"})
+        LoggedEvent(1, 1, {"event": {"kind": "message_delta", "message_id": "m", "delta": ""}, "text": "abc"})
     ]
     told = Told(before, StreamingExposureMode.STRICT, epoch=2)
     told.telling.say(says("abc"))
@@ -135,7 +135,7 @@ def test_a_held_text_that_was_told_before_is_not_told_again_behind_the_repetitio
 @pytest.mark.parametrize("explicitly", [True, False])
 def test_a_message_that_is_made_again_supersedes_what_was_told_of_it(explicitly: bool) -> None:
     event = {"kind": "message_delta", "message_id": "run-1:model#1@1", "delta": ""}
-    told = Told([ToldItem(1, 1, {"event": event, "text": "half"})], epoch=2)
+    told = Told([LoggedEvent(1, 1, {"event": event, "text": "half"})], epoch=2)
     told.telling.go_live()
     if explicitly:
         told.telling.supersede("run-1:model#1@2")

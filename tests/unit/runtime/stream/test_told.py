@@ -18,7 +18,13 @@ from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.state import AgentStateReason
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.events.event_log import ToldItem, events_after, last_valid, still_needed, told_items
+from pilotage.runtime.events.event_log import (
+    LoggedEvent,
+    events_after,
+    last_valid,
+    logged_events,
+    still_needed,
+)
 from pilotage.runtime.events.event_record import encode_event
 from pilotage.runtime.events.feed import START, EventCursor
 
@@ -27,11 +33,11 @@ KID = AgentEventAttribution("kid", "run-2", "talk-1", "run-1")
 PAUSED = RunPausedEvent(BY, AgentStateReason.USER_INTERRUPTED, "paused", "run-1")
 
 
-def item(epoch: int, number: int, event: AgentEvent | None = None, text: str | None = None) -> ToldItem:
+def item(epoch: int, number: int, event: AgentEvent | None = None, text: str | None = None) -> LoggedEvent:
     record: JsonObject = {"event": encode_event(event or StepStartedEvent(BY, "look"), BY)}
     if text is not None:
         record = {"event": encode_event(MessageDeltaEvent(BY, "m", ""), BY), "text": text}
-    return ToldItem(epoch, number, record)
+    return LoggedEvent(epoch, number, record)
 
 
 # Epoch 1 told up to 3 and could commit only that; epoch 2 committed nothing; epoch 3 went on from there.
@@ -47,7 +53,7 @@ LOG = [
 @pytest.mark.parametrize("event", [StepStartedEvent(BY, "look"), RunStartedEvent(KID), PAUSED])
 def test_events_are_read_with_and_without_the_frame_that_earlier_versions_wrote(event: AgentEvent) -> None:
     bare, framed = (
-        ToldItem(1, 1, record) for record in (encode_event(event, BY), {"event": encode_event(event, BY)})
+        LoggedEvent(1, 1, record) for record in (encode_event(event, BY), {"event": encode_event(event, BY)})
     )
     assert bare.event(BY) == framed.event(BY) == event
     assert (bare.kind, bare.is_end, bare.teller) == (framed.kind, framed.is_end, framed.teller)
@@ -131,7 +137,7 @@ def test_events_are_read_from_the_rows_that_tell() -> None:
         a_row(an_action(), seq=3),
         told_row(4, 2, {"first": 3, "events": [item(1, 3, RunFinishedEvent(BY)).record]}),
     ]
-    items = list(told_items(rows))
+    items = list(logged_events(rows))
     assert [(each.epoch, each.number) for each in items] == [(1, 1), (1, 2), (2, 3)]
     assert [each.event(BY) for each in items] == [
         StepStartedEvent(BY, "look"),

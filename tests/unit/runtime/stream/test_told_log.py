@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.events.event_log import ToldLog
+from pilotage.runtime.events.event_log import PendingEvents
 
 M, N = ("message", "run-1", "m"), ("message", "run-1", "n")
 
@@ -16,13 +16,13 @@ def event(name: str) -> JsonObject:
 
 
 def test_events_are_numbered_from_where_the_log_ends() -> None:
-    log = ToldLog(7)
+    log = PendingEvents(7)
     assert [log.add(event("a")), log.promise(event("b"))] == [8, 9]
     assert log.last_number == 9
 
 
 def test_pieces_of_a_text_grow_together_until_something_else_is_told() -> None:
-    log = ToldLog()
+    log = PendingEvents()
     assert log.grow(M, "a") is None
     assert log.begin(M, event("m"), "ab") == (1, 2)
     assert log.grow(M, "c") == (1, 3)
@@ -42,7 +42,7 @@ def test_pieces_of_a_text_grow_together_until_something_else_is_told() -> None:
 
 
 def test_a_text_that_was_written_does_not_grow_any_more() -> None:
-    log = ToldLog()
+    log = PendingEvents()
     log.begin(M, event("m"), "ab")
     log.write(1)
     assert log.grow(M, "c") is None
@@ -50,7 +50,7 @@ def test_a_text_that_was_written_does_not_grow_any_more() -> None:
 
 
 def test_what_is_written_stays_in_the_open_end_until_it_is_committed() -> None:
-    log = ToldLog(3)
+    log = PendingEvents(3)
     log.add(event("a"))
     log.write(10)
     log.add(event("b"))
@@ -64,7 +64,7 @@ def test_what_is_written_stays_in_the_open_end_until_it_is_committed() -> None:
 
 
 def test_the_open_end_is_a_copy_and_the_text_goes_on_growing() -> None:
-    log = ToldLog()
+    log = PendingEvents()
     log.begin(M, event("m"), "ab")
     before = log.open_end(1)
     assert log.grow(M, "c") == (1, 3)
@@ -73,7 +73,7 @@ def test_the_open_end_is_a_copy_and_the_text_goes_on_growing() -> None:
 
 
 def test_a_promise_holds_until_it_is_written() -> None:
-    log = ToldLog()
+    log = PendingEvents()
     log.add(event("a"))
     assert (log.is_waiting, log.is_promised) == (True, False)
     log.promise(event("end"))
@@ -84,7 +84,7 @@ def test_a_promise_holds_until_it_is_written() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["m", "n", "add", "write"]), st.text(max_size=3))))
 def test_rows_and_open_end_hold_every_piece_in_order(steps: list[tuple[str, str]]) -> None:
-    log, rows = ToldLog(), 0
+    log, rows = PendingEvents(), 0
     for what, piece in steps:
         if what == "write":
             rows += 1
@@ -101,5 +101,5 @@ def test_rows_and_open_end_hold_every_piece_in_order(steps: list[tuple[str, str]
     assert [who for _, who, _ in kept].count("step") == [what for what, _ in steps].count("add")
 
 
-def shown(log: ToldLog) -> list[tuple[int, object, str]]:
+def shown(log: PendingEvents) -> list[tuple[int, object, str]]:
     return [(item.number, item.kind, item.text) for item in log.open_end(1)]

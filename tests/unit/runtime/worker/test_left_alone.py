@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pilotage.agent.ports.journal import RunKey
-from pilotage.runtime.delivery.worker import LeftAlone
+from pilotage.runtime.delivery.worker import BackOff
 
 RUN, OTHER = RunKey("default", "run-1"), RunKey("default", "run-2")
 
 
 def test_a_run_rests_for_a_while_and_longer_each_time() -> None:
-    left = LeftAlone()
+    left = BackOff()
     rests: list[float] = []
     now = 0.0
     for _ in range(12):
@@ -23,7 +23,7 @@ def test_a_run_rests_for_a_while_and_longer_each_time() -> None:
 
 
 def test_a_run_that_did_not_come_again_for_long_starts_afresh() -> None:
-    left = LeftAlone()
+    left = BackOff()
     for _ in range(5):
         left.leave(RUN, 0.0)
     assert left.at(1000.0) == frozenset()
@@ -32,7 +32,7 @@ def test_a_run_that_did_not_come_again_for_long_starts_afresh() -> None:
 
 
 def test_each_run_rests_by_itself_and_one_that_gets_further_starts_afresh() -> None:
-    left = LeftAlone()
+    left = BackOff()
     left.leave(RUN, 0.0)
     left.leave(RUN, 0.0)
     left.leave(OTHER, 0.0)
