@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -26,23 +25,21 @@ from pilotage.runtime import effect as calls
 from pilotage.runtime.architecture.blocks import ScopedRuntime
 from pilotage.runtime.architecture.folds import Folds
 from pilotage.runtime.door import door
-from pilotage.runtime.door.admission import SwitchStage
+from pilotage.runtime.door.admission import ApprovalStage, SwitchStage
 from pilotage.runtime.door.outcome import Outcomes
-from pilotage.runtime.door.run import Effects
+from pilotage.runtime.door.run import Run
+from pilotage.runtime.door.signals import SignalHandlers
 from pilotage.runtime.door.step import step
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.writer import DurableEventWriter
-from pilotage.runtime.journal.interruptions import Paused
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.liveness import Liveness
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.recovery import AskHuman, Repeat
 from pilotage.runtime.journal.scope import inside
 from pilotage.runtime.journal.seals import SignalSeals
-from pilotage.runtime.people import waiting
-from pilotage.runtime.people.handlers import SignalHandlers
+from pilotage.runtime.people import questions
 from pilotage.runtime.people.signals import SignalQueue
-from pilotage.runtime.people.waiting import Questions
 from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.cancel import begin_cancellation
 
@@ -103,25 +100,31 @@ def _parameters(function: Any) -> list[str]:
 
 
 def no_barrier_before_an_action(planting: Planting) -> None:
-    async def dispatch(effects: Any, call: Any, attempt: Any) -> object:
-        effects.outcomes.begin(call, attempt.number)
-        await effects.be_sure()
-        return await door.act(effects, call, attempt)
+    carry_out: Any = door._carry_out
 
-    planting.put(door, "_dispatch", dispatch)
+    async def hasty(run: Any, effect: Any, attempt: Any) -> object:
+        if effect.action.is_read_only or effect.is_deferred or not effect.is_call:
+            return await carry_out(run, effect, attempt)
+        run.mark_running()
+        run.outcomes.ask(effect, attempt)
+        run.outcomes.begin(effect, attempt.number)
+        await run.ensure_lease()
+        return await door._act(run, effect, attempt)
+
+    planting.put(door, "_carry_out", hasty)
 
 
 def after_is_written_before_the_effect(planting: Planting) -> None:
-    act: Any = door.act
+    act: Any = door._act
 
-    async def hasty(effects: Any, call: Any, attempt: Any) -> object:
-        if call.action.is_read_only:
-            return await act(effects, call, attempt)
-        effects.outcomes.done(call, attempt.number, f"{call.action.name}-1")
-        await effects.ledger.barrier()
-        return await call.act(attempt)
+    async def hasty(run: Any, effect: Any, attempt: Any) -> object:
+        if effect.action.is_read_only or not effect.is_call:
+            return await act(run, effect, attempt)
+        run.outcomes.done(effect, attempt.number, f"{effect.action.name}-1")
+        await run.ledger.barrier()
+        return await effect.act(attempt)
 
-    planting.put(door, "act", hasty)
+    planting.put(door, "_act", hasty)
 
 
 def a_moved_head_is_ignored(planting: Planting) -> None:
@@ -166,26 +169,25 @@ def no_claim_on_resume(planting: Planting) -> None:
 
 
 def an_approval_serves_a_second_call(planting: Planting) -> None:
-    ask: Any = Questions.approved_arguments
+    approve: Any = ApprovalStage._approve
     approved: set[str] = set()
 
-    def lenient(self: Any, call: Any, attempt: int, verdict: object = None) -> object:
-        if call.action.name in approved:
-            return None
-        arguments = ask(self, call, attempt, verdict)
-        approved.add(call.action.name)
-        return arguments
+    async def lenient(self: Any, run: Any, effect: Any, grant: Any) -> None:
+        if effect.action.name in approved:
+            return
+        await approve(self, run, effect, grant)
+        approved.add(effect.action.name)
 
-    planting.put(Questions, "approved_arguments", lenient)
+    planting.put(ApprovalStage, "_approve", lenient)
 
 
 def a_retry_serves_every_later_attempt(planting: Planting) -> None:
-    wait_for: Any = waiting.wait_for
+    question_action: Any = questions.question_action
 
     def same(action: Any, what: str) -> object:
-        return wait_for(action, what.rstrip("0123456789"))
+        return question_action(action, what.rstrip("0123456789"))
 
-    planting.put(waiting, "wait_for", same)
+    planting.put(questions, "question_action", same)
 
 
 class Late:
@@ -224,8 +226,8 @@ def a_tool_error_is_not_recorded(planting: Planting) -> None:
 
 
 def an_unknown_outcome_is_a_failure(planting: Planting) -> None:
-    async def give_up(effects: Any, call: Any, attempt: Any) -> object:
-        raise effects.outcomes.failed(call, attempt.number, ToolError("it failed"))
+    async def give_up(run: Any, effect: Any, attempt: Any) -> object:
+        raise run.outcomes.failed(effect, attempt.number, ToolError("it failed"))
 
     planting.put(door, "_find_out", give_up)
 
@@ -262,13 +264,13 @@ def a_message_is_taken_in_while_replaying(planting: Planting) -> None:
 
 
 def a_decision_is_used_up_before_the_action_begins(planting: Planting) -> None:
-    begin: Any = door._begin
+    carry_out: Any = door._carry_out
 
-    async def in_two_commits(effects: Any, call: Any, attempt: Any) -> object:
-        await effects.ledger.barrier()
-        return await begin(effects, call, attempt)
+    async def in_two_commits(run: Any, effect: Any, attempt: Any) -> object:
+        await run.ledger.barrier()
+        return await carry_out(run, effect, attempt)
 
-    planting.put(door, "_begin", in_two_commits)
+    planting.put(door, "_carry_out", in_two_commits)
 
 
 def the_end_is_told_before_it_is_committed(planting: Planting) -> None:
@@ -297,7 +299,7 @@ def a_pause_does_not_wait_for_siblings(planting: Planting) -> None:
 
 
 def an_end_does_not_wait_for_what_is_under_way(planting: Planting) -> None:
-    async def at_once(self: Any, end: Any) -> None:
+    async def at_once(self: Any, end: Any, besides: int = 0) -> None:
         self.end(end)
 
     planting.put(Liveness, "quiesce", at_once)
@@ -312,34 +314,33 @@ def a_replay_tells_everything_again(planting: Planting) -> None:
 
 
 def a_veto_is_not_recorded(planting: Planting) -> None:
-    def forgetful(self: Any, call: Any, reason: str) -> object:
-        return ToolError(f"{call.action.name!r} is not allowed: {reason}")
+    def forgetful(run: Any, effect: Any, reason: str) -> object:
+        return effect.refused(reason)
 
-    planting.put(Outcomes, "refused", forgetful)
+    planting.put(door, "_refused", forgetful)
 
 
 def a_rejection_is_not_recorded(planting: Planting) -> None:
-    answered: Any = Questions._answered
+    record: Any = Outcomes.record
 
-    def forgetful(self: Any, call: Any, wait: Any, outcome: Any, by: Any = None) -> object:
-        if outcome.decision is ApprovalDecision.REJECT:
-            raise ToolError("a person rejected this call")
-        return answered(self, call, wait, outcome, by or {})
+    def forgetful(self: Any, effect: Any, number: int, outcome: Any) -> None:
+        if outcome.record.get("decision") != ApprovalDecision.REJECT:
+            record(self, effect, number, outcome)
 
-    planting.put(Questions, "_answered", forgetful)
+    planting.put(Outcomes, "record", forgetful)
 
 
 def secrets_are_recorded(planting: Planting) -> None:
-    resolved: Any = ToolCalls._resolved
+    resolve: Any = ToolCalls._resolve
 
     async def remembered(self: Any, descriptor: Any) -> object:
-        return await step("secrets", partial(resolved, self, descriptor), idempotency=Idempotency.IDEMPOTENT)
+        return await step("secrets", partial(resolve, self, descriptor), idempotency=Idempotency.IDEMPOTENT)
 
-    planting.put(ToolCalls, "_resolved", remembered)
+    planting.put(ToolCalls, "_resolve", remembered)
 
 
 def a_tool_does_not_wait_for_the_open_reply(planting: Planting) -> None:
-    planting.put(Effects, "open_streams_at", lambda _self, _path: [])
+    planting.put(Run, "streams_at", lambda _self, _path: [])
 
 
 def a_model_reply_is_not_recorded(planting: Planting) -> None:
@@ -360,23 +361,31 @@ def a_lease_is_not_looked_at_before_an_effect(planting: Planting) -> None:
     async def careless(self: Any) -> None:
         return
 
-    planting.put(Effects, "be_sure", careless)
+    planting.put(Run, "ensure_lease", careless)
 
 
 def a_lease_that_ran_out_is_taken_again_and_nothing_is_proven(planting: Planting) -> None:
     async def once_is_enough(self: Any) -> None:
-        if self._hold is not None and not self._hold.is_safe:
-            await self._hold.renew()
+        if self.lease is not None and not self.lease.is_safe:
+            await self.lease.renew()
 
-    planting.put(Effects, "be_sure", once_is_enough)
+    planting.put(Run, "ensure_lease", once_is_enough)
 
 
 def an_answer_is_taken_in_where_only_a_question_is_put(planting: Planting) -> None:
-    def eager(self: Any, call: Any) -> None:
-        with suppress(Paused):
-            self.approved_arguments(call, 1)
+    put: Any = door._put
 
-    planting.put(Questions, "ask_only", eager)
+    def eager(run: Any, question: Any) -> None:
+        recorded = run.replay.recorded(question.action)
+        if recorded is not None and recorded.after is None:
+            question.take_up(recorded.row)
+            answer = question._answer(question.request_record)
+            if answer is not None:
+                run.outcomes.done(question, 1, answer)
+                return
+        put(run, question)
+
+    planting.put(door, "_put", eager)
 
 
 def a_branch_is_folded_before_it_has_ended(planting: Planting) -> None:
@@ -401,7 +410,7 @@ def a_branch_is_folded_before_it_has_ended(planting: Planting) -> None:
 
 def a_turn_is_folded_before_it_has_ended(planting: Planting) -> None:
     async def early(self: Any, path: str, label: str, state: Any, turn: Any) -> object:
-        self._folds.add(path, label, {"result": state})
+        Folds(self._run).add(path, label, {"result": state})
         with inside(path):
             return await turn(state)
 
@@ -424,12 +433,12 @@ def what_a_handler_said_before_is_new(planting: Planting) -> None:
 def a_kill_switch_is_looked_at_once(planting: Planting) -> None:
     check: Any = SwitchStage.check
 
-    async def once(self: Any, tool: Any) -> None:
-        if not hasattr(self, "_was_on"):
-            await check(self, tool)
-            self._was_on = True
+    async def once(self: Any, run: Any, tool: Any = None) -> None:
+        if not hasattr(run, "_was_on"):
+            await check(self, run, tool)
+            run._was_on = True
 
-    planting.put(SwitchStage, "check", lambda self, tool=None: once(self, tool))
+    planting.put(SwitchStage, "check", once)
 
 
 def an_answer_waits_unsealed(planting: Planting) -> None:

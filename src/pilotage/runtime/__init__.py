@@ -8,6 +8,7 @@ from pilotage.runtime.delivery.relay import RelaySettings
 from pilotage.runtime.delivery.worker import WorkerSettings
 from pilotage.runtime.door.consult import GateSettings
 from pilotage.runtime.door.model import RunAwareModel
+from pilotage.runtime.door.signals import next_signal
 from pilotage.runtime.door.step import now, random, step, uid
 from pilotage.runtime.events.feed import EventCursor
 from pilotage.runtime.events.subscription import Subscription
@@ -20,7 +21,6 @@ from pilotage.runtime.journal.interruptions import (
     StoreUnavailable,
 )
 from pilotage.runtime.journal.lease import LeaseSettings
-from pilotage.runtime.people.handlers import next_signal
 from pilotage.runtime.run.supervise import RunHandle
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns

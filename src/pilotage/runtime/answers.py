@@ -22,11 +22,11 @@ from pilotage.agent.state import AgentState
 from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
 from pilotage.errors import AgentStructuredOutputError, CallerError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.children.children import child_id
+from pilotage.runtime.children.tasks import child_id
 from pilotage.runtime.door.outcome import late_outcomes_of
 from pilotage.runtime.effect import decoder_of
 from pilotage.runtime.history import RunReader
-from pilotage.runtime.people.questions import decode_approval, decode_recovery
+from pilotage.runtime.people.requests import decode_approval, decode_recovery
 from pilotage.runtime.services import Services
 
 Question: TypeAlias = AgentApprovalRequest | AgentRecoveryRequest

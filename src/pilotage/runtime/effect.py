@@ -1,61 +1,58 @@
-"""From values to JSON and back: a replayed call gives a value of the same type as the live one gave."""
+"""Effects: what a run asks of the world, and how each is carried out, recorded and read back.
+
+An effect is performed by `door.perform` and nowhere else. The kinds are subclasses, each in the room of its subject.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from enum import StrEnum
 from functools import lru_cache
 from inspect import unwrap
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
-from pilotage.agent.ports.journal import OutboxEvent, RunKey
+from pilotage.agent.ports.budget import BudgetAmount
+from pilotage.agent.ports.journal import JournalRow, OutboxEvent, RunKey
 from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.annotations import UnresolvedAnnotationError, resolve_annotation
-from pilotage.errors import AgentDefinitionError
+from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.scope import Scope
-from pilotage.safety.exposure import ContextExposurePolicy
-from pilotage.safety.guard import guard_json_value
 from pilotage.values import value
 
 Decode = Callable[[JsonValue], object]
 
 
-@lru_cache(maxsize=1024)
-def decoder_of(function: Callable[..., object]) -> Decode:
-    """How to read a recorded result of a function: by its return type, or as JSON where it has none."""
-    plain: Any = unwrap(getattr(function, "__func__", function))
-    annotation: object = getattr(plain, "__annotations__", {}).get("return", _NOTHING)
-    if annotation is _NOTHING:
-        return _as_it_is
-    names = cast("dict[str, object]", getattr(plain, "__globals__", {}))
-    try:
-        resolved = resolve_annotation(annotation, names)
-        return StructuredOutputSpec.from_type(type(None) if resolved is None else resolved).decode
-    except (UnresolvedAnnotationError, AgentDefinitionError):
-        return _as_it_is
+class EffectKind(StrEnum):
+    """The kinds of effects. Which stages of the admission look at a kind is a table in `door.admission`."""
 
-
-_NOTHING = object()
-
-
-def _as_it_is(value: JsonValue) -> JsonValue:
-    return value
+    TOOL_CALL = "tool_call"
+    STEP = "step"
+    VALUE = "value"
+    CHILD = "child"
+    MODEL_CALL = "model_call"
+    SUMMARY = "summary"
+    CONTEXT_CHANGE = "context_change"
+    PUBLICATION = "publication"
+    QUESTION = "question"
+    SIGNAL = "signal"
 
 
 @value
 class Attempt:
-    """One try at an action. The key is the same for every try, so that the outside world can tell."""
+    """One attempt at an effect. The key is the same for every attempt, so that the outside world can recognise it."""
 
     number: int
     epoch: int
     run: RunKey
     action_id: str
     arguments: JsonObject | None = None
-    """Other arguments than those asked for, where a person changed them."""
+    """Arguments to use instead of those asked for, where a person changed them."""
 
     @property
     def idempotency_key(self) -> str:
@@ -67,51 +64,166 @@ new_attempt = unchecked(Attempt)
 
 
 def idempotency_key(run: RunKey, action_id: str) -> str:
-    """The key of an action, the same for every attempt at it and unlike that of any other action."""
+    """Return the key of an action: the same for every attempt at it and different from that of any other action."""
     return text_digest(f"{run.tenant_id}\n{run.run_id}\n{action_id}")[:32]
 
 
-def _whole(result: object) -> JsonObject:
-    return {"result": to_json_value(result)}
-
-
 @value
-class Call:
-    """What to do, how to do it, how to read its result, how to find out whether it was done.
+class Outcome:
+    """What an effect came to: the record for replay, the view for everyone else, and the program's own value.
 
-    `boundary` is what a person is asked about, and `needs_approval` says that the action itself demands it.
-    `view_of` is what others may see of the result.
+    `added` is shown to readers besides the view and is not part of the record.
     """
 
-    scope: Scope
-    action: Action
-    act: Callable[[Attempt], Awaitable[object]]
-    decode: Decode
-    reconcile: Callable[[str], Awaitable[object]] | None = None
+    record: JsonObject
+    view: JsonObject
+    result: object
+    added: JsonObject | None = None
+
+
+new_outcome = unchecked(Outcome)
+
+NO_OUTCOME = object()
+"""The result of an effect that turned out to have nothing to do: no row is written for it."""
+
+_NOTHING = BudgetAmount()
+
+
+class Effect(ABC):
+    """One thing a run asks of the world: the action it is recorded as, and how it is carried out.
+
+    The defaults are those of an effect without tool, approval or recovery of its own.
+    """
+
+    kind: EffectKind
     boundary: AgentApprovalBoundaryKind = AgentApprovalBoundaryKind.EXTERNAL_SIDE_EFFECT
+    """The approval boundary that a question about it names."""
+    counts: ClassVar[BudgetAmount] = _NOTHING
+    """What a recorded one adds to the spending of its run."""
     needs_approval: bool = False
-    view_of: Callable[[object], JsonObject] = _whole
+    """Whether the effect itself demands an approval."""
     descriptor: AgentToolDescriptor | None = None
     call_id: str | None = None
-    """What the model calls it, where a model asked for it."""
-    is_reserved: bool = False
-    """Whether it was counted against the run's limits before, together with the calls beside it."""
+    """The id that a model gave the call, where a model asked for it."""
+    is_counted: bool = False
+    """Whether it was counted against the limits before, together with the calls beside it."""
     is_deferred: bool = False
-    """Whether somebody outside carries it out, and the run waits for what came of it."""
+    """Whether the caller of the run carries it out, and the run waits for the result."""
     begins: OutboxEvent | None = None
     """The fact that becomes true when it begins."""
+    reconcile: Callable[[str], Awaitable[object]] | None = None
+    """Finds out by the idempotency key what became of an attempt."""
+    is_call: ClassVar[bool] = False
+    """Whether it is a call of the program: a boundary, where open streams end first and signal handlers run, and whose
+    errors are outcomes."""
+    is_recorded: ClassVar[bool] = True
+    """Whether its outcome is a row of its own when `act` returns; a stream is recorded when it ends."""
+
+    def __init__(self, scope: Scope, action: Action) -> None:
+        self.scope = scope
+        self.action = action
+
+    @property
+    def asked_about(self) -> Action:
+        """The action as a question about it shows it, and to which the answer is bound."""
+        return self.action
+
+    @abstractmethod
+    def act(self, attempt: Attempt) -> Awaitable[object]:
+        """Carry the effect out."""
+
+    def decode(self, record: JsonValue) -> object:
+        """Return a recorded result as the program got it."""
+        return record
+
+    def view_of(self, result: object) -> JsonObject:
+        """Return what others may see of the result."""
+        return {"result": to_json_value(result)}
+
+    def outcome_of(self, result: object) -> Outcome | None:
+        """Return what to record of a result; None leaves it to the rules for tools and steps."""
+        return None
+
+    def reuse(self, row: JournalRow) -> object:
+        """Return the recorded outcome as the program got it.
+
+        Raises:
+            ToolError: the effect failed.
+        """
+        record: Any = row.record
+        if "error" in record:
+            raise ToolError(record["error"])
+        return self.decode(record["result"])
+
+    def asked(self, attempt: Attempt) -> tuple[JsonObject, JsonObject]:
+        """Return record and view of the row that is written before the effect begins."""
+        record: dict[str, JsonValue] = {"asked": self.action.asked}
+        view: dict[str, JsonValue] = {"asked": self.action.view}
+        if attempt.arguments is not None:
+            record["executed"], view["executed"] = attempt.arguments, self.shown(attempt.arguments)
+        return record, view
+
+    def shown(self, arguments: JsonObject) -> JsonValue:
+        """Return what others may see of arguments."""
+        return arguments
+
+    def refused(self, reason: str) -> Exception:
+        """Return the error that the program gets when the effect must not begin."""
+        return ToolError(f"{self.action.name!r} is not allowed: {reason}")
+
+    def rejected(self, rejection: ToolError) -> BaseException:
+        """Return what is raised when a person rejects the effect and the run goes on."""
+        return rejection
 
     @property
     def tool_name(self) -> str | None:
         """The tool that is called, where it is one."""
         return self.action.name if self.descriptor is not None else None
 
-    def shown(self, arguments: JsonObject) -> JsonValue:
-        """What others may see of arguments."""
-        if self.descriptor is None:
-            return arguments
-        sensitive = self.descriptor.schema.input_sensitive_fields
-        return guard_json_value(arguments, sensitive, ContextExposurePolicy())
+
+class PlainEffect(Effect):
+    """An effect that a function carries out: a step, a value from outside, a child run."""
+
+    is_call = True
+
+    def __init__(
+        self,
+        kind: EffectKind,
+        scope: Scope,
+        action: Action,
+        act: Callable[[Attempt], Awaitable[object]],
+        decode: Decode | None = None,
+    ) -> None:
+        self.scope = scope
+        self.action = action
+        self.kind = kind
+        self._act = act
+        self._decode = decode
+
+    def act(self, attempt: Attempt) -> Awaitable[object]:
+        return self._act(attempt)
+
+    def decode(self, record: JsonValue) -> object:
+        return record if self._decode is None else self._decode(record)
 
 
-new_call = unchecked(Call)
+@lru_cache(maxsize=1024)
+def decoder_of(function: Callable[..., object]) -> Decode:
+    """Return how a recorded result of a function is read: by its return type, or as JSON where it has none."""
+    plain: Any = unwrap(getattr(function, "__func__", function))
+    annotation: object = getattr(plain, "__annotations__", {}).get("return", _MISSING)
+    if annotation is _MISSING:
+        return _unchanged
+    names = cast("dict[str, object]", getattr(plain, "__globals__", {}))
+    try:
+        resolved = resolve_annotation(annotation, names)
+        return StructuredOutputSpec.from_type(type(None) if resolved is None else resolved).decode
+    except (UnresolvedAnnotationError, AgentDefinitionError):
+        return _unchanged
+
+
+_MISSING = object()
+
+
+def _unchanged(value: JsonValue) -> JsonValue:
+    return value

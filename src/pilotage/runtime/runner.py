@@ -25,10 +25,11 @@ from pilotage.agent.yields import AgentYield, Final
 from pilotage.container.pod import Pod
 from pilotage.errors import AgentDefinitionError, AgentModelConfigurationError, RunFailedError
 from pilotage.runtime.architecture.registry import find_architecture
-from pilotage.runtime.door.run import active_effects
+from pilotage.runtime.children.children import Children
+from pilotage.runtime.door.run import Overrides
+from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.events.projections import YieldProjector
 from pilotage.runtime.journal.start_record import encode_input
-from pilotage.runtime.run.compose import Overrides
 from pilotage.runtime.run.opened import ReadRun, RunOpener, typed_output
 from pilotage.values import value
 
@@ -223,7 +224,7 @@ def _streaming(execute: Callable[..., object]) -> Callable[..., AsyncGenerator[A
     @wraps(execute)
     async def stream(runner: AgentRunner, *args: Any, **kwargs: Any) -> AsyncGenerator[AgentYield[Any], None]:
         given = _given(runner, args, kwargs)
-        if active_effects.get() is not None:
+        if active_run() is not None:
             yield Final(await _as_child(runner.definition, given))
             return
         async with aclosing(yields_of(await runner.open(given))) as batches:
@@ -241,7 +242,7 @@ def _answering(execute: Callable[..., object]) -> Callable[..., Any]:
     @wraps(execute)
     async def answer(runner: AgentRunner, *args: Any, **kwargs: Any) -> Any:
         given = _given(runner, args, kwargs)
-        if active_effects.get() is not None:
+        if active_run() is not None:
             return await _as_child(runner.definition, given)
         run = await runner.open(given)
         try:
@@ -253,12 +254,12 @@ def _answering(execute: Callable[..., object]) -> Callable[..., Any]:
 
 
 async def _as_child(definition: AgentDefinition, given: object) -> object:
-    effects = active_effects.get()
-    if effects is None:
+    run = active_run()
+    if run is None:
         raise AssertionError("only a run has children")
     task = encode_input(definition, given)
     return typed_output(
-        definition, await effects.children.run(definition.agent_id, definition.agent_id, task)
+        definition, await run.part(Children).spawn(definition.agent_id, definition.agent_id, task)
     )
 
 

@@ -20,12 +20,12 @@ from pilotage.container.application import Application
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.answers import OpenQuestions, Question, run_of
+from pilotage.runtime.door.run import LiveRun
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.journal.fork import fork_rows
 from pilotage.runtime.journal.seals import SEALED
-from pilotage.runtime.people.questions import DECIDED_BY
-from pilotage.runtime.run.attempt import LiveRun
+from pilotage.runtime.people.requests import DECIDED_BY
 from pilotage.runtime.run.opened import RunOpener
 from pilotage.runtime.run.start import RunStarts
 from pilotage.runtime.run.supervise import RunHandle, Supervisor
@@ -126,7 +126,7 @@ class AgentRuns:
         await self._watch.deliver(stored)
         if kind is AgentSignalKind.RESUME:
             live = self.launcher.live(run_id)
-            if live is not None and live.attempt.effects.liveness.is_pausing:
+            if live is not None and live.run.replay.liveness.is_pausing:
                 await asyncio.wait([live.task])
             if self.launcher.live(run_id) is None:
                 # Where somebody else was faster the signal has done what it is for.
@@ -357,4 +357,4 @@ def _acting(principal: Principal | None, state: AgentState) -> Principal:
 
 def _is_stopping(live: LiveRun) -> bool:
     """Whether an attempt stopped to wait for what has come meanwhile: it is about to pause, and does not see it."""
-    return live.attempt.effects.inbox.is_called
+    return live.run.signals.is_called

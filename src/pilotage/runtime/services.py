@@ -26,7 +26,6 @@ from pilotage.agent.ports.repositories import (
 )
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.ports.secret_store import ISecrets
-from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.agent.signals import AgentSignal
@@ -34,15 +33,27 @@ from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_too
 from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError, AgentPersistenceConfigurationError
 from pilotage.ids import IClock, IIds, SystemClock, SystemIds
-from pilotage.runtime.architecture.dependencies import Provided
 from pilotage.runtime.catalogs import Catalogs
-from pilotage.runtime.door.admission import Stages
+from pilotage.runtime.door.admission import GatePorts, admission_of
 from pilotage.runtime.door.capabilities import models_held_by
+from pilotage.runtime.door.hooks import Hooks
+from pilotage.runtime.door.run import Admission, RunPorts
 from pilotage.runtime.journal.commits import JournalWriter, NotifyingJournal, OutboxNotifier
 from pilotage.runtime.journal.lease import HeldLease, LeaseSettings, Leasing
 from pilotage.runtime.journal.seals import Seals, SignalSeals
+from pilotage.values import value
 
 T = TypeVar("T")
+
+
+@value
+class Provided:
+    """The ports that architectures may read; None where there is nothing, or the built-in no-op."""
+
+    stages: GatePorts = GatePorts()
+    memory: IAgentMemory | None = None
+    telemetry: IAgentTelemetry | None = None
+    audit_log: IAgentAuditLog | None = None
 
 
 class Services:
@@ -53,6 +64,7 @@ class Services:
         self.driven: set[str] = set()
         """The agents of which it is known that a model drives them."""
         self._leasing: Leasing | None = None
+        self._admissions: dict[tuple[str, bool], Admission] = {}
 
     @cached_property
     def clock(self) -> IClock:
@@ -148,12 +160,26 @@ class Services:
             await self._leasing.keeper.rest()
 
     @cached_property
-    def stages(self) -> Stages:
-        return Stages.of(self.app)
+    def gate(self) -> GatePorts:
+        return GatePorts.of(self.app)
 
     @cached_property
-    def switches(self) -> IAgentSwitches | None:
-        return self.app.get_or_none(IAgentSwitches)
+    def hooks(self) -> Hooks | None:
+        return Hooks(self.gate.hooks, self.gate.caller) if self.gate.hooks else None
+
+    def admission(self, definition: AgentDefinition, *, has_deadline: bool) -> Admission:
+        """Return the admission of an agent's effects, composed once."""
+        known = self._admissions.get((definition.agent_id, has_deadline))
+        if known is None:
+            known = admission_of(self.gate, self.hooks, definition.agent_id, has_deadline=has_deadline)
+            self._admissions[definition.agent_id, has_deadline] = known
+        return known
+
+    @cached_property
+    def run_ports(self) -> RunPorts:
+        """The ports that the effects of runs use."""
+        gate = self.gate
+        return RunPorts(self.clock, self.ids, gate.caller, self.secrets, self.tool_handler, gate.recovery)
 
     @cached_property
     def pricing(self) -> IAgentPricing | None:
@@ -183,7 +209,7 @@ class Services:
     def provided(self) -> Provided:
         telemetry = self.app.get_or_none(IAgentTelemetry)
         return Provided(
-            self.stages,
+            self.gate,
             self.app.get_or_none(IAgentMemory),
             None if type(telemetry) is NoTelemetry else telemetry,
             self.app.get_or_none(IAgentAuditLog),

@@ -16,7 +16,7 @@ from pilotage.runtime.architecture.branches import Gather, RunningGather, check_
 from pilotage.runtime.architecture.folds import Folds
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.door import step as steps
-from pilotage.runtime.door.run import Effects
+from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import Decode, decoder_of
 from pilotage.runtime.journal.scope import Scope, entered, inside, scope_for
 
@@ -26,21 +26,13 @@ T = TypeVar("T")
 class ScopedRuntime(IScopedRuntime):
     """The building blocks of one attempt at a run."""
 
-    def __init__(self, effects: Effects, scope: Scope | None = None) -> None:
-        self._effects = effects
+    def __init__(self, run: Run, scope: Scope | None = None) -> None:
+        self._run = run
         self._scope = scope
-
-    @property
-    def _folds(self) -> Folds:
-        return Folds(self._effects)
-
-    @property
-    def _children(self) -> Children:
-        return cast(Children, self._effects.children)
 
     def inside(self, scope: Scope) -> ScopedRuntime:
         """The same building blocks in another scope."""
-        return ScopedRuntime(self._effects, scope)
+        return ScopedRuntime(self._run, scope)
 
     async def step(
         self,
@@ -64,13 +56,13 @@ class ScopedRuntime(IScopedRuntime):
         self, name: str, agent: AgentRef, task: JsonValue, *, exits: Sequence[ModelToolSpec] = ()
     ) -> JsonValue:
         with entered(self._scope):
-            return await self._children.run(name, agent, task, exits=tuple(exits))
+            return await self._run.part(Children).spawn(name, agent, task, exits=tuple(exits))
 
     async def loop(self, label: str, state: T, turn: Callable[[T], Awaitable[T | None]]) -> T:
         with entered(self._scope):
             loop_id = scope_for(label).next_id(label)
         decode = _decoder_of_state(state, turn)
-        finished = [record["result"] for record in self._folds.turns(loop_id)]
+        finished = [record["result"] for record in Folds(self._run).turns(loop_id)]
         is_over = bool(finished) and finished[-1] is None
         kept = finished[:-1] if is_over else finished
         if kept:
@@ -91,13 +83,13 @@ class ScopedRuntime(IScopedRuntime):
         """Make a turn and fold it; one in which somebody waits is not over."""
         with inside(path):
             given = await turn(state)
-        if (waiting := self._effects.liveness.pause_below(path)) is not None:
+        if (waiting := self._run.replay.liveness.pause_below(path)) is not None:
             raise waiting
         try:
             reached = to_json_value(given)
         except (TypeError, ValueError) as error:
             raise AgentDefinitionError(f"loop({label!r}): the state cannot be kept: {error}.") from error
-        self._folds.add(path, label, {"result": reached})
+        Folds(self._run).add(path, label, {"result": reached})
         return reached
 
     async def gather(
@@ -113,8 +105,7 @@ class ScopedRuntime(IScopedRuntime):
         with entered(self._scope):
             gather_id = scope_for(label).next_id(label)
         gather = Gather(gather_id, label, branches, limit, policy, quorum)
-        gathering = RunningGather(self._effects, self._children, self._folds, gather)
-        return cast("Sequence[T]", await gathering.results())
+        return cast("Sequence[T]", await RunningGather(self._run, gather).results())
 
 
 def _decoder_of_state(state: object, turn: Callable[..., object]) -> Decode:

@@ -11,12 +11,12 @@ from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.jsonvalue import JsonObject, to_json_value
 from pilotage.runtime.architecture.folds import Folds
 from pilotage.runtime.children.children import Children
-from pilotage.runtime.door.run import Effects
+from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import Decode, decoder_of
 from pilotage.runtime.journal.interruptions import Paused, RunInterruption, first_to_count, interruption_in
 from pilotage.runtime.journal.liveness import BranchStopped
 from pilotage.runtime.journal.scope import Scope, enter
-from pilotage.runtime.people.questions import is_about_the_past
+from pilotage.runtime.people.requests import is_recovery
 from pilotage.values import value
 
 
@@ -136,10 +136,10 @@ class Gather:
 class RunningGather:
     """One gather under way. `_ends` has the branches in the order in which they ended."""
 
-    def __init__(self, effects: Effects, children: Children, folds: Folds, gather: Gather) -> None:
-        self._effects = effects
-        self._children = children
-        self._folds = folds
+    def __init__(self, run: Run, gather: Gather) -> None:
+        self._of = run
+        self._liveness = run.replay.liveness
+        self._folds = Folds(run)
         self._gather = gather
         self._ends: dict[int, BranchEnd] = {}
         self._values: dict[int, object] = {}
@@ -185,16 +185,16 @@ class RunningGather:
         if not self._interruptions:
             return
         interruption, path = first_to_count(self._interruptions), self._gather.id
-        asked = self._effects.waits.open
+        asked = self._of.questions.open
         theirs = {wait for each in self._interruptions if isinstance(each, Paused) for wait in each.wait_ids}
-        dropped = waits_below(path, self._effects.ledger.run.run_id, asked, theirs)
-        must_wait = decision is None or any(is_about_the_past(asked[wait]) for wait in dropped)
+        dropped = waits_below(path, self._of.id, asked, theirs)
+        must_wait = decision is None or any(is_recovery(asked[wait]) for wait in dropped)
         if must_wait or not isinstance(interruption, Paused):
             raise interruption
-        self._effects.liveness.forget_pauses_below(path)
+        self._liveness.forget_pauses_below(path)
         for wait in dropped:
             del asked[wait]
-        await self._children.give_up(path)
+        await self._of.part(Children).give_up(path)
 
     async def _run_all(self) -> None:
         room = asyncio.Semaphore(self._gather.limit or max(len(self._gather.branches), 1))
@@ -210,7 +210,7 @@ class RunningGather:
                 task.cancel()
             if tasks:
                 await asyncio.wait(tasks)
-            self._effects.liveness.restart(self._gather.id)
+            self._liveness.restart(self._gather.id)
 
     async def _run(self, number: int, branch: Branch, room: asyncio.Semaphore) -> None:
         path = f"{self._gather.id}/{number}"
@@ -223,14 +223,14 @@ class RunningGather:
             except (RunInterruption, BaseExceptionGroup) as end:
                 self._interrupted(interruption_in(end))
         if self._decision() is not None:
-            self._effects.liveness.stop(self._gather.id)
+            self._liveness.stop(self._gather.id)
 
     def _interrupted(self, end: RunInterruption) -> None:
         if isinstance(end, BranchStopped) and self._decision() is not None:
             return
         self._interruptions.append(end)
         if not isinstance(end, Paused):
-            self._effects.liveness.stop(self._gather.id)
+            self._liveness.stop(self._gather.id)
 
     async def _run_or_read(self, number: int, path: str, branch: Branch) -> None:
         """A branch that is folded is not entered; one in which somebody waits has not ended."""
@@ -238,7 +238,7 @@ class RunningGather:
         record = self._folds.take(path, label)
         if record is None:
             record = await _ended(branch)
-            if (waiting := self._effects.liveness.pause_below(path)) is not None:
+            if (waiting := self._liveness.pause_below(path)) is not None:
                 raise waiting
             self._folds.add(path, label, record)
         self._read(number, branch, record)
@@ -259,7 +259,7 @@ class RunningGather:
             return GatherFailed(cast(str, folded["error"]))
         taken = cast("list[int]", folded["taken"])
         for number in taken:
-            row = self._effects.recording.outcome_of(f"{self._gather.id}/{number}")
+            row = self._of.replay.outcome_of(f"{self._gather.id}/{number}")
             if row is not None:
                 self._read(number, self._gather.branches[number], cast(JsonObject, row.record))
         return Taken(tuple(taken))

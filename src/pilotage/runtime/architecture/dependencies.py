@@ -26,7 +26,6 @@ from pilotage.agent.ports.hooks import IAgentHooks
 from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.permissions import AllowAll, IAgentPermissions
 from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry
-from pilotage.agent.principal import RunContext
 from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
@@ -34,13 +33,12 @@ from pilotage.runtime.architecture.blocks import ScopedRuntime
 from pilotage.runtime.architecture.memory import ScopedMemory
 from pilotage.runtime.architecture.model import ScopedModel
 from pilotage.runtime.architecture.tools import ScopedTools
-from pilotage.runtime.door.admission import NO_STAGES, Stages
 from pilotage.runtime.door.model import next_message_id
-from pilotage.runtime.door.run import Effects
+from pilotage.runtime.door.run import Run
 from pilotage.runtime.journal.scope import Scope, entered, scope_for, worker_scope
+from pilotage.runtime.services import Provided
 from pilotage.schema.from_json import core_of_json
 from pilotage.schema.validation import MisfitsError, Validate, compile_validator
-from pilotage.values import value
 
 DEFAULT_MAX_TURNS = 50
 ToolsChange: TypeAlias = Callable[[IScopedTools], IScopedTools]
@@ -48,53 +46,39 @@ ToolsChange: TypeAlias = Callable[[IScopedTools], IScopedTools]
 _NO_BUDGET, _ALLOW_ALL, _NO_TELEMETRY = NoBudget(), AllowAll(), NoTelemetry()
 
 
-@value
-class Provided:
-    """The application's ports that architectures may read; None where there is nothing, or the built-in no-op."""
-
-    stages: Stages = NO_STAGES
-    memory: IAgentMemory | None = None
-    telemetry: IAgentTelemetry | None = None
-    audit_log: IAgentAuditLog | None = None
-
-
 class RunDependencies(Dependencies):
     """The dependencies of one attempt at a run."""
 
     def __init__(
         self,
-        effects: Effects,
+        run: Run,
         model: ScopedModel,
         tools: ScopedTools,
-        runtime: ScopedRuntime,
-        by: AgentEventAttribution,
-        context: RunContext,
         provided: Provided,
+        *,
         instructions: str,
         output: StructuredOutputSpec | None = None,
         max_turns: int = DEFAULT_MAX_TURNS,
         scope: Scope | None = None,
         change_tools: ToolsChange | None = None,
     ) -> None:
+        by = run.source.attribution
         self._scope = scope
         self._change_tools = change_tools
         self.model = self._model = model
         self._tools = tools
         self.tools: IScopedTools = tools if change_tools is None else change_tools(tools)
-        self.runtime = self._runtime = runtime
-        self._by = by
+        self.runtime = ScopedRuntime(run, scope)
         self.attribution = by if scope is None else replace(by, branch=_place(by, scope))
-        self.context = context
+        self.context = run.context
         self.output = output
         self.max_turns = max_turns
         self.streaming = True
-        self._effects = effects
+        self._run = run
         self._provided = provided
         self._instructions = instructions
         stages, memory = provided.stages, provided.memory
-        self.memory: IAgentMemory | None = (
-            None if memory is None else ScopedMemory(memory, effects, context, scope)
-        )
+        self.memory: IAgentMemory | None = None if memory is None else ScopedMemory(memory, run, scope)
         self.budget: IAgentBudget = stages.budget or _NO_BUDGET
         self.permissions: IAgentPermissions = stages.permissions or _ALLOW_ALL
         self.hooks: Sequence[IAgentHooks] = stages.hooks
@@ -119,7 +103,7 @@ class RunDependencies(Dependencies):
 
     @property
     def fast_runtime(self) -> bool:
-        return not self._effects.ledger.is_kept
+        return not self._run.ledger.is_kept
 
     @property
     def fast_budget(self) -> bool:
@@ -139,7 +123,6 @@ class RunDependencies(Dependencies):
         return self._with(
             model=self._model.inside(scope),
             tools=self._tools.inside(scope),
-            runtime=self._runtime.inside(scope),
             scope=scope,
         )
 
@@ -158,18 +141,18 @@ class RunDependencies(Dependencies):
         return self._with(output=output)
 
     async def tell(self, event: AgentEvent) -> None:
-        effects = self._effects
-        if effects.unrecalled:
+        run = self._run
+        if run.secrets_to_recall:
             await self._tools.recall_secrets()
-        effects.telling.say(event)
-        if effects.telling.is_full:
-            await effects.telling.room()
+        run.events.say(event)
+        if run.events.is_full:
+            await run.events.room()
 
     def next_message_id(self) -> str:
         if self._scope is None:
-            return next_message_id(self._effects)
+            return next_message_id(self._run)
         with entered(self._scope):
-            return next_message_id(self._effects)
+            return next_message_id(self._run)
 
     async def fit(self, session: AgentSession) -> None:
         """The run's context window condenses what a model gets to see; the session keeps all of it."""
@@ -179,12 +162,9 @@ class RunDependencies(Dependencies):
 
     def _with(self, **changed: Any) -> RunDependencies:
         kept: dict[str, Any] = {
-            "effects": self._effects,
+            "run": self._run,
             "model": self._model,
             "tools": self._tools,
-            "runtime": self._runtime,
-            "by": self._by,
-            "context": self.context,
             "provided": self._provided,
             "instructions": self._instructions,
             "output": self.output,

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 from typing import cast
 
-from pilotage.agent.ports.journal import JournalRow, JournalStage
+from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.spending import count_rows
-from pilotage.runtime.door.run import Effects
-from pilotage.runtime.exposure.trust import RUN_INPUT
+from pilotage.runtime.door.run import Run
+from pilotage.runtime.exposure.trust import label_in, with_label
 from pilotage.runtime.journal.action import Action
-from pilotage.safety.trust import TrustLabel
 
 
 class Folds:
     """The folded branches and turns of one attempt at a run."""
 
-    def __init__(self, effects: Effects) -> None:
-        self._effects = effects
+    def __init__(self, run: Run) -> None:
+        self._run = run
 
     def take(self, path: str, label: str) -> JsonObject | None:
         """What a branch or turn came to, where it is folded; what it spent counts from here on.
@@ -30,38 +29,27 @@ class Folds:
         Raises:
             RunDiverged: something else is recorded at this place.
         """
-        recorded = self._effects.recording.take(self._action(path, label))
-        if recorded is None or recorded.after is None:
-            return None
-        return self._entered(recorded.after)
+        row = self._run.replay.folded(self._action(path, label))
+        return None if row is None else self._entered(row)
 
     def turns(self, loop_id: str) -> list[JsonObject]:
         """What the finished turns of a loop came to, in order."""
-        recording = self._effects.recording
-        rows = [
-            recording.outcome_of(f"{loop_id}/{turn + 1}") for turn in range(recording.finished_turns(loop_id))
-        ]
-        return [self._entered(row) for row in rows if row is not None]
+        return [self._entered(row) for row in self._run.replay.finished_turns(loop_id)]
 
     def add(self, path: str, label: str, record: JsonObject) -> None:
         """Write down what a branch or turn came to, and what it leaves known to the program."""
-        effects = self._effects
-        if effects.trust != RUN_INPUT:
-            record = {**record, "trust": effects.trust.to_payload()}
-        view = effects.redactor.json(record)
-        effects.ledger.append(self._action(path, label), JournalStage.FOLDED, 1, record, view)
+        self._run.outcomes.fold(self._action(path, label), with_label(record, self._run.trust))
 
     def _entered(self, row: JournalRow) -> JsonObject:
-        effects = self._effects
-        inside = effects.recording.inside(row.action_id)
-        count_rows(inside, effects.spending)
-        effects.inbox.recall(inside)
+        run = self._run
+        inside = run.replay.inside(row.action_id)
+        count_rows(inside, run.spending)
+        run.signals.recall(inside)
         record = cast(JsonObject, row.record)
-        if "trust" in record:
-            effects.trust = effects.trust.join(TrustLabel.from_payload(cast(JsonObject, record["trust"])))
+        run.trust = run.trust.join(label_in(record))
         return record
 
     def _action(self, path: str, label: str) -> Action:
         kind = AgentActionKind.STEP
-        fingerprint = self._effects.fingerprint(path, kind, label)
+        fingerprint = self._run.fingerprint(path, kind, label)
         return Action(path, kind, label, None, None, Idempotency.IDEMPOTENT, True, fingerprint)

@@ -14,7 +14,7 @@ from typing import cast
 
 from pilotage.agent.context import ContextPack, ContextPackRole
 from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope, MemoryUse
-from pilotage.agent.principal import RunContext, get_run_context
+from pilotage.agent.principal import get_run_context
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.context import AgentToolRuntimeContext
 from pilotage.agent.tools.declare import agent_tool
@@ -23,8 +23,9 @@ from pilotage.container.pod import Pod
 from pilotage.errors import AgentDefinitionError, AgentMemoryError, ToolError
 from pilotage.jsonvalue import JsonObject, to_json_value
 from pilotage.runtime.door.door import perform
-from pilotage.runtime.door.run import Effects, active_effects
-from pilotage.runtime.effect import Attempt, Call, decoder_of
+from pilotage.runtime.door.run import Run
+from pilotage.runtime.door.tool_call import active_run
+from pilotage.runtime.effect import Attempt, EffectKind, PlainEffect, decoder_of
 from pilotage.runtime.exposure.given_context import TRUST
 from pilotage.runtime.exposure.trust import RECALL, RUN_INPUT, label_of_items
 from pilotage.runtime.journal.action import Action
@@ -35,20 +36,18 @@ from pilotage.values import value
 class ScopedMemory(IAgentMemory):
     """The application's memory as one run may use it: for its own tenant and user, and for nobody else."""
 
-    def __init__(
-        self, memory: IAgentMemory, effects: Effects, context: RunContext, scope: Scope | None = None
-    ) -> None:
+    def __init__(self, memory: IAgentMemory, run: Run, scope: Scope | None = None) -> None:
         self._memory = memory
-        self._effects = effects
-        self._context = context
+        self._run = run
+        self._context = run.context
         self._scope = scope
 
     async def remember(self, scope: MemoryScope, item: MemoryItem) -> MemoryItem:
         self._reject_foreign(scope)
         learned = replace(
             item,
-            text=self._effects.redactor.text(item.text),
-            label=item.label.join(self._effects.trust),
+            text=self._run.redactor.text(item.text),
+            label=item.label.join(self._run.trust),
         )
         act = partial(self._memory.remember, scope, learned)
         # Branches side by side may have learned more or less by now: the label is no part of what is asked.
@@ -94,8 +93,7 @@ class ScopedMemory(IAgentMemory):
         self._reject_foreign(scope)
         found = await self._perform(RECALL, {"scope": scope, **asked}, act, IAgentMemory.export)
         items = cast("Sequence[MemoryItem]", found)
-        effects = self._effects
-        effects.trust = effects.trust.join(label_of_items(items))
+        self._run.trust = self._run.trust.join(label_of_items(items))
         return items
 
     async def _perform(
@@ -106,13 +104,13 @@ class ScopedMemory(IAgentMemory):
         returning: Callable[..., object],
     ) -> object:
         """Perform an action; its result is read by what `returning` says it returns."""
-        effects, kind = self._effects, AgentActionKind.STEP
+        run, kind = self._run, AgentActionKind.STEP
         shown = cast(JsonObject, to_json_value(asked))
         with entered(self._scope):
             scope = scope_for(label, shown)
             action_id = scope.next_id(label)
-        fingerprint = effects.fingerprint(action_id, kind, label, shown)
-        view = effects.redactor.json(shown)
+        fingerprint = run.fingerprint(action_id, kind, label, shown)
+        view = run.redactor.json(shown)
         # Everything here may be done twice without a difference: remembering goes by the id of the item.
         action = Action(
             action_id, kind, label, shown, view, Idempotency.IDEMPOTENT, label == RECALL, fingerprint
@@ -121,7 +119,8 @@ class ScopedMemory(IAgentMemory):
         async def acted(_: Attempt) -> object:
             return await act()
 
-        return await perform(effects, Call(scope, action, acted, decoder_of(returning)))
+        effect = PlainEffect(EffectKind.STEP, scope, action, acted, decoder_of(returning))
+        return await perform(run, effect)
 
     def _reject_foreign(self, scope: MemoryScope) -> None:
         context = self._context
@@ -188,9 +187,9 @@ class MemoryTools:
             text: What to remember, as one sentence that can be understood without this conversation.
             kind: "fact" for what holds until it is forgotten, "episode" for what happened once.
         """
-        effects = active_effects.get()
-        label = RUN_INPUT if effects is None else effects.trust
-        shown = text if effects is None else effects.redactor.text(text)
+        run = active_run()
+        label = RUN_INPUT if run is None else run.trust
+        shown = text if run is None else run.redactor.text(text)
         try:
             # The key is that of the call: made again after a crash, it is the same memory.
             item = MemoryItem(runtime_context.idempotency_key, kind, shown, label)
@@ -207,8 +206,8 @@ class MemoryTools:
             query: Words that what you look for would have; empty for the latest.
             limit: How many to bring back at most.
         """
-        context, effects = get_run_context(), active_effects.get()
-        memory = self._memory if effects is None else ScopedMemory(self._memory, effects, context)
+        context, run = get_run_context(), active_run()
+        memory = self._memory if run is None else ScopedMemory(self._memory, run)
         try:
             found = await memory.recall(MemoryScope.of(context), query, limit=limit)
         except (AgentDefinitionError, AgentMemoryError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.ports.architecture import IScopedTools, ToolCallOutcome
@@ -15,13 +15,14 @@ from pilotage.agent.tools.bind import bound_arguments
 from pilotage.errors import AgentToolBindingError, AgentToolDispatchError, ToolError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import to_json_value
-from pilotage.runtime.children.children import Children, ChildTask
+from pilotage.runtime.children.children import Children, ChildRun
 from pilotage.runtime.children.delegation import Teammate
+from pilotage.runtime.children.tasks import ChildTask
 from pilotage.runtime.door.door import ask_ahead, perform
-from pilotage.runtime.door.run import Effects
+from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_binding import Invocation, OfferedTool, offered_tool, shown_to_the_model
-from pilotage.runtime.door.tool_call import ToolCalls
-from pilotage.runtime.effect import Call
+from pilotage.runtime.door.tool_call import ToolCall, ToolCalls
+from pilotage.runtime.effect import Effect
 from pilotage.runtime.journal.interruptions import Paused, RunInterruption, first_to_count
 from pilotage.runtime.journal.scope import Scope, entered
 from pilotage.values import value
@@ -81,12 +82,9 @@ class ToolOffer:
 class ScopedTools(IScopedTools):
     """The tools on offer to one run, its teammates among them."""
 
-    def __init__(
-        self, offer: ToolOffer, calls: ToolCalls, effects: Effects, scope: Scope | None = None
-    ) -> None:
+    def __init__(self, offer: ToolOffer, calls: ToolCalls, scope: Scope | None = None) -> None:
         self._offer = offer
         self._calls = calls
-        self._effects = effects
         self._scope = scope
         self._teammates = offer.teammates
 
@@ -97,11 +95,11 @@ class ScopedTools(IScopedTools):
     def with_more(self, tools: Sequence[BoundTool]) -> ScopedTools:
         """The same tools and some more."""
         more = ToolOffer.of([*self._offer.tools, *tools], self._teammates)
-        return ScopedTools(more, self._calls, self._effects, self._scope)
+        return ScopedTools(more, self._calls, self._scope)
 
     def inside(self, scope: Scope) -> ScopedTools:
         """The same tools, their calls in another scope."""
-        return ScopedTools(self._offer, self._calls, self._effects, scope)
+        return ScopedTools(self._offer, self._calls, scope)
 
     async def recall_secrets(self) -> None:
         """Make the run's redactor know the secrets of calls that are replayed."""
@@ -116,13 +114,13 @@ class ScopedTools(IScopedTools):
             only = self._prepared(calls[0])
             return [only if isinstance(only, ToolCallOutcome) else await self._done(calls[0], only)]
         # Ids are taken here, in the order of the reply, whatever runs side by side later on.
-        prepared = [self._prepared(call, is_reserved=True) for call in calls]
-        begun = [each for each in prepared if isinstance(each, Call)]
+        prepared = [self._prepared(call, is_counted=True) for call in calls]
+        begun = [each for each in prepared if isinstance(each, Effect)]
         self._reserve(begun)
         reading = [
             asyncio.create_task(self._done(call, each))
             for call, each in zip(calls, prepared, strict=True)
-            if isinstance(each, Call) and each.action.is_read_only
+            if isinstance(each, Effect) and each.action.is_read_only
         ]
         outcomes = iter(await self._side_by_side(reading, begun))
         found: list[ToolCallOutcome] = []
@@ -135,39 +133,41 @@ class ScopedTools(IScopedTools):
                 found.append(await self._in_turn(call, each, begun))
         return found
 
-    def _prepared(self, call: ModelToolCall, *, is_reserved: bool = False) -> Call | ToolCallOutcome:
+    def _prepared(
+        self, call: ModelToolCall, *, is_counted: bool = False
+    ) -> ToolCall | ChildRun | ToolCallOutcome:
         try:
             if self._scope is None:
-                return self._placed(call, is_reserved)
+                return self._placed(call, is_counted)
             with entered(self._scope):
-                return self._placed(call, is_reserved)
+                return self._placed(call, is_counted)
         except AgentToolBindingError as error:
             return ToolCallOutcome(call, error=" ".join(error.problems) or str(error))
         except AgentToolDispatchError as error:
             return ToolCallOutcome(call, error=str(error))
 
-    def _placed(self, call: ModelToolCall, is_reserved: bool) -> Call | ToolCallOutcome:
+    def _placed(self, call: ModelToolCall, is_counted: bool) -> ToolCall | ChildRun | ToolCallOutcome:
         teammate = self._teammates.get(call.name) if self._teammates else None
         if teammate is not None:
-            errand = ChildTask(teammate.agent, teammate.task_in(call))
-            return self._children.call(f"child:{teammate.name}", teammate.name, errand)
+            task = ChildTask(teammate.agent, teammate.task_in(call))
+            return self._children.prepared(f"child:{teammate.name}", teammate.name, task)
         offered = self._offer.tool(call.name)
         if offered is None:
             words = f"there is no tool {call.name!r}. On offer are: {self._offer.names}."
             return ToolCallOutcome(call, error=words)
         arguments = bound_arguments(offered.tool.interface, call.arguments)
         invocation = _invocation(offered.tool, offered.owner, arguments, True)
-        return self._calls.prepared(invocation, call.call_id, is_reserved=is_reserved)
+        return self._calls.prepared(invocation, call.call_id, is_counted=is_counted)
 
-    def _reserve(self, begun: Sequence[Call]) -> None:
+    def _reserve(self, begun: Sequence[Effect]) -> None:
         """Count what is new before the first of it begins."""
         tools = [call.action.id for call in begun if call.action.kind is AgentActionKind.TOOL_CALL]
-        new = sum(not self._effects.recording.knows(action_id) for action_id in tools)
+        new = sum(not self._run.replay.knows(action_id) for action_id in tools)
         if new:
-            self._effects.spending.reserve_tool_calls(new)
+            self._run.spending.reserve_tool_calls(new)
 
     async def _side_by_side(
-        self, reading: Sequence[asyncio.Task[ToolCallOutcome]], begun: Sequence[Call]
+        self, reading: Sequence[asyncio.Task[ToolCallOutcome]], begun: Sequence[Effect]
     ) -> list[ToolCallOutcome]:
         if not reading:
             return []
@@ -183,31 +183,37 @@ class ScopedTools(IScopedTools):
         if interruptions:
             end = first_to_count(interruptions)
             if isinstance(end, Paused):
-                ask_ahead(self._effects, [call for call in begun if not call.action.is_read_only])
+                ask_ahead(self._run, [call for call in begun if not call.action.is_read_only])
             raise end
         return [task.result() for task in reading]
 
-    async def _in_turn(self, call: ModelToolCall, prepared: Call, begun: Sequence[Call]) -> ToolCallOutcome:
+    async def _in_turn(
+        self, call: ModelToolCall, prepared: ToolCall | ChildRun, begun: Sequence[Effect]
+    ) -> ToolCallOutcome:
         try:
             return await self._done(call, prepared)
         except Paused:
             # What comes behind in the reply must wait for this one, but people can be asked about all of it.
             later = [each for each in begun if not each.action.is_read_only]
-            ask_ahead(self._effects, later[later.index(prepared) + 1 :])
+            ask_ahead(self._run, later[later.index(prepared) + 1 :])
             raise
 
-    async def _done(self, call: ModelToolCall, prepared: Call) -> ToolCallOutcome:
+    async def _done(self, call: ModelToolCall, prepared: ToolCall | ChildRun) -> ToolCallOutcome:
         try:
-            if prepared.action.kind is AgentActionKind.DELEGATION:
-                return ToolCallOutcome(call, await self._children.done(prepared))
-            result = await perform(self._effects, prepared)
+            if isinstance(prepared, ChildRun):
+                return ToolCallOutcome(call, await self._children.perform(prepared))
+            result = await perform(self._run, prepared)
             return _outcome(call, to_json_value(shown_to_the_model(prepared.descriptor, result)))
         except (ToolError, AgentToolBindingError, AgentToolDispatchError) as error:
             return ToolCallOutcome(call, error=str(error))
 
     @property
     def _children(self) -> Children:
-        return cast(Children, self._effects.children)
+        return self._run.part(Children)
+
+    @property
+    def _run(self) -> Run:
+        return self._calls.run
 
 
 def _shown(tools: Sequence[BoundTool], teammates: Mapping[str, Teammate]) -> ToolCallingSpec:

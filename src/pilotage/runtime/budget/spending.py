@@ -175,6 +175,14 @@ class Spending:
             account.held_tokens -= held.tokens
             account.held_cost -= held.cost
 
+    def give_back(self, counted: BudgetAmount, held: BudgetAmount) -> None:
+        """Take back what was counted and held for a call that never began."""
+        for account in self.accounts:
+            account.steps -= counted.steps
+            account.tool_calls -= counted.tool_calls
+        if held is not NOTHING:
+            self.let_go(held)
+
     def absorb(self, amount: BudgetAmount, usage: ModelUsage = _NO_USAGE) -> None:
         """Count what a record says was spent. Nothing is asked: what is recorded was allowed when it was done."""
         has_tokens = amount.tokens or amount.cost or usage is not _NO_USAGE

@@ -1,159 +1,81 @@
-"""What a child is sent for, under which name, and how it is found when it has ended. Pure."""
+"""Child runs: a child is its own run, with an id that follows from its parent and the step.
+
+Coming back to a delegation re-attaches to the child it started, and never starts another. A child that pauses pauses
+its parent; one that fails makes the delegation fail; its events are emitted by its parent too.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import cast
-from urllib.parse import quote
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
-from pilotage.agent.delegation import DelegationBudget
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.facts import run_delegated
 from pilotage.agent.limits import LimitCode
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.budget import BudgetAmount
-from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.principal import Principal
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_result import RunResult
-from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentStateReason, AgentStatus
 from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentToolDispatchError, ToolError
-from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.budget.spending import NOTHING
+from pilotage.runtime.children.launch import ChildLauncher, cancellation_of
+from pilotage.runtime.children.tasks import NO_BOUNDS, ChildBounds, ChildEnded, ChildTask, child_id
 from pilotage.runtime.door.door import perform
-from pilotage.runtime.door.run import Effects
-from pilotage.runtime.effect import Attempt, Call
+from pilotage.runtime.door.run import LiveRun, Run
+from pilotage.runtime.effect import Attempt, Effect, EffectKind
 from pilotage.runtime.events.forwarding import Relay
 from pilotage.runtime.exposure.trust import label_in, with_label
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import HandedOver, LimitReached, Paused, RunDiverged
 from pilotage.runtime.journal.records import decode_amount, encode_amount
 from pilotage.runtime.journal.scope import Scope, scope_for
-from pilotage.runtime.journal.start_record import MOST_GENERATIONS, RunStart
-from pilotage.runtime.run.attempt import LiveRun
-from pilotage.safety.trust import TrustLabel
-from pilotage.values import value
-
-_PACKET = "packet:"
-
-
-@value
-class ChildBounds:
-    """What a child gets of what its parent has: never more."""
-
-    budget: DelegationBudget = field(default_factory=DelegationBudget)
-    capabilities: tuple[str, ...] | None = None
-
-    def within(self, parents: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        """The tools the child may use: those it is given, of those its parent may use itself."""
-        if self.capabilities is None or parents is None:
-            return parents if self.capabilities is None else self.capabilities
-        return tuple(each for each in self.capabilities if each in parents)
-
-
-NO_BOUNDS = ChildBounds()
-
-
-@value
-class ChildTask:
-    """What a child is for: the agent, its task, how far it may go, and the packet it came in, if any.
-
-    `exits` are the control calls that end it, `branch` is the step of its parent.
-    """
-
-    agent: AgentRef
-    task: JsonValue
-    bounds: ChildBounds = NO_BOUNDS
-    packet: str | None = None
-    exits: tuple[ModelToolSpec, ...] = ()
-    branch: str | None = None
-
-
-@value
-class ChildEnded:
-    """A child that had ended before anybody came back to it, and what it had spent by then."""
-
-    result: RunResult
-    spent: BudgetAmount
-    trust: TrustLabel = TrustLabel()
-
-
-def child_id(parent_id: str, action_id: str) -> str:
-    """The id of the run that an action of its parent stands for; a packet stands for the same one wherever it is."""
-    label = action_id.rpartition("/")[2].rpartition("#")[0]
-    step = label if label.startswith(_PACKET) else action_id
-    return text_digest(f"child\n{parent_id}\n{step}")[:32]
-
-
-def packet_label(packet_id: str) -> str:
-    """The label of the actions that delegate a packet."""
-    return _PACKET + quote(packet_id, safe="")
-
+from pilotage.runtime.journal.start_record import MOST_GENERATIONS
 
 _COUNTED = (LimitCode.MAX_STEPS, LimitCode.MAX_TOKENS, LimitCode.MAX_COST)
 
 
-class IChildLauncher(ABC):
-    """Starts children, or finds them again."""
+class ChildRun(Effect):
+    """A delegation: the child run is brought to its end, and its output recorded."""
 
-    @abstractmethod
-    async def attach(self, parent: Children, child: str, errand: ChildTask) -> LiveRun | ChildEnded:
-        """The child of this id, under way or ended; it is started where there is none.
+    kind = EffectKind.CHILD
+    boundary = AgentApprovalBoundaryKind.DELEGATION
+    is_call = True
 
-        Raises:
-            AgentDefinitionError: the task does not fit the agent; nothing was started.
-            AgentToolDispatchError: the id stands for a child with another task.
-            StoreUnavailable: nobody can say what has become of the child.
-        """
+    def __init__(self, children: Children, task: ChildTask | None, scope: Scope, action: Action) -> None:
+        super().__init__(scope, action)
+        self._children = children
+        self._task = task
 
-    @abstractmethod
-    async def cancel_child(self, parent: RunKey, action: Action, principal: Principal) -> None:
-        """End the run that an open delegation stands for, if there is one and it has not ended."""
+    async def act(self, attempt: Attempt) -> object:
+        if self._task is None:
+            raise AssertionError("a child that is not needed any more is not run")
+        branch = self.action.id.removeprefix("run/")
+        return await self._children.bring_to_end(self.action.id, replace(self._task, branch=branch))
 
-    @abstractmethod
-    def name_of(self, agent: AgentRef) -> str:
-        """The id of an agent of the application.
-
-        Raises:
-            AgentDefinitionError: it is none.
-        """
-
-    @abstractmethod
-    def shown(self, agent: AgentRef, task: JsonValue) -> JsonValue:
-        """What others may see of a task for an agent."""
-
-    @abstractmethod
-    def fitting(self, agent: AgentRef, task: JsonObject, along: JsonObject) -> JsonObject:
-        """The task together with what goes along with it, as far as the agent takes it."""
-
-
-def event_sink_for(parent: Effects, child: str) -> Callable[[AgentEvent], None]:
-    """Who takes what a child tells: its parent, but for what that has told of it before."""
-    relay = cast(Children, parent.children).relays.get(child)
-    return relay.tell if relay is not None else parent.telling.say
+    def view_of(self, result: object) -> JsonObject:
+        return cast(JsonObject, self._children.run.redactor.json({"result": to_json_value(result)}))
 
 
 class Children:
-    """Runs the children of one attempt at a run as actions of it."""
+    """Runs the children of one attempt at a run as effects of it."""
 
-    def __init__(self, effects: Effects, start: RunStart, nursery: IChildLauncher) -> None:
-        self.effects = effects
-        self.start = start
-        self.relays: dict[str, Relay] = {}
-        self._nursery = nursery
+    def __init__(self, run: Run, launcher: ChildLauncher) -> None:
+        self.run = run
+        self._launcher = launcher
+        self._relays: dict[str, Relay] = {}
         self._live: dict[str, LiveRun] = {}
         self._attaching: dict[str, asyncio.Lock] = {}
         self._spent: dict[str, BudgetAmount] = {}
         self._counted: set[str] = set()
 
-    async def run(
+    async def spawn(
         self,
         name: str,
         agent: AgentRef,
@@ -161,78 +83,81 @@ class Children:
         bounds: ChildBounds = NO_BOUNDS,
         exits: tuple[ModelToolSpec, ...] = (),
     ) -> JsonValue:
-        """Run a child to its end and give its output.
+        """Run a child to its end and return its output.
 
         Raises:
             AgentToolDispatchError: too many runs stand above this one.
             ToolError: the child failed or was cancelled.
             RunInterruption: the child waits, or this attempt is over.
         """
-        return await self.done(self.call(f"child:{name}", name, ChildTask(agent, task, bounds, exits=exits)))
+        return await self.perform(
+            self.prepared(f"child:{name}", name, ChildTask(agent, task, bounds, exits=exits))
+        )
 
-    def call(self, label: str, name: str, errand: ChildTask) -> Call:
-        """A delegation that has its id, and is not made yet.
+    def prepared(self, label: str, name: str, task: ChildTask) -> ChildRun:
+        """Return a delegation that has its id and is not performed yet.
 
         Raises:
             AgentToolDispatchError: too many runs stand above this one.
         """
-        if self.start.generation + 1 >= MOST_GENERATIONS:
+        run, generation = self.run, self.run.source.start.generation
+        if generation + 1 >= MOST_GENERATIONS:
             raise AgentToolDispatchError(
-                f"run {self.effects.ledger.run.run_id!r} stands {self.start.generation} runs deep; "
+                f"run {run.id!r} stands {generation} runs deep; "
                 f"a run may stand at most {MOST_GENERATIONS} deep. Let agents delegate less far."
             )
-        scope = scope_for(label, errand.task)
+        scope = scope_for(label, task.task)
         action_id, kind = scope.next_id(label), AgentActionKind.DELEGATION
-        agent = self._nursery.name_of(errand.agent)
-        asked: JsonObject = {"agent": agent, "task": to_json_value(errand.task)}
-        view: JsonObject = {"agent": agent, "task": self._nursery.shown(errand.agent, errand.task)}
-        fingerprint = self.effects.fingerprint(action_id, kind, name, asked)
+        agent = self._launcher.name_of(task.agent)
+        asked: JsonObject = {"agent": agent, "task": to_json_value(task.task)}
+        view: JsonObject = {"agent": agent, "task": self._launcher.shown(task.agent, task.task)}
+        fingerprint = run.fingerprint(action_id, kind, name, asked)
         action = Action(action_id, kind, name, asked, view, Idempotency.IDEMPOTENT, False, fingerprint)
+        child = ChildRun(self, task, scope, action)
+        child.begins = run_delegated(run.ledger.state, self._id_for(action_id), agent)
+        return child
 
-        async def act(_: Attempt) -> object:
-            return await self._ended(action_id, replace(errand, branch=action_id.removeprefix("run/")))
-
-        boundary = AgentApprovalBoundaryKind.DELEGATION
-        begins = run_delegated(self.effects.ledger.state, self._id_for(action_id), agent)
-        return Call(scope, action, act, _as_it_is, boundary=boundary, view_of=self._view_of, begins=begins)
-
-    async def done(self, call: Call) -> JsonValue:
-        """Carry a delegation out and give the child's output."""
-        is_known = self.effects.recording.outcome_of(call.action.id) is not None
-        ended = cast(JsonObject, await perform(self.effects, call))
+    async def perform(self, child: ChildRun) -> JsonValue:
+        """Perform a delegation and return the child's output."""
+        run = self.run
+        is_known = run.replay.outcome_of(child.action.id) is not None
+        ended = cast(JsonObject, await perform(run, child))
         # What a child has read, its parent has read too.
-        self.effects.trust = self.effects.trust.join(label_in(ended))
+        run.trust = run.trust.join(label_in(ended))
         if is_known:
-            self.effects.spending.absorb(decode_amount(cast(JsonObject, ended["spent"])))
-            self._counted.add(self._id_for(call.action.id))
+            run.spending.absorb(decode_amount(cast(JsonObject, ended["spent"])))
+            self._counted.add(self._id_for(child.action.id))
         if "error" in ended:
             raise ToolError(ended["error"])
         return ended["output"]
 
     async def give_up(self, path: str) -> None:
-        """End the children below a path that nobody waits for any more."""
-        effects = self.effects
-        for action, attempt in effects.outcomes.still_open(effects.recording):
+        """Cancel the children below a path whose results are not needed any more."""
+        run, launcher = self.run, self._launcher
+        for action, number in run.outcomes.still_open(run.replay):
             if action.kind is AgentActionKind.DELEGATION and action.id.startswith(f"{path}/"):
-                await self._nursery.cancel_child(effects.ledger.run, action, self.start.principal)
+                await launcher.cancel_child(run.ledger.run, action, run.source.start.principal)
                 spent = encode_amount(self._spent.get(self._id_for(action.id), NOTHING))
-                given_up = Call(Scope(path), action, _never, _as_it_is)
-                effects.outcomes.begin(given_up, attempt)
-                effects.outcomes.done(
-                    given_up, attempt, {"error": "nobody needs it any more", "spent": spent}
-                )
+                child = ChildRun(self, None, Scope(path), action)
+                run.outcomes.begin(child, number)
+                run.outcomes.done(child, number, {"error": "nobody needs it any more", "spent": spent})
 
     def fitting(self, agent: AgentRef, task: JsonObject, along: JsonObject) -> JsonObject:
-        """The task together with what goes along with it, as far as the agent takes it."""
-        return self._nursery.fitting(agent, task, along)
+        """Return the task together with what goes along with it, as far as the agent takes it."""
+        return self._launcher.fitting(agent, task, along)
 
-    async def _ended(self, action_id: str, errand: ChildTask) -> JsonObject:
-        """Bring the child to its end: its output or the words of its failure, and what it spent."""
-        child = self._id_for(action_id)
-        found = await self._attached(child, errand)
+    def event_sink(self, child: str) -> Callable[[AgentEvent], None]:
+        """Return what takes the events of a child: this run emits them, except for those it has emitted before."""
+        relay = self._relays.get(child)
+        return relay.tell if relay is not None else self.run.events.say
+
+    async def bring_to_end(self, action_id: str, task: ChildTask) -> JsonObject:
+        """Return the output of a child or the words of its failure, and what it spent."""
+        run, child = self.run, self._id_for(action_id)
+        found = await self._attach(child, task)
         if isinstance(found, ChildEnded):
             spent = self._counting(child, found.spent)
-            self.effects.spending.absorb(spent)
+            run.spending.absorb(spent)
             return with_label(self._outcome(action_id, found.result, spent), found.trust)
         try:
             result = await asyncio.shield(found.task)
@@ -241,32 +166,32 @@ class Children:
             raise
         finally:
             self._live.pop(child, None)
-            self.relays.pop(child, None)
-        asked = found.attempt.effects.waits.open
-        self.effects.waits.open.update(asked)
-        spent = self._spent[child] = found.attempt.effects.spending.spent
+            self._relays.pop(child, None)
+        asked = found.run.questions.open
+        run.questions.open.update(asked)
+        spent = self._spent[child] = found.run.spending.spent
         outcome = self._outcome(action_id, result, self._counting(child, spent), tuple(asked))
-        return with_label(outcome, found.attempt.effects.trust)
+        return with_label(outcome, found.run.trust)
 
     def _counting(self, child: str, spent: BudgetAmount) -> BudgetAmount:
-        """What the delegation adds to what was spent: a child that another one stands for too counts once."""
+        """Return what the delegation adds to the spending: a child of several delegations counts once."""
         if child in self._counted:
             return NOTHING
         self._counted.add(child)
         return spent
 
-    async def _attached(self, child: str, errand: ChildTask) -> LiveRun | ChildEnded:
-        """The child, one for all who ask for it at the same time."""
+    async def _attach(self, child: str, task: ChildTask) -> LiveRun | ChildEnded:
+        """Return the child, one for all that ask for it at the same time."""
         async with self._attaching.setdefault(child, asyncio.Lock()):
-            found = self._live.get(child) or await self._nursery.attach(self, child, errand)
+            found = self._live.get(child) or await self._launcher.attach(self.run, child, task, self._relays)
             if isinstance(found, LiveRun):
                 self._live[child] = found
             return found
 
     async def _stop(self, child: LiveRun) -> None:
-        """The parent is stopped: a cancelled run takes its children along, one whose process ends leaves them."""
-        if self.effects.ledger.state.status is AgentStatus.CANCELLING:
-            await child.attempt.cancel(cancellation_of(child.run_id), is_stored=False)
+        """Stop a child: a cancelled run takes its children along, one whose process ends leaves them."""
+        if self.run.ledger.state.status is AgentStatus.CANCELLING:
+            await child.cancel_unstored(cancellation_of(child.id))
         else:
             child.task.cancel()
         await asyncio.wait([child.task])
@@ -290,37 +215,20 @@ class Children:
             case AgentStatus.ACTIVE:
                 # The process stops, and the child was left as it is; so is its parent.
                 raise HandedOver
-            case _ if (reached := self._own_bound(result.interruption_reason)) is not None:
-                # It was no bound of the child's: there is nothing that its parent could still do about it.
+            case _ if (reached := self._own_limit(result.interruption_reason)) is not None:
+                # It was no limit of the child's: there is nothing that its parent could still do about it.
                 raise reached
             case _:
                 words = (result.error or {}).get("message") or state.current_activity or state.status.value
                 error = f"{state.agent_type!r} did not finish: {words}"
                 return {"error": error, "spent": encode_amount(spent)}
 
-    def _own_bound(self, reason: str | None) -> LimitReached | None:
-        """The bound of this run, or of one above it, that a child came to which stopped short for this reason."""
-        spending = self.effects.spending
+    def _own_limit(self, reason: str | None) -> LimitReached | None:
+        """Return the limit of this run, or of one above it, that stopped a child short for this reason."""
+        spending = self.run.spending
         if reason == LimitCode.MAX_TOOL_CALLS:
             return spending.limit_for_tool_calls()
         return spending.limit_for_model_call() if reason in _COUNTED else None
 
     def _id_for(self, action_id: str) -> str:
-        return child_id(self.effects.ledger.run.run_id, action_id)
-
-    def _view_of(self, ended: object) -> JsonObject:
-        return cast(JsonObject, self.effects.redactor.json({"result": to_json_value(ended)}))
-
-
-def cancellation_of(child: str) -> AgentSignal:
-    """The cancellation of a parent, as its child hears it."""
-    payload: JsonObject = {"reason": "the run it belongs to has ended"}
-    return AgentSignal(f"parent-of-{child}", child, AgentSignalKind.CANCEL, payload)
-
-
-async def _never(_: Attempt) -> object:
-    raise AssertionError("a child that was given up is not run")
-
-
-def _as_it_is(given: JsonValue) -> object:
-    return given
+        return child_id(self.run.id, action_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import assert_never, cast
+from typing import assert_never
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.delegation import (
@@ -24,8 +24,10 @@ from pilotage.agent.yields import AgentYield, Final
 from pilotage.container.pod import Pod
 from pilotage.errors import AgentToolBindingError, AgentToolDispatchError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
-from pilotage.runtime.children.children import ChildBounds, Children, ChildTask, child_id, packet_label
-from pilotage.runtime.door.run import Effects, active_effects
+from pilotage.runtime.children.children import Children
+from pilotage.runtime.children.tasks import ChildBounds, ChildTask, child_id, packet_label
+from pilotage.runtime.door.run import Run
+from pilotage.runtime.door.tool_call import active_run
 from pilotage.values import value
 
 _SUMMARY_CHARACTERS = 2_000
@@ -50,45 +52,46 @@ class LocalDelegate(IAgentDelegate):
         return DelegationToolResult(limited.summary, limited.output, (), returned)
 
     async def _result(self, packet: DelegationPacket) -> DelegationResult:
-        effects = _delegating(packet)
-        children, target = cast(Children, effects.children), packet.target.agent_type
+        run = _delegating(packet)
+        children, target = run.part(Children), packet.target.agent_type
         task = children.fitting(target, packet.task, _going_along(packet))
         bounds = ChildBounds(packet.budget, packet.allowed_capabilities or None)
-        call = children.call(packet_label(packet.id), packet.id, ChildTask(target, task, bounds, packet.id))
-        output = await children.done(call)
-        run_id = effects.ledger.run.run_id
+        child = children.prepared(
+            packet_label(packet.id), packet.id, ChildTask(target, task, bounds, packet.id)
+        )
+        output = await children.perform(child)
         return DelegationResult(
-            id=f"{run_id}:{packet.id}",
+            id=f"{run.id}:{packet.id}",
             packet_id=packet.id,
             target=packet.target,
             summary=_summary(output),
             output=output,
-            evidence_refs=(child_id(run_id, call.action.id),),
+            evidence_refs=(child_id(run.id, child.action.id),),
         )
 
 
-def _delegating(packet: DelegationPacket) -> Effects:
-    """The run that delegates.
+def _delegating(packet: DelegationPacket) -> Run:
+    """Return the run that delegates.
 
     Raises:
         AgentToolDispatchError: there is none, the packet is of another one, or its agent may not delegate.
     """
-    effects = active_effects.get()
-    if effects is None:
+    run = active_run()
+    if run is None:
         raise AgentToolDispatchError(
             f"packet {packet.id!r} is delegated outside a run. Delegate from an agent that an application runs."
         )
-    if packet.parent_agent_state_id != effects.ledger.run.run_id:
+    if packet.parent_agent_state_id != run.id:
         raise AgentToolDispatchError(
             f"packet {packet.id!r} belongs to run {packet.parent_agent_state_id!r}, not to "
-            f"{effects.ledger.run.run_id!r}. Use get_run_context().run_id."
+            f"{run.id!r}. Use get_run_context().run_id."
         )
-    if not effects.may_delegate:
+    if not run.source.definition.spec.delegation_allowed:
         raise AgentToolDispatchError(
-            f"agent {effects.ledger.state.agent_type!r} may not delegate. "
+            f"agent {run.ledger.state.agent_type!r} may not delegate. "
             "Allow it: AgentExecutionSpec(delegation_allowed=True)."
         )
-    return effects
+    return run
 
 
 def _going_along(packet: DelegationPacket) -> JsonObject:

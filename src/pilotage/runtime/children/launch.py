@@ -1,4 +1,4 @@
-"""Starting the children of runs, finding them again, ending them with their parents."""
+"""Starting child runs, finding them again, cancelling them with their parents."""
 
 from __future__ import annotations
 
@@ -11,40 +11,36 @@ from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.sealing_check import input_fields
-from pilotage.agent.signals import AgentSignal
+from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState
 from pilotage.errors import AgentDefinitionError, AgentToolDispatchError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.deadlines import deadline_at, earliest
 from pilotage.runtime.budget.spending import Spending, child_limits, count_rows
-from pilotage.runtime.children.children import (
-    ChildEnded,
-    Children,
-    ChildTask,
-    IChildLauncher,
-    cancellation_of,
-    child_id,
-)
-from pilotage.runtime.door.run import Effects
+from pilotage.runtime.children.tasks import ChildEnded, ChildTask, child_id
+from pilotage.runtime.door.run import LiveRun, Run
 from pilotage.runtime.events.event_log import logged_events
 from pilotage.runtime.events.forwarding import Relay
 from pilotage.runtime.history import RunReader, label_at_end, result_in
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import StoreUnavailable
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest, encode_input
-from pilotage.runtime.run.attempt import LiveRun
 from pilotage.runtime.services import Services
 from pilotage.safety.guard import guard_json_value
 
-_LOOK_AGAIN_SECONDS = 1.0
+_RETRY_SECONDS = 1.0
 
 
-class IRunStarter(ABC):
-    """Starts runs and brings them back, as tasks of this process."""
+class RunStarter(ABC):
+    """Starts runs and resumes them, as tasks of this process.
+
+    The supervisor implements it. It is an interface because runs start runs: the supervisor composes attempts, and
+    their children need the supervisor.
+    """
 
     @abstractmethod
     async def begin(
-        self, definition: AgentDefinition, start: RunStart, run: RunKey, parent: Effects | None = None
+        self, definition: AgentDefinition, start: RunStart, run: RunKey, parent: Run | None = None
     ) -> LiveRun:
         """Start a run."""
 
@@ -54,46 +50,62 @@ class IRunStarter(ABC):
         state: AgentState,
         rows: Sequence[JournalRow],
         principal: Principal,
-        parent: Effects | None = None,
+        parent: Run | None = None,
     ) -> LiveRun:
-        """Bring a run back."""
+        """Resume a run."""
 
     @abstractmethod
     async def end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
-        """Cancel a run that is not live here."""
+        """Cancel a run that is not live in this process."""
 
 
-class ChildLauncher(IChildLauncher):
-    """The children of all runs of this process."""
+class ChildLauncher:
+    """The child runs of all runs of this process."""
 
-    def __init__(self, services: Services, records: RunReader, starter: IRunStarter) -> None:
+    def __init__(self, services: Services, reader: RunReader, starter: RunStarter) -> None:
         self._services = services
-        self._records = records
+        self._reader = reader
         self._starter = starter
 
     def name_of(self, agent: AgentRef) -> str:
+        """Return the id of an agent of the application.
+
+        Raises:
+            AgentDefinitionError: it is none.
+        """
         return self._services.definition_of(agent).agent_id
 
     def shown(self, agent: AgentRef, task: JsonValue) -> JsonValue:
+        """Return what others may see of a task for an agent."""
         definition = self._services.definition_of(agent)
         try:
             return guard_json_value(encode_input(definition, task), input_fields(definition))
         except AgentDefinitionError:
-            # Where it does not fit nobody knows which part of it is sensitive.
+            # Where it does not fit it is unknown which part of it is sensitive.
             return None
 
     def fitting(self, agent: AgentRef, task: JsonObject, along: JsonObject) -> JsonObject:
+        """Return the task together with what goes along with it, as far as the agent takes it."""
         definition = self._services.definition_of(agent)
         taken = definition.execution.parameters if definition.execution else along
         return {**task, **{name: each for name, each in along.items() if name in taken}}
 
-    async def attach(self, parent: Children, child: str, errand: ChildTask) -> LiveRun | ChildEnded:
+    async def attach(
+        self, parent: Run, child: str, task: ChildTask, relays: dict[str, Relay]
+    ) -> LiveRun | ChildEnded:
+        """Return the child of this id, under way or ended; it is started where there is none.
+
+        Raises:
+            AgentDefinitionError: the task does not fit the agent; nothing was started.
+            AgentToolDispatchError: the id stands for a child with another task.
+            StoreUnavailable: what has become of the child cannot be read.
+        """
         while True:
             try:
-                return await self._attached(parent, child, errand)
+                return await self._attached(parent, child, task, relays)
             except RunConflictError:
                 # Another process drives it: it comes to its end or its pause there, or that process goes silent.
-                await self._services.clock.sleep(_LOOK_AGAIN_SECONDS)
+                await self._services.clock.sleep(_RETRY_SECONDS)
             except (AgentDefinitionError, AgentToolDispatchError):
                 raise
             except Exception as error:
@@ -101,81 +113,87 @@ class ChildLauncher(IChildLauncher):
                 raise StoreUnavailable(f"child {child!r} cannot be reached: {error}") from error
 
     async def cancel_child(self, parent: RunKey, action: Action, principal: Principal) -> None:
-        """End the run that an open delegation stands for, if there is one and it has not ended."""
+        """Cancel the child run of an open delegation, if there is one and it has not ended."""
         child = child_id(parent.run_id, action.id)
-        state = await self._records.find(child, parent.tenant_id)
+        state = await self._reader.find(child, parent.tenant_id)
         while state is not None and not state.is_terminal:
             try:
                 await self._starter.end(state, cancellation_of(child), principal)
             except RunConflictError:
-                # Another process drives it, and hears of the end there.
+                # Another process drives it, and is told there.
                 await self._services.signals.append(cancellation_of(child))
-                await self._services.clock.sleep(_LOOK_AGAIN_SECONDS)
-            state = await self._records.find(child, parent.tenant_id)
+                await self._services.clock.sleep(_RETRY_SECONDS)
+            state = await self._reader.find(child, parent.tenant_id)
 
-    async def _attached(self, parent: Children, child: str, errand: ChildTask) -> LiveRun | ChildEnded:
-        effects, definition = parent.effects, self._services.definition_of(errand.agent)
-        run = RunKey(effects.ledger.run.tenant_id, child)
-        state = await self._records.find(child, run.tenant_id) if effects.ledger.is_kept else None
+    async def _attached(
+        self, parent: Run, child: str, task: ChildTask, relays: dict[str, Relay]
+    ) -> LiveRun | ChildEnded:
+        definition = self._services.definition_of(task.agent)
+        run = RunKey(parent.ledger.run.tenant_id, child)
+        state = await self._reader.find(child, run.tenant_id) if parent.ledger.is_kept else None
         if state is None:
-            return await self._starter.begin(
-                definition, self._start(definition, parent, errand), run, effects
-            )
-        rows = await self._records.rows(run)
-        if errand.packet is not None:
-            _check_same(rows, definition, errand)
-        await self._catch_up(parent, child, rows)
+            return await self._starter.begin(definition, self._start(definition, parent, task), run, parent)
+        rows = await self._reader.rows(run)
+        if task.packet is not None:
+            _check_same(rows, definition, task)
+        relays[child] = await self._caught_up(parent, child, rows)
         if state.is_terminal:
             return self._ended(state, rows)
-        return await self._starter.revive(state, rows, parent.start.principal, effects)
+        return await self._starter.revive(state, rows, parent.source.start.principal, parent)
 
-    async def _catch_up(self, parent: Children, child: str, rows: Sequence[JournalRow]) -> None:
-        """Let the parent tell what the child had told when a process died, as far as it has not."""
-        effects, start = parent.effects, decode_start(rows[0])
-        told = logged_events(await self._records.stored_rows(effects.ledger.run))
-        relay = parent.relays[child] = Relay(effects.telling, told, child)
+    async def _caught_up(self, parent: Run, child: str, rows: Sequence[JournalRow]) -> Relay:
+        """Let the parent emit what the child had emitted when a process died, as far as it has not."""
+        start = decode_start(rows[0])
+        relay = Relay(parent.events, logged_events(await self._reader.stored_rows(parent.ledger.run)), child)
         by = AgentEventAttribution(
             start.agent, child, start.conversation or child, start.parent, start.branch
         )
         for item in logged_events(rows):
             relay.catch_up(item.event(by))
+        return relay
 
     def _ended(self, state: AgentState, rows: Sequence[JournalRow]) -> ChildEnded:
         spending = Spending(pricing=self._services.pricing)
         count_rows(rows, spending)
         return ChildEnded(result_in(state, rows), spending.spent, label_at_end(rows))
 
-    def _start(self, definition: AgentDefinition, parent: Children, errand: ChildTask) -> RunStart:
-        """What a child starts with: never more than its parent has."""
-        bounds, start = errand.bounds, parent.start
+    def _start(self, definition: AgentDefinition, parent: Run, task: ChildTask) -> RunStart:
+        """Return what a child starts with: never more than its parent has."""
+        bounds, start = task.bounds, parent.source.start
         own = deadline_at(self._services.clock.now(), definition.spec, bounds.budget)
         return RunStart(
             definition.agent_id,
-            encode_input(definition, errand.task),
+            encode_input(definition, task.task),
             start.principal,
-            parent=parent.effects.ledger.run.run_id,
+            parent=parent.id,
             generation=start.generation + 1,
-            deadline=earliest(own, parent.effects.deadline, bounds.budget.deadline_at),
+            deadline=earliest(own, parent.source.deadline, bounds.budget.deadline_at),
             limits=child_limits(definition.spec.limits, bounds.budget),
             capabilities=bounds.within(start.capabilities),
             definition=definition_digest(definition),
-            trust=parent.effects.trust.to_payload(),
+            trust=parent.trust.to_payload(),
             metadata=start.metadata,
-            session=start.context(parent.effects.ledger.run.run_id).session_id,
-            branch=errand.branch,
-            exits=errand.exits,
+            session=start.context(parent.id).session_id,
+            branch=task.branch,
+            exits=task.exits,
         )
 
 
-def _check_same(rows: Sequence[JournalRow], definition: AgentDefinition, errand: ChildTask) -> None:
-    """A packet that was delegated before must say the same.
+def cancellation_of(child: str) -> AgentSignal:
+    """Return the cancellation of a parent, as its child hears it."""
+    payload: JsonObject = {"reason": "the run it belongs to has ended"}
+    return AgentSignal(f"parent-of-{child}", child, AgentSignalKind.CANCEL, payload)
+
+
+def _check_same(rows: Sequence[JournalRow], definition: AgentDefinition, task: ChildTask) -> None:
+    """Check that a packet which was delegated before says the same.
 
     Raises:
         AgentToolDispatchError: it asks another agent, or for something else.
     """
     begun = decode_start(rows[0])
-    if (begun.agent, begun.input) != (definition.agent_id, encode_input(definition, errand.task)):
+    if (begun.agent, begun.input) != (definition.agent_id, encode_input(definition, task.task)):
         raise AgentToolDispatchError(
-            f"packet {errand.packet!r} was delegated to {begun.agent!r} before, with another task. "
+            f"packet {task.packet!r} was delegated to {begun.agent!r} before, with another task. "
             "Give every packet an id of its own."
         )

@@ -1,8 +1,8 @@
-"""Condensing the context of one model call: decided, carried out and recorded as an action below that call."""
+"""Condensing the context of one model call: decided, carried out and recorded as an effect below that call."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeAlias, assert_never, cast
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
@@ -15,172 +15,177 @@ from pilotage.agent.context_health import (
 )
 from pilotage.agent.evidence import AgentEvidenceCandidate
 from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.handlers import IAgentContextHandler
-from pilotage.agent.ports.journal import JournalStage
-from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.tools.metadata import Idempotency
+from pilotage.agent.ports.journal import JournalRow
 from pilotage.context.assemble import Assembled
 from pilotage.context.compaction import carry_out
 from pilotage.context.evidence import digest_evidence, manifest_evidence
 from pilotage.context.handler import compression
 from pilotage.context.health import excess_of, health_signals
 from pilotage.context.window import ContextWindow
-from pilotage.errors import ModelCallError, ToolError
+from pilotage.errors import ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.spending import NOTHING, ONE_STEP
-from pilotage.runtime.door.run import Effects, Summary
-from pilotage.runtime.effect import Attempt, Call
+from pilotage.runtime.effect import Attempt, Effect, EffectKind, Outcome
+from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.records import decode_amount, encode_amount
 from pilotage.runtime.journal.scope import Scope
+from pilotage.safety.trust import TrustLabel
+from pilotage.values import value
 
 AIM = 0.75
 """How full a context is made that was too full: condensing a little with every call would cost more."""
 
+Plan: TypeAlias = NothingToDo | Rewrite | SummaryNeeded
+
+
+@value
+class Summary:
+    """The summary of earlier turns by a model, and what asking for it took."""
+
+    text: str
+    spent: BudgetAmount
+
+
 Summarise: TypeAlias = Callable[[ModelRequest], Awaitable[Summary]]
 
 
-class Condensing:
-    """What is done about the context of one call, as an action below that call."""
+@value
+class Condensation:
+    """The context of one request that has a budget. `beside` are the tokens besides the transcript."""
 
-    def __init__(
-        self,
-        effects: Effects,
-        scope: Scope,
-        call_id: str,
-        request: ModelRequest,
-        assembled: Assembled,
-        beside: int,
-        budget: ContextTokenBudget,
-    ) -> None:
-        self._beside = beside
-        self._effects = effects
-        self._scope = scope
-        self._request = request
-        self._assembled = assembled
-        self._budget = budget
-        kind, action_id = AgentActionKind.STEP, f"{call_id}/condensed"
-        fingerprint = effects.fingerprint(action_id, kind, "condensed")
-        self._action = Action(
-            action_id, kind, "condensed", None, None, Idempotency.IDEMPOTENT, True, fingerprint
-        )
-        self._is_replayed = effects.recording.knows(call_id)
+    request: ModelRequest
+    assembled: Assembled
+    window: ContextWindow
+    beside: int
+    budget: ContextTokenBudget
 
-    async def condensed(
-        self,
-        window: ContextWindow,
-        strategies: Sequence[CompactionStrategy],
-        handler: IAgentContextHandler,
-        summarise: Summarise,
-    ) -> ContextWindow:
-        """The window as the model is to see through it."""
-        recorded = self._effects.recording.take(self._action)
-        if recorded is not None:
-            return self._redone(window, strategies, cast(JsonObject, recorded.row.record))
-        if self._is_replayed:
-            return window
-        signals = self._signals(window)
-        action = await self._decided(handler, signals)
-        if action is None:
-            return window
-        return await self._done(window, strategies, action, signals, summarise)
-
-    async def _decided(
-        self, handler: IAgentContextHandler, signals: Sequence[ContextHealthSignal]
-    ) -> ContextOptimizationAction | None:
+    async def decide(self, handler: IAgentContextHandler) -> ContextOptimizationAction | None:
+        """Return what to do about the context; None leaves it as it is."""
+        signals = self.signals
         if not signals:
             return None
         try:
-            actions = await handler.select_optimization_actions(signals, self._assembled.manifest)
+            actions = await handler.select_optimization_actions(signals, self.assembled.manifest)
         except Exception:  # noqa: BLE001 - a handler that cannot decide leaves the context as it is
             return None
-        chosen = (each for each in actions if each.kind is ContextOptimizationActionKind.COMPRESSION)
-        action = next(chosen, None)
-        return action if action is not None and await self._is_allowed() else None
+        return next((each for each in actions if each.kind is _COMPRESSION), None)
 
-    async def _is_allowed(self) -> bool:
-        boundary, effects = AgentApprovalBoundaryKind.CONTEXT_TRANSFORMATION, self._effects
-        was_asked = effects.was_asked(self._action.id)
-        asks = None if was_asked else await effects.gate.question(boundary, self._action)
-        if asks is None and not was_asked:
-            return True
-        call = Call(self._scope, self._action, _never, lambda given: given, boundary=boundary)
-        try:
-            effects.waits.approved_arguments(call, 1, asks)
-        except ToolError:
-            return False
-        return True
+    @property
+    def signals(self) -> Sequence[ContextHealthSignal]:
+        """What is wrong with the context."""
+        tokens, manifest = self.window.shown.tokens + self.beside, self.assembled.manifest
+        return health_signals(tokens, self.request.context, self.budget, manifest_ref=manifest.id)
 
-    async def _done(
+    def plan(self, window: ContextWindow, strategy: CompactionStrategy) -> Plan:
+        """Return what a strategy would do to the context, seen through a window."""
+        shown = window.shown
+        excess = excess_of(shown.tokens + self.beside, self.budget, aim=AIM)
+        return strategy.plan(shown.messages, excess=excess, estimator=shown.estimator)
+
+
+_COMPRESSION = ContextOptimizationActionKind.COMPRESSION
+
+
+class ContextChange(Effect):
+    """Condensing the context of one request. The result is the window through which the model sees its transcript.
+
+    `trust` is the label of everything the summary may have been made from.
+    """
+
+    kind = EffectKind.CONTEXT_CHANGE
+    boundary = AgentApprovalBoundaryKind.CONTEXT_TRANSFORMATION
+
+    def __init__(
         self,
-        window: ContextWindow,
+        scope: Scope,
+        action: Action,
+        condensation: Condensation,
         strategies: Sequence[CompactionStrategy],
-        action: ContextOptimizationAction,
-        signals: Sequence[ContextHealthSignal],
+        *,
+        ledger: Ledger,
+        redactor: Redactor,
+        trust: TrustLabel,
         summarise: Summarise,
-    ) -> ContextWindow:
-        steps: list[JsonValue] = []
-        spent = NOTHING
-        self._prove(manifest_evidence(self._assembled.manifest), "manifest")
-        for number, strategy in enumerate(strategies):
+    ) -> None:
+        super().__init__(scope, action)
+        self._context = condensation
+        self._strategies = strategies
+        self._ledger = ledger
+        self._redactor = redactor
+        self._trust = trust
+        self._summarise = summarise
+        self.decision = compression((), condensation.assembled.manifest)
+        self.spent = NOTHING
+        """What summaries took, as far as this attempt has not counted it: of a recorded change all of it."""
+
+    async def act(self, attempt: Attempt) -> object:
+        window, steps, spent = self._context.window, list[JsonValue](), NOTHING
+        self._prove(manifest_evidence(self._context.assembled.manifest), "manifest")
+        signals = self._context.signals
+        for number, strategy in enumerate(self._strategies):
             summary: str | None = None
-            plan = self._planned(window, strategy)
+            plan = self._context.plan(window, strategy)
             if isinstance(plan, SummaryNeeded):
-                said = await _summary(plan, summarise)
+                said = await self._summary(plan)
                 spent, summary = spent + said.spent, said.text
                 if not summary.strip():
                     continue
-            grown = self._carried_out(window, plan, summary, action, signals, number)
+            grown = self._carry_out(window, plan, summary, signals, number)
             if grown is not window:
                 window = grown
                 steps.append({"strategy": number, "summary": summary})
-        record: JsonObject = {"steps": steps, **({"spent": encode_amount(spent)} if spent != NOTHING else {})}
-        view = self._effects.redactor.json(record)
-        self._effects.ledger.append(self._action, JournalStage.AFTER, 1, record, view)
-        return window
+        return window, {"steps": steps, **({"spent": encode_amount(spent)} if spent != NOTHING else {})}
 
-    def _redone(
-        self, window: ContextWindow, strategies: Sequence[CompactionStrategy], record: JsonObject
-    ) -> ContextWindow:
-        """What was done when the call was made, without asking or recording anything; what it took counts again."""
+    def outcome_of(self, result: object) -> Outcome:
+        window, record = cast("tuple[ContextWindow, JsonObject]", result)
+        return Outcome(record, cast(JsonObject, self._redactor.json(record)), window)
+
+    def reuse(self, row: JournalRow) -> object:
+        """Condense as it was done when the call was made, without asking or recording anything."""
+        record, window = cast(JsonObject, row.record), self._context.window
         if "spent" in record:
-            self._effects.spending.absorb(decode_amount(cast(JsonObject, record["spent"])))
-        action = compression((), self._assembled.manifest)
-        for step in cast("list[JsonObject]", record["steps"]):
-            number = cast(int, step["strategy"])
-            if number >= len(strategies):
-                continue
-            plan = self._planned(window, strategies[number])
-            summary = cast("str | None", step["summary"])
-            window = self._carried_out(window, plan, summary, action, (), None)
+            self.spent = decode_amount(cast(JsonObject, record["spent"]))
+        for number, summary in _steps_in(record):
+            if number < len(self._strategies):
+                plan = self._context.plan(window, self._strategies[number])
+                window = self._carry_out(window, plan, summary, ())
         return window
 
-    def _carried_out(
+    async def _summary(self, plan: SummaryNeeded) -> Summary:
+        """Return a summary; of a model that fails there is none, which leaves the context as it is."""
+        try:
+            return await self._summarise(plan.request())
+        except ModelCallError:
+            return Summary("", ONE_STEP)
+
+    def _carry_out(
         self,
         window: ContextWindow,
-        plan: NothingToDo | Rewrite | SummaryNeeded,
+        plan: Plan,
         summary: str | None,
-        action: ContextOptimizationAction,
         signals: Sequence[ContextHealthSignal],
-        number: int | None,
+        number: int | None = None,
     ) -> ContextWindow:
-        """The window behind a plan; with a number, what it did is put on record."""
+        """Return the window after a plan; with a number, what was done is put on record."""
         match plan:
             case NothingToDo():
                 return window
             case SummaryNeeded():
-                rewrite = plan.with_summary(summary or "-", trust=self._effects.trust)
+                rewrite = plan.with_summary(summary or "-", trust=self._trust)
             case Rewrite():
                 rewrite = plan
             case _:
                 assert_never(plan)
-        manifest, run_id = self._assembled.manifest, self._effects.ledger.run.run_id
         done = carry_out(
             rewrite,
             window.shown,
-            action=action,
-            manifest=manifest,
-            context_identity=run_id,
+            action=self.decision,
+            manifest=self._context.assembled.manifest,
+            context_identity=self._ledger.run.run_id,
             signals=signals,
         )
         if done.tokens_saved <= 0:
@@ -191,33 +196,13 @@ class Condensing:
             self._prove(digest_evidence(done.digest), f"{number}-digest")
         return window.condensed(done)
 
-    def _signals(self, window: ContextWindow) -> Sequence[ContextHealthSignal]:
-        tokens = window.shown.tokens + self._beside
-        manifest = self._assembled.manifest
-        return health_signals(tokens, self._request.context, self._budget, manifest_ref=manifest.id)
-
-    def _planned(
-        self, window: ContextWindow, strategy: CompactionStrategy
-    ) -> NothingToDo | Rewrite | SummaryNeeded:
-        shown = window.shown
-        excess = excess_of(shown.tokens + self._beside, self._budget, aim=AIM)
-        return strategy.plan(shown.messages, excess=excess, estimator=shown.estimator)
-
     def _prove(self, evidence: AgentEvidenceCandidate, name: str) -> None:
-        effects = self._effects
-        run_id = effects.ledger.run.run_id
-        effects.ledger.prove_by(
-            evidence.to_evidence(evidence_id=f"{run_id}:{self._action.id}:{name}", agent_state_id=run_id)
-        )
+        run_id = self._ledger.run.run_id
+        evidence_id = f"{run_id}:{self.action.id}:{name}"
+        self._ledger.prove_by(evidence.to_evidence(evidence_id=evidence_id, agent_state_id=run_id))
 
 
-async def _summary(plan: SummaryNeeded, summarise: Summarise) -> Summary:
-    """The words of a summary; of a model that fails there are none, which leaves the context as it is."""
-    try:
-        return await summarise(plan.request())
-    except ModelCallError:
-        return Summary("", ONE_STEP)
-
-
-async def _never(_: Attempt) -> object:
-    raise AssertionError("a context is condensed by its stage")
+def _steps_in(record: JsonObject) -> Iterator[tuple[int, str | None]]:
+    """Return what a recorded change did: the number of each strategy, and its summary."""
+    for step in cast("list[JsonObject]", record["steps"]):
+        yield cast(int, step["strategy"]), cast("str | None", step["summary"])

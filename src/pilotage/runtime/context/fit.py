@@ -1,4 +1,4 @@
-"""What a model call shows the model: the request assembled and measured, condensed where it has grown too large.
+"""Fitting requests to their context: what a model call shows the model, assembled, measured and condensed.
 
 A program hands in its whole transcript with every call; the stage remembers what its beginning was condensed to. What
 was done to a context is recorded with the call, so that replay does the same without asking anybody.
@@ -20,75 +20,112 @@ from pilotage.context.handler import KeepWithinBudget
 from pilotage.context.kept_manifest import kept_manifest, manifest_id_of
 from pilotage.context.strategies import SummariseOldTurns, TrimToolResults
 from pilotage.context.window import ContextWindow
-from pilotage.runtime.context.condense import Condensing, Summarise
-from pilotage.runtime.door.run import Effects, Shown
-from pilotage.runtime.journal.scope import Scope
+from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.context.condense import Condensation
+from pilotage.values import value
 
 _WITHIN_BUDGET = KeepWithinBudget()
 _DEFAULT: tuple[CompactionStrategy, ...] = (TrimToolResults(), SummariseOldTurns())
+
+
+@value
+class FittedRequest:
+    """A request as the model gets it, and its manifest as the record of the call shows it."""
+
+    request: ModelRequest
+    manifest: JsonObject | None = None
+
+
+@value
+class ContextPolicy:
+    """What an agent and its application say about contexts."""
+
+    budget: ContextTokenBudget | None = None
+    strategies: tuple[CompactionStrategy, ...] = ()
+    handler: IAgentContextHandler | None = None
 
 
 class ContextStage:
     """The context of one attempt at a run."""
 
     def __init__(
-        self,
-        effects: Effects,
-        budget: ContextTokenBudget | None = None,
-        strategies: Sequence[CompactionStrategy] = (),
-        handler: IAgentContextHandler | None = None,
-        given: AgentContext | None = None,
+        self, policy: ContextPolicy, given: AgentContext | None, salt: str, *, is_durable: bool
     ) -> None:
         self._given = given
-        self._effects = effects
-        self._budget = budget
-        self._strategies = tuple(strategies) or _DEFAULT
-        self._handler = handler or _WITHIN_BUDGET
+        self._salt = salt
+        self.budget = policy.budget
+        self.strategies = policy.strategies or _DEFAULT
+        self.handler = policy.handler or _WITHIN_BUDGET
         self._windows: dict[str, ContextWindow] = {}
-        self._is_needed = effects.ledger.is_kept or budget is not None or given is not None
+        self._is_needed = is_durable or policy.budget is not None or given is not None
 
     def concerns(self, request: ModelRequest, *, is_live: bool) -> bool:
-        """In replay only what was condensed matters; live, a run that nobody keeps needs no manifest."""
+        """Return whether there is anything to do for a request; if not, the model sees it as it is.
+
+        In replay only what was condensed matters; live, an ephemeral run needs no manifest.
+        """
         if not is_live:
-            return self._budget is not None
+            return self.budget is not None
         return self._is_needed or bool(request.context)
 
     def also_show(self, packs: Sequence[ContextPack]) -> None:
+        """Show these with every request from here on, beside what the caller of the run gave it."""
         if packs:
             given = self._given or AgentContext()
             self._given = replace(given, packs=(*given.packs, *packs))
             self._is_needed = True
 
-    async def shown(self, scope: Scope, call_id: str, request: ModelRequest, summarise: Summarise) -> Shown:
-        """The request as the model may see it.
-
-        Raises:
-            Paused: a person is asked before the context is condensed.
-        """
+    def fitting(self, path: str, call_id: str, request: ModelRequest) -> Fitting:
+        """Begin to fit a request of the model call of this id, made in the scope of this path."""
         if self._given is not None:
             request = _with_given(request, self._given)
-        window = self._window(scope.path).hear(request.messages)
-        manifest_id = manifest_id_of(call_id)
-        assembled = self._assembled(window, request, manifest_id)
-        if self._budget is not None:
-            beside = assembled.tokens - window.shown.tokens + fixed_tokens(request)
-            condensing = Condensing(self._effects, scope, call_id, request, assembled, beside, self._budget)
-            window = await condensing.condensed(window, self._strategies, self._handler, summarise)
-            if window.digest is not None:
-                assembled = self._assembled(window, request, f"{manifest_id}#2")
-        self._windows[scope.path] = window
-        return Shown(assembled.request, kept_manifest(assembled))
+        window = self._windows.get(path) or ContextWindow.opening(self._salt)
+        return Fitting(self, path, call_id, request, window.hear(request.messages))
 
-    def _window(self, path: str) -> ContextWindow:
-        found = self._windows.get(path)
-        return found if found is not None else ContextWindow.opening(self._effects.salt)
+    def remember(self, path: str, window: ContextWindow) -> None:
+        """Keep the window of a scope for its next request."""
+        self._windows[path] = window
 
-    def _assembled(self, window: ContextWindow, request: ModelRequest, manifest_id: str) -> Assembled:
-        return assemble(window.show(request), manifest_id=manifest_id, transcript=window.shown)
+
+class Fitting:
+    """One request on its way to the model."""
+
+    def __init__(
+        self, stage: ContextStage, path: str, call_id: str, request: ModelRequest, window: ContextWindow
+    ) -> None:
+        self._stage = stage
+        self._path = path
+        self._request = request
+        self._window = window
+        self._manifest_id = manifest_id_of(call_id)
+        self._assembled = self._assemble(self._manifest_id)
+
+    def condensation(self) -> Condensation | None:
+        """Return what is to be done about a context with a budget; None for one without."""
+        stage = self._stage
+        if stage.budget is None:
+            return None
+        beside = self._assembled.tokens - self._window.shown.tokens + fixed_tokens(self._request)
+        return Condensation(self._request, self._assembled, self._window, beside, stage.budget)
+
+    def condense_to(self, window: ContextWindow) -> None:
+        """Go on with the window of a context that was condensed."""
+        self._window = window
+
+    def fitted(self) -> FittedRequest:
+        """Return the request as the model may see it."""
+        if self._window.digest is not None and self._stage.budget is not None:
+            self._assembled = self._assemble(f"{self._manifest_id}#2")
+        self._stage.remember(self._path, self._window)
+        return FittedRequest(self._assembled.request, kept_manifest(self._assembled))
+
+    def _assemble(self, manifest_id: str) -> Assembled:
+        shown = self._window.show(self._request)
+        return assemble(shown, manifest_id=manifest_id, transcript=self._window.shown)
 
 
 def _with_given(request: ModelRequest, given: AgentContext) -> ModelRequest:
-    """The request with what the caller of the run gave it; what the program shows itself is not shown twice."""
+    """Return the request with what the caller of the run gave it; a pack of the program's own is not shown twice."""
     own = {pack.id for pack in request.context}
     return replace(
         request,

@@ -1,18 +1,26 @@
-"""The kill switches of a run: looked at before everything it does, and before it says its answer.
+"""The admission of effects: one order of stages for everything a run asks of the world.
 
-A run that finds something off pauses. Nothing of that is recorded with the action, so whoever resumes the run looks
-again. Switches that cannot be read are off.
+| stage      | looks at                                          | refuses by                                  |
+|------------|---------------------------------------------------|---------------------------------------------|
+| alive      | every effect (`Replay.enter`, before the record)  | ending the attempt or the branch            |
+| switch     | all that act; also an attempt and an answer       | pausing the run                             |
+| deadline   | all that act                                      | ending the run                              |
+| permission | tool calls, steps, values, children               | a recorded error, or a question             |
+| trust      | tool calls                                        | a recorded error, or a question             |
+| hooks      | all that act                                      | a recorded error                            |
+| limits     | tool calls, model calls, summaries                | ending the run                              |
+| budget     | tool calls, model calls, summaries                | ending the run                              |
+| approval   | all that act, context changes, the publication    | pausing the run until a person has answered |
+
+A stage that is the exact built-in no-op is left out when an agent is composed. One that raises or hangs denies. What a
+stage holds for an effect is given back when a later one does not let it pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 
-from pilotage.agent.approval import AgentApprovalBoundaryKind
-from pilotage.agent.messages import ModelToolCall
-from pilotage.agent.model_reply import ModelResponse
-from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import (
     BudgetAmount,
     BudgetExhausted,
@@ -23,89 +31,319 @@ from pilotage.agent.ports.budget import (
     NoBudget,
 )
 from pilotage.agent.ports.handlers import ApprovalSubject, IAgentApprovalHandler, IAgentRecoveryHandler
-from pilotage.agent.ports.hooks import HookVerdict, IAgentHooks, Veto
-from pilotage.agent.ports.permissions import AllowAll, IAgentPermissions, PermissionRequest, PermissionVerdict
-from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff
-from pilotage.agent.principal import Principal, RunContext
-from pilotage.agent.recovery import AgentActionBoundaryStage, AgentResumeBoundary
-from pilotage.agent.recovery_request import RecoveryCancelled, RecoveryDone, RecoveryFailed, RecoveryRetried
-from pilotage.agent.state import AgentSituation, AgentState
+from pilotage.agent.ports.hooks import IAgentHooks
+from pilotage.agent.ports.permissions import (
+    AllowAll,
+    IAgentPermissions,
+    PermissionRequest,
+    PermissionVerdict,
+)
+from pilotage.agent.ports.switches import IAgentSwitches, Switch
+from pilotage.agent.state import AgentSituation
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.container.processing import IContainer
-from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.budget.spending import budget_exhausted
-from pilotage.runtime.door.consult import Asker, GateSettings, NoAnswerError, asked
-from pilotage.runtime.effect import Call
-from pilotage.runtime.exposure.redactor import Redactor
-from pilotage.runtime.exposure.views import shown_request, shown_response
-from pilotage.runtime.journal.action import Action
+from pilotage.errors import ToolError
+from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.budget.spending import NOTHING, budget_exhausted
+from pilotage.runtime.door.consult import GateSettings, NoAnswerError, PortCaller
+from pilotage.runtime.door.door import perform
+from pilotage.runtime.door.hooks import Hooks, as_object
+from pilotage.runtime.door.model_reply import expected_usage
+from pilotage.runtime.door.run import Admission, Grant, ModelEffect, RefusedError, Run, Stage
+from pilotage.runtime.effect import Effect, EffectKind
 from pilotage.runtime.journal.interruptions import Paused, RunEnded
-from pilotage.runtime.people.questions import PASS, Ask, Deny, GateVerdict
+from pilotage.runtime.people.questions import ApprovalQuestion
+from pilotage.runtime.people.requests import Ask
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 from pilotage.values import value
 
+_CALLS = frozenset({EffectKind.TOOL_CALL, EffectKind.STEP, EffectKind.VALUE, EffectKind.CHILD})
+_MODEL_CALLS = frozenset({EffectKind.MODEL_CALL, EffectKind.SUMMARY})
+_ACTING = _CALLS | _MODEL_CALLS
+_COUNTED = _MODEL_CALLS | {EffectKind.TOOL_CALL}
+_APPROVED = frozenset({EffectKind.CONTEXT_CHANGE, EffectKind.PUBLICATION})
 
-class SwitchStage:
-    """The switches that concern one run. One that nobody keeps cannot wait, so it ends."""
 
-    def __init__(self, switches: IAgentSwitches, agent: str, tenant: str, *, is_kept: bool) -> None:
+@value
+class GatePorts:
+    """What an application provides for the admission; None where there is nothing, or the built-in no-op."""
+
+    permissions: IAgentPermissions | None = None
+    hooks: tuple[IAgentHooks, ...] = ()
+    budget: IAgentBudget | None = None
+    approval: IAgentApprovalHandler | None = None
+    recovery: IAgentRecoveryHandler | None = None
+    switches: IAgentSwitches | None = None
+    settings: GateSettings | None = None
+
+    @classmethod
+    def of(cls, container: IContainer) -> GatePorts:
+        """Return the ports of an application."""
+        permissions = container.get_or_none(IAgentPermissions)
+        budget = container.get_or_none(IAgentBudget)
+        return cls(
+            None if type(permissions) is AllowAll else permissions,
+            tuple(container.get_all(IAgentHooks)),
+            None if type(budget) is NoBudget else budget,
+            container.get_or_none(IAgentApprovalHandler),
+            container.get_or_none(IAgentRecoveryHandler),
+            container.get_or_none(IAgentSwitches),
+            container.get_or_none(GateSettings),
+        )
+
+    @property
+    def caller(self) -> PortCaller:
+        """Calls these ports within the time limit of the application."""
+        return PortCaller(self.settings)
+
+
+def admission_of(ports: GatePorts, hooks: Hooks | None, agent: str, *, has_deadline: bool) -> Admission:
+    """Return the admission of an agent's runs: the stages that it needs, in the one order."""
+    caller = ports.caller
+    switch = SwitchStage(ports.switches, agent, caller) if ports.switches is not None else None
+    approval = ApprovalStage(ports.approval, caller)
+    stages: Sequence[tuple[Stage | None, frozenset[EffectKind]]] = (
+        (switch, _ACTING),
+        (DeadlineStage() if has_deadline else None, _ACTING),
+        (PermissionStage(ports.permissions, caller) if ports.permissions else None, _CALLS),
+        (TrustStage(), frozenset({EffectKind.TOOL_CALL})),
+        (HookStage(hooks) if hooks else None, _ACTING),
+        (LimitStage(), _COUNTED),
+        (BudgetStage(ports.budget, caller) if ports.budget else None, _COUNTED),
+        (approval, _ACTING | _APPROVED),
+    )
+    needed = [(stage, kinds) for stage, kinds in stages if stage is not None]
+    table = {kind: tuple(stage for stage, kinds in needed if kind in kinds) for kind in EffectKind}
+    again = {kind: tuple(each for each in table[kind] if isinstance(each, _AGAIN)) for kind in EffectKind}
+    return Admission(table, again, approval.wants_approval, switch.check if switch else None)
+
+
+class SwitchStage(Stage):
+    """Kill switches. A run that finds something off pauses and looks again when it is resumed.
+
+    Switches that cannot be read are off. An ephemeral run cannot wait, so it ends.
+    """
+
+    def __init__(self, switches: IAgentSwitches, agent: str, caller: PortCaller) -> None:
         self._switches = switches
-        self._always = (Switch.agent(agent), Switch.tenant(tenant))
-        self._is_kept = is_kept
+        self._agent = Switch.agent(agent)
+        self._caller = caller
 
-    async def check(self, tool: str | None = None) -> None:
-        """Return where everything is on that concerns the run, and the tool it is about to call.
+    def admit(self, run: Run, effect: Effect, grant: Grant) -> Awaitable[None]:
+        return self.check(run, effect.tool_name)
+
+    async def check(self, run: Run, tool: str | None = None) -> None:
+        """Return where everything is on that concerns the run and the tool it is about to call.
 
         Raises:
-            Paused: something is off, or nobody can say.
-            RunEnded: the same, for a run that nobody keeps.
+            Paused: something is off, or the switches cannot be read.
+            RunEnded: the same, for an ephemeral run.
         """
-        concerned = self._always if tool is None else (*self._always, Switch.tool(tool))
+        concerned = [self._agent, Switch.tenant(run.ledger.run.tenant_id)]
+        if tool is not None:
+            concerned.append(Switch.tool(tool))
         try:
-            off = await asked(self._switches.first_off, concerned)
+            off = await self._caller.ask(self._switches.first_off, concerned)
         except NoAnswerError as failure:
-            raise self._stopped(f"the kill switches cannot be read ({failure})", {}) from failure
+            words = f"the kill switches cannot be read ({failure})"
+            raise _stopped(run, words, {}) from failure
         if off is not None:
-            raise self._stopped(str(off), _facts(off))
-
-    def _stopped(self, reason: str, facts: JsonObject) -> Paused | RunEnded:
-        if self._is_kept:
-            return Paused(reason=reason, facts=facts)
-        return RunEnded(AgentSituation.FAILED, reason, code="switched_off", retryable=True)
+            raise _stopped(run, str(off), {"switched_off": off.to_payload()})
 
 
-def _facts(off: SwitchedOff) -> JsonObject:
-    return {"switched_off": off.to_payload()}
+def _stopped(run: Run, reason: str, facts: JsonObject) -> Paused | RunEnded:
+    if run.ledger.is_kept:
+        return Paused(reason=reason, facts=facts)
+    return RunEnded(AgentSituation.FAILED, reason, code="switched_off", retryable=True)
+
+
+class DeadlineStage(Stage):
+    """The time of the run."""
+
+    def admit(self, run: Run, effect: Effect, grant: Grant) -> None:
+        run.check_time()
+
+
+_AGAIN = (SwitchStage, DeadlineStage)
+
+
+class PermissionStage(Stage):
+    """The application's permissions, typed and asked afresh for every call that has not begun."""
+
+    def __init__(self, permissions: IAgentPermissions, caller: PortCaller) -> None:
+        self._permissions = permissions
+        self._caller = caller
+
+    async def admit(self, run: Run, effect: Effect, grant: Grant) -> None:
+        tool = effect.descriptor.metadata if effect.descriptor else None
+        request = PermissionRequest(
+            principal=run.source.start.principal,
+            context=run.context,
+            action=effect.action.kind,
+            name=effect.action.name,
+            permissions=tuple(tool.permissions) if tool else (),
+            **({"risk": tool.risk} if tool else {}),
+        )
+        try:
+            decision = await self._caller.ask(self._permissions.check, request)
+        except NoAnswerError as failure:
+            raise RefusedError(f"the permission check failed ({failure})") from failure
+        match decision.verdict:
+            case PermissionVerdict.ALLOW:
+                return
+            case PermissionVerdict.ASK:
+                grant.ask = Ask(decision.reason)
+            case PermissionVerdict.DENY:
+                raise RefusedError(decision.reason or "the permission is missing")
+
+
+class TrustStage(Stage):
+    """What trust labels and the capabilities of the run say about a tool call, from declarations only."""
+
+    def admit(self, run: Run, effect: Effect, grant: Grant) -> None:
+        tool, capabilities = effect.descriptor, run.source.start.capabilities
+        if tool is None:
+            return
+        if capabilities is not None and tool.schema.name not in capabilities:
+            raise RefusedError(f"the run was not given the tool {tool.schema.name!r}")
+        ask = trust_verdict(run.trust, tool)
+        if ask is not None:
+            grant.ask = ask
+
+
+class HookStage(Stage):
+    """The hooks of the application before calls and model requests."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self._hooks = hooks
+
+    async def admit(self, run: Run, effect: Effect, grant: Grant) -> None:
+        if isinstance(effect, ModelEffect):
+            reason = await self._hooks.veto_request(run.context, effect.request, run.redactor)
+        else:
+            reason = await self._hooks.veto_call(run.context, effect)
+        if reason is not None:
+            raise RefusedError(reason)
+
+
+class LimitStage(Stage):
+    """The limits of the run and of those above it: counted before the effect begins, in one act without a wait."""
+
+    def admit(self, run: Run, effect: Effect, grant: Grant) -> None:
+        if effect.kind is not EffectKind.TOOL_CALL:
+            grant.held = run.spending.reserve_model_call()
+        elif not effect.is_counted:
+            run.spending.reserve_tool_calls()
+        if run.warnings is not None:
+            run.warnings.check(run.spending)
+
+    def give_back(self, run: Run, effect: Effect, grant: Grant) -> None:
+        if not effect.is_counted:
+            run.spending.give_back(effect.counts, grant.held)
+
+
+class BudgetStage(Stage):
+    """The application's budget: something is set aside before the effect begins, and settled by what it took."""
+
+    def __init__(self, budget: IAgentBudget, caller: PortCaller) -> None:
+        self._budget = budget
+        self._caller = caller
+
+    async def admit(self, run: Run, effect: Effect, grant: Grant) -> None:
+        need = effect.counts
+        if isinstance(effect, ModelEffect):
+            need += run.spending.worth_of(effect.model, expected_usage(effect.request))
+        try:
+            verdict = await self._caller.ask(self._budget.allows_step, run.context, need)
+        except NoAnswerError as failure:
+            verdict = BudgetExhausted("budget", f"the budget check failed ({failure})")
+        match verdict:
+            case BudgetGranted(reservation, warning):
+                if warning is not None and run.warnings is not None:
+                    run.warnings.warn(warning)
+                grant.reservation, grant.budget = reservation, self._settle
+            case BudgetExhausted():
+                raise budget_exhausted(verdict)
+
+    def give_back(self, run: Run, effect: Effect, grant: Grant) -> Awaitable[None]:
+        return grant.settle(run, NOTHING)
+
+    async def _settle(self, run: Run, reservation: BudgetReservation, used: BudgetAmount) -> None:
+        """Tell the budget what was really used; where the journal settles it, with the next commit."""
+        if self._budget.is_settled_by_journal and run.ledger.is_kept:
+            run.ledger.settle_budget(BudgetSettlement(reservation, used))
+        else:
+            await self._caller.notify(self._budget.consume, run.context, reservation, used)
+
+
+class ApprovalStage(Stage):
+    """The approval of a person, where the effect, a stage before or the application's handler wants one.
+
+    Where a person was asked before, that answer counts, whatever the handler would say by now.
+    """
+
+    def __init__(self, handler: IAgentApprovalHandler | None, caller: PortCaller) -> None:
+        self._handler = handler
+        self._caller = caller
+
+    def admit(self, run: Run, effect: Effect, grant: Grant) -> Awaitable[None] | None:
+        if self._handler is not None or effect.needs_approval or grant.ask is not None:
+            return self._approve(run, effect, grant)
+        return self._approve(run, effect, grant) if run.was_asked(effect.action.id) else None
+
+    async def wants_approval(self, run: Run, effect: Effect) -> Ask | None:
+        """Return the question that the application's handler wants to put about an effect; None without one."""
+        handler = self._handler
+        if handler is None:
+            return None
+        action, tool = effect.asked_about, effect.descriptor
+        arguments = as_object(action.view)
+        subject = ApprovalSubject(effect.boundary, action.id, action.name, arguments, tool)
+        try:
+            wanted = await self._caller.ask(handler.request_for, run.context, subject)
+        except NoAnswerError as failure:
+            return Ask(f"the approval handler failed ({failure})")
+        return Ask(question=wanted) if wanted is not None else None
+
+    async def _approve(self, run: Run, effect: Effect, grant: Grant) -> None:
+        was_asked = run.was_asked(effect.action.id)
+        if not was_asked and (wanted := await self.wants_approval(run, effect)) is not None:
+            grant.ask = replace(wanted, reason=wanted.reason or (grant.ask.reason if grant.ask else None))
+        if not (was_asked or effect.needs_approval or grant.ask is not None):
+            return
+        question = ApprovalQuestion(run.questions, effect, grant.ask or Ask())
+        try:
+            grant.arguments = run.questions.obey(await perform(run, question))
+        except ToolError as rejection:
+            raise effect.rejected(rejection) from rejection
 
 
 _SECRET, _UNTRUSTED = Confidentiality.SECRET, Integrity.UNTRUSTED
 
 
-def label_after_tool(label: TrustLabel, tool: AgentToolDescriptor) -> TrustLabel:
-    """The label once the tool's result is known."""
-    return label if tool.result_label is None else label.join(tool.result_label)
-
-
-def verdict_for(label: TrustLabel, tool: AgentToolDescriptor) -> GateVerdict:
-    """Whether a call that was decided under the label may begin.
+def trust_verdict(label: TrustLabel, tool: AgentToolDescriptor) -> Ask | None:
+    """Return the question that a call needs which was decided under a label; None where it needs none.
 
     Secrets never go to a tool that communicates. Under untrusted content a person is asked, unless the tool only
     reads (inside the application; outside only while nothing private could leave with the look-up), or accepts it.
+
+    Raises:
+        RefusedError: the call must not begin.
     """
     if label.confidentiality is _SECRET and tool.metadata.communicates_outward:
-        return Deny(
+        raise RefusedError(
             f"{tool.schema.name!r} communicates outward, and the run holds secret data from {_origins(label)}"
         )
     if label.integrity is not _UNTRUSTED or tool.metadata.accepts_untrusted:
-        return PASS
+        return None
     concern = _concern(label, tool)
     if concern is None:
-        return PASS
+        return None
     return Ask(f"untrusted content from {_origins(label)} may have decided this call; {concern}")
 
 
 def _concern(label: TrustLabel, tool: AgentToolDescriptor) -> str | None:
-    """What is to be feared of a call that a stranger decided."""
+    """Return why a call that untrusted content decided is a risk; None where it is none."""
     metadata, name = tool.metadata, repr(tool.schema.name)
     if metadata.communicates_outward and not label.is_public:
         return f"{name} communicates outward, and private data could leave with it"
@@ -120,240 +358,3 @@ def _concern(label: TrustLabel, tool: AgentToolDescriptor) -> str | None:
 
 def _origins(label: TrustLabel) -> str:
     return ", ".join(sorted(label.origins)) or "an unnamed source"
-
-
-@value
-class Stages:
-    """What an application provides for its gates; None where there is nothing, or the built-in no-op."""
-
-    permissions: IAgentPermissions | None = None
-    hooks: tuple[IAgentHooks, ...] = ()
-    budget: IAgentBudget | None = None
-    approval: IAgentApprovalHandler | None = None
-    recovery: IAgentRecoveryHandler | None = None
-    settings: GateSettings | None = None
-
-    @classmethod
-    def of(cls, container: IContainer) -> Stages:
-        """The stages of an application."""
-        permissions = container.get_or_none(IAgentPermissions)
-        budget = container.get_or_none(IAgentBudget)
-        found = cls(
-            None if type(permissions) is AllowAll else permissions,
-            tuple(container.get_all(IAgentHooks)),
-            None if type(budget) is NoBudget else budget,
-            container.get_or_none(IAgentApprovalHandler),
-            container.get_or_none(IAgentRecoveryHandler),
-        )
-        if found == NO_STAGES:
-            return NO_STAGES
-        return replace(found, settings=container.get_or_none(GateSettings))
-
-
-NO_STAGES = Stages()
-_PATIENT = Asker()
-
-
-class Gate:
-    """The stages of an application for one run. One that `is_open` has none: nobody has to be asked."""
-
-    def __init__(
-        self,
-        principal: Principal,
-        context: RunContext,
-        stages: Stages,
-        capabilities: tuple[str, ...] | None = None,
-    ) -> None:
-        self._principal = principal
-        self._context = context
-        self._stages = stages
-        self._capabilities = capabilities
-        self._asker = _PATIENT if stages.settings is None else Asker(stages.settings)
-        self.is_open = stages is NO_STAGES
-        self.has_budget = stages.budget is not None
-        """Whether the application has a budget of its own."""
-        self.settles_with: Callable[[BudgetSettlement], None] | None = None
-        """Where what was spent is counted with the next commit; None for a run that nobody keeps."""
-        self.warns: Callable[[str], None] | None = None
-        """Who is told that a budget comes to its end."""
-
-    async def before_call(self, call: Call, trust: TrustLabel, *, was_asked: bool = False) -> GateVerdict:
-        """Whether a tool call, a step or a delegation may begin.
-
-        Where a person `was_asked` about it, the approval handler has had its say.
-        """
-        asks = self.trusts(call, trust)
-        if self.is_open or isinstance(asks, Deny):
-            return asks
-        if self._stages.permissions is not None:
-            verdict = await self._permitted(call, self._stages.permissions)
-            if isinstance(verdict, Deny):
-                return verdict
-            asks = asks if isinstance(asks, Ask) else verdict
-        shown = _shown(call)
-        denied = await self._vetoed(lambda hook: hook.pre_tool(self._context, shown))
-        if denied is not None or was_asked:
-            return denied or asks
-        question = await self.question(call.boundary, call.action, call)
-        if question is None or not isinstance(asks, Ask):
-            return question or asks
-        return replace(question, reason=question.reason or asks.reason)
-
-    async def after_call(self, call: Call, view: JsonValue) -> None:
-        """Let hooks see what came of it; nothing they do can change that."""
-        for hook in self._stages.hooks:
-            await self._asker.told(hook.post_tool, self._context, _shown(call), view)
-
-    async def before_model(self, request: ModelRequest, redactor: Redactor) -> Deny | None:
-        """Whether a request may go to the model."""
-        if not self._stages.hooks:
-            return None
-        shown = shown_request(request, redactor)
-        return await self._vetoed(lambda hook: hook.pre_model(self._context, shown))
-
-    async def after_model(self, response: ModelResponse, request: ModelRequest, redactor: Redactor) -> None:
-        """Let hooks see the reply to a request."""
-        if not self._stages.hooks:
-            return
-        shown = shown_response(response, request, redactor)
-        for hook in self._stages.hooks:
-            await self._asker.told(hook.post_model, self._context, shown)
-
-    async def before_run(self, state: AgentState) -> Deny | None:
-        """Whether a run may start or come back."""
-        return await self._vetoed(lambda hook: hook.pre_run(self._context, state))
-
-    async def after_run(self, state: AgentState) -> None:
-        """Let hooks see how the run stands."""
-        for hook in self._stages.hooks:
-            await self._asker.told(hook.post_run, self._context, state)
-
-    async def reserve(self, need: BudgetAmount) -> BudgetReservation | None:
-        """Set something aside in the application's budget, where it has one.
-
-        Raises:
-            LimitReached: the budget does not allow it, or cannot say.
-        """
-        budget = self._stages.budget
-        if budget is None:
-            return None
-        try:
-            verdict = await self._asker.asked(budget.allows_step, self._context, need)
-        except NoAnswerError as failure:
-            verdict = BudgetExhausted("budget", f"the budget check failed ({failure})")
-        match verdict:
-            case BudgetGranted(reservation, warning):
-                if warning is not None and self.warns is not None:
-                    self.warns(warning)
-                return reservation
-            case BudgetExhausted():
-                raise budget_exhausted(verdict)
-
-    async def settle(self, reservation: BudgetReservation | None, used: BudgetAmount) -> None:
-        """Tell the budget what was really used; where the journal settles it, nobody has to be waited for."""
-        budget = self._stages.budget
-        if budget is None or reservation is None:
-            return
-        if budget.is_settled_by_journal and self.settles_with is not None:
-            self.settles_with(BudgetSettlement(reservation, used))
-        else:
-            await self._asker.told(budget.consume, self._context, reservation, used)
-
-    async def question(
-        self, boundary: AgentApprovalBoundaryKind, action: Action, call: Call | None = None
-    ) -> Ask | None:
-        """The question that the application's approval handler wants to put to a person, if any."""
-        handler = self._stages.approval
-        if handler is None:
-            return None
-        arguments = _as_object(action.view)
-        descriptor = call.descriptor if call else None
-        subject = ApprovalSubject(boundary, action.id, action.name, arguments, descriptor)
-        try:
-            wanted = await self._asker.asked(handler.request_for, self._context, subject)
-        except NoAnswerError as failure:
-            return Ask(f"the approval handler failed ({failure})")
-        return Ask(question=wanted) if wanted is not None else None
-
-    async def recovery_answer(self, call: Call, attempt: int) -> RecoveryRetried | RecoveryDone | None:
-        """What the application's recovery handler knows about an unknown outcome; None asks a person.
-
-        Raises:
-            RunEnded: the handler ends the run.
-        """
-        handler = self._stages.recovery
-        if handler is None:
-            return None
-        action = call.action
-        boundary = AgentResumeBoundary(
-            action.id, action.kind, AgentActionBoundaryStage.BEFORE, action.idempotency, action.id
-        )
-        try:
-            answer = await self._asker.asked(handler.decide, self._context, boundary)
-        except NoAnswerError:
-            return None
-        match answer:
-            case None:
-                return None
-            case RecoveryRetried():
-                # The number of an attempt is the run's to give: no other attempt has had it.
-                return replace(answer, action_id=action.id, attempt=attempt + 1)
-            case RecoveryDone():
-                return replace(answer, action_id=action.id)
-            case RecoveryFailed(comment=comment):
-                words = f"the recovery handler decided that the run failed: {comment or 'no reason given'}"
-                raise RunEnded(AgentSituation.FAILED, words)
-            case RecoveryCancelled(comment=comment):
-                words = f"the recovery handler cancelled the run: {comment or 'no reason given'}"
-                raise RunEnded(AgentSituation.CANCELLING, words)
-
-    def trusts(self, call: Call, trust: TrustLabel) -> GateVerdict:
-        """What the run itself says about a call, before anybody of the application is asked."""
-        tool = call.descriptor
-        if tool is None:
-            return PASS
-        if self._capabilities is not None and tool.schema.name not in self._capabilities:
-            return Deny(f"the run was not given the tool {tool.schema.name!r}")
-        return verdict_for(trust, tool)
-
-    async def _permitted(self, call: Call, permissions: IAgentPermissions) -> GateVerdict:
-        tool = call.descriptor.metadata if call.descriptor else None
-        request = PermissionRequest(
-            principal=self._principal,
-            context=self._context,
-            action=call.action.kind,
-            name=call.action.name,
-            permissions=tuple(tool.permissions) if tool else (),
-            **({"risk": tool.risk} if tool else {}),
-        )
-        try:
-            decision = await self._asker.asked(permissions.check, request)
-        except NoAnswerError as failure:
-            return Deny(f"the permission check failed ({failure})")
-        match decision.verdict:
-            case PermissionVerdict.ALLOW:
-                return PASS
-            case PermissionVerdict.ASK:
-                return Ask(decision.reason)
-            case PermissionVerdict.DENY:
-                return Deny(decision.reason or "the permission is missing")
-
-    async def _vetoed(self, ask: Callable[[IAgentHooks], Awaitable[HookVerdict]]) -> Deny | None:
-        """The first veto; every hook hears of it all the same."""
-        denied: Deny | None = None
-        for hook in self._stages.hooks:
-            try:
-                verdict = await self._asker.asked(ask, hook)
-            except NoAnswerError as failure:
-                verdict = Veto(f"a hook failed ({failure})")
-            if isinstance(verdict, Veto) and denied is None:
-                denied = Deny(verdict.reason)
-        return denied
-
-
-def _shown(call: Call) -> ModelToolCall:
-    return ModelToolCall(call.action.name, _as_object(call.action.view), call.action.id)
-
-
-def _as_object(view: JsonValue) -> JsonObject:
-    return view if isinstance(view, dict) else {} if view is None else {"arguments": view}

@@ -1,4 +1,4 @@
-"""Asking somebody outside the run who may fail or hang: the run hears an answer, or that there is none."""
+"""Calls of application ports that may fail or hang: the run gets an answer in time, or none."""
 
 from __future__ import annotations
 
@@ -28,39 +28,30 @@ class GateSettings:
 
 
 class NoAnswerError(Exception):
-    """Somebody who was asked cannot say; the words are the name of what was raised."""
+    """A port has no answer; the message is the name of what it raised."""
 
 
-class Asker:
-    """Asks and tells, and waits no longer than it has patience."""
+class PortCaller:
+    """Calls ports within a time limit."""
 
     def __init__(self, settings: GateSettings | None = None) -> None:
         self._seconds = PATIENCE_SECONDS if settings is None else settings.patience_seconds
 
-    async def asked(self, ask: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What somebody says who must not keep the run waiting.
+    async def ask(self, port: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the answer of a port.
 
         Raises:
-            NoAnswerError: nothing, or not in time.
+            NoAnswerError: it raised, or did not answer in time.
         """
-        return await _asked(self._seconds, partial(ask, *args, **kwargs))
+        return await _ask(self._seconds, partial(port, *args, **kwargs))
 
-    async def told(self, tell: Callable[P, Awaitable[None]], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Let somebody know; observing can never fail a run."""
+    async def notify(self, port: Callable[P, Awaitable[None]], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Call a port whose failure changes nothing for the run."""
         with suppress(NoAnswerError):
-            await _asked(self._seconds, partial(tell, *args, **kwargs))
+            await _ask(self._seconds, partial(port, *args, **kwargs))
 
 
-async def asked(ask: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What somebody says who must not keep the run waiting, by the patience that everybody has.
-
-    Raises:
-        NoAnswerError: nothing, or not in time.
-    """
-    return await _asked(PATIENCE_SECONDS, partial(ask, *args, **kwargs))
-
-
-async def _asked(seconds: float, ask: Callable[[], Awaitable[T]]) -> T:
+async def _ask(seconds: float, ask: Callable[[], Awaitable[T]]) -> T:
     try:
         async with asyncio.timeout(seconds):
             return await ask()
@@ -73,6 +64,6 @@ async def _asked(seconds: float, ask: Callable[[], Awaitable[T]]) -> T:
 
 
 def _is_being_cancelled() -> bool:
-    """Whether it is the run that is stopped, and not something that was asked and gave up by itself."""
+    """Return whether the run is stopped, and not a port that cancelled itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -1,22 +1,32 @@
-"""What became of an action that nobody wrote down: the tool may know, a handler, a late owner, else a person."""
+"""The one way to the world: `perform` looks an effect up in the record, admits it, records it and carries it out.
+
+Barriers stand only where the rules of durability want them: before anything that is not read-only begins, its own row
+and everything before it are committed.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
-from pilotage.agent.ports.journal import JournalRow, JournalStage
-from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.recovery_request import RecoveryDone, RecoveryRetried
-from pilotage.agent.state import AgentStatus
+from pilotage.agent.ports.journal import JournalRow
+from pilotage.agent.recovery import AgentActionBoundaryStage, AgentResumeBoundary
+from pilotage.agent.recovery_request import (
+    RecoveryCancelled,
+    RecoveryDone,
+    RecoveryFailed,
+    RecoveryRetried,
+)
+from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.errors import ToolError
-from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.budget.spending import NOTHING, ONE_TOOL_CALL
-from pilotage.runtime.door.admission import Gate
-from pilotage.runtime.door.outcome import LateOutcomes, executed_arguments, recorded_result
-from pilotage.runtime.door.run import Effects
-from pilotage.runtime.effect import Attempt, Call
-from pilotage.runtime.journal.interruptions import Paused, RunInterruption
+from pilotage.runtime.budget.spending import NOTHING
+from pilotage.runtime.door.consult import NoAnswerError
+from pilotage.runtime.door.outcome import executed_arguments
+from pilotage.runtime.door.run import Grant, ModelEffect, RefusedError, Run
+from pilotage.runtime.effect import NO_OUTCOME, Attempt, Effect, EffectKind
+from pilotage.runtime.journal.interruptions import Paused, RunEnded, RunInterruption
 from pilotage.runtime.journal.recording import RecordedAction
 from pilotage.runtime.journal.recovery import (
     AskHuman,
@@ -28,302 +38,335 @@ from pilotage.runtime.journal.recovery import (
     recovery_for,
 )
 from pilotage.runtime.journal.scope import inside
-from pilotage.runtime.people.questions import Ask, Deny, GateVerdict, fits
-from pilotage.runtime.people.waiting import Questions
+from pilotage.runtime.people.questions import (
+    ApprovalQuestion,
+    Question,
+    RecoveryQuestion,
+    ResultQuestion,
+    obey_recovery,
+    recovery_label,
+)
+from pilotage.runtime.people.requests import Ask, fits
+
+_UNKNOWN = object()
+"""The answer of a tool that cannot say what became of an attempt."""
 
 
-class Unknown:
-    """Nobody can say whether it happened."""
-
-
-async def asked_of_its_tool(call: Call, attempt: Attempt) -> object:
-    """What the tool knows of an attempt: its result, None for what has not happened, `Unknown` where it cannot say."""
-    if call.reconcile is None:
-        return Unknown()
-    try:
-        return await call.reconcile(attempt.idempotency_key)
-    except Exception:  # noqa: BLE001 - who cannot say leaves it unknown
-        return Unknown()
-
-
-async def asked_of_people(
-    call: Call, attempt: int, waits: Questions, gate: Gate, late: LateOutcomes | None
-) -> RecoveryRetried | RecoveryDone:
-    """What the application's handler or a person says of an attempt.
+async def perform(run: Run, effect: Effect) -> Any:
+    """Return the result of an effect: the recorded one, or that of carrying it out now.
 
     Raises:
-        Paused: nobody has said anything yet.
-        RunEnded: the answer ends the run.
+        ToolError: the effect failed for certain.
+        RunInterruption: this attempt at the run ends here.
     """
-    if not waits.is_new(call, attempt):
-        return waits.recovered(call, attempt)
-    answer = await gate.recovery_answer(call, attempt)
-    if answer is not None and (not isinstance(answer, RecoveryDone) or fits(call, answer)):
-        waits.answered_by_handler(call, attempt, answer)
-        return answer
-    told: tuple[JsonValue, ...] = () if late is None else await late.about(call.action.id, attempt)
-    return waits.recovered(call, attempt, told)
-
-
-def begin(effects: Effects, call: Call) -> Awaitable[object]:
-    """Do something for the first time; what is not allowed, or has to wait for a person, never begins."""
-    if not effects.gate.is_open:
-        return _begin_behind_the_gate(effects, call)
-    _count(effects, call)
-    arguments = _allowed(effects, call, effects.gate.trusts(call, effects.trust))
-    return _begin(effects, call, effects.attempt(call, 1, arguments))
-
-
-async def _begin_behind_the_gate(effects: Effects, call: Call) -> object:
-    is_tool = call.action.kind is AgentActionKind.TOOL_CALL
-    reserved = await effects.gate.reserve(ONE_TOOL_CALL) if is_tool else None
-    used = NOTHING
+    run.replay.enter(effect.scope)
     try:
-        _count(effects, call)
-        was_asked = effects.was_asked(call.action.id)
-        verdict = await effects.gate.before_call(call, effects.trust, was_asked=was_asked)
-        arguments = _allowed(effects, call, verdict)
-        used = ONE_TOOL_CALL
-    finally:
-        # Before it begins: the row that says so and what it takes out of the budget are one commit.
-        await effects.gate.settle(reserved, used)
-    return await _begin(effects, call, effects.attempt(call, 1, arguments))
-
-
-def _count(effects: Effects, call: Call) -> None:
-    if call.action.kind is AgentActionKind.TOOL_CALL and not call.is_reserved:
-        effects.spending.reserve_tool_calls()
-        if effects.warnings is not None:
-            effects.warnings.look_at(effects.spending)
-
-
-def _allowed(effects: Effects, call: Call, verdict: GateVerdict) -> JsonObject | None:
-    """Return when the gate and, where one is needed, a person allow the call: with other arguments, if any."""
-    if isinstance(verdict, Deny):
-        raise effects.outcomes.refused(call, verdict.reason)
-    if call.needs_approval or isinstance(verdict, Ask) or effects.was_asked(call.action.id):
-        return effects.waits.approved_arguments(call, 1, verdict)
-    return None
-
-
-def _begin(effects: Effects, call: Call, attempt: Attempt) -> Awaitable[object]:
-    if call.is_deferred:
-        return _given(effects, call, attempt)
-    effects.go_on()
-    return act(effects, call, attempt) if call.action.is_read_only else _written_down(effects, call, attempt)
-
-
-async def _given(effects: Effects, call: Call, attempt: Attempt) -> object:
-    """What came of a call that is somebody else's to carry out: nothing is dispatched, and nothing is unknown."""
-    result = call.decode(effects.waits.given_result(call).result)
-    effects.know(call)
-    _, given = effects.outcomes.done(call, attempt.number, result)
-    return given
-
-
-async def _written_down(effects: Effects, call: Call, attempt: Attempt) -> object:
-    record, view = {"asked": call.action.asked}, {"asked": call.action.view}
-    if attempt.arguments is not None:
-        record["executed"], view["executed"] = attempt.arguments, call.shown(attempt.arguments)
-    effects.ledger.append(call.action, JournalStage.BEFORE, attempt.number, record, view, call.descriptor)
-    if call.begins is not None:
-        effects.ledger.report(call.begins)
-    return await _dispatch(effects, call, attempt)
-
-
-async def _dispatch(effects: Effects, call: Call, attempt: Attempt) -> object:
-    """Do what is written down, once that is kept and the run is certainly still ours."""
-    effects.outcomes.begin(call, attempt.number)
-    await effects.ledger.barrier()
-    await effects.be_sure()
-    return await act(effects, call, attempt)
-
-
-async def act(effects: Effects, call: Call, attempt: Attempt) -> object:
-    """Carry a call out, and write down what came of it.
-
-    Raises:
-        ToolError: it failed for certain.
-        RunInterruption: this attempt at the run ends here; also where nobody knows what came of the call.
-    """
-    try:
-        with inside(call.action.id):
-            acting, observer = call.act(attempt), effects.observer
-            result = await (acting if observer.is_idle else observer.observed(call.action, acting))
-    except RunInterruption:
+        if effect.is_call:
+            if run.open_streams:
+                for stream in run.streams_at(effect.scope.path):
+                    await stream.drain()
+            if run.at_boundary is not None and not effect.action.is_read_only:
+                await run.at_boundary(effect)
+        recorded = run.replay.recorded(effect.action)
+        result = await (_begin(run, effect) if recorded is None else _recover(run, effect, recorded))
+    except BaseException as end:
+        run.replay.leave(effect.scope, end)
         raise
-    except ToolError as error:
-        effects.know(call)
-        raise effects.outcomes.failed(call, attempt.number, error) from error.__cause__
-    except asyncio.CancelledError:
-        _leave_to_a_person(effects, call, attempt)
-        raise
-    except Exception as error:
-        if call.action.may_be_repeated:
-            raise effects.outcomes.failed(call, attempt.number, error) from error
-        return await _find_out(effects, call, attempt)
-    view, given = effects.outcomes.done(call, attempt.number, result)
-    effects.know(call)
-    if not effects.gate.is_open:
-        await effects.gate.after_call(call, view)
-    return given
-
-
-def _leave_to_a_person(effects: Effects, call: Call, attempt: Attempt) -> None:
-    """A call that was cut short may have taken effect: whoever cut it short must not go on as if it had not."""
-    is_ending = effects.ledger.state.status is AgentStatus.CANCELLING or effects.liveness.is_ending
-    if call.action.may_be_repeated or is_ending:
-        return
-    try:
-        effects.waits.recovered(call, attempt.number)
-    except Paused as pause:
-        effects.liveness.pause(call.scope, pause)
-        effects.liveness.end(pause)
-
-
-async def _find_out(effects: Effects, call: Call, attempt: Attempt) -> object:
-    """After an exception that says nothing: the tool may know, else a person must."""
-    found = await asked_of_its_tool(call, attempt)
-    match found:
-        case Unknown():
-            return await ask_people(effects, call, attempt)
-        case None:
-            error = ToolError(f"{call.action.name!r} did not take effect")
-            raise effects.outcomes.failed(call, attempt.number, error)
-        case _:
-            return found_out(effects, call, attempt, found)
-
-
-def found_out(effects: Effects, call: Call, attempt: Attempt, result: object) -> object:
-    """Somebody knows what came of a call: written down, it is as if the call had just given it."""
-    effects.know(call)
-    effects.outcomes.done(call, attempt.number, result)
+    run.replay.leave(effect.scope)
     return result
 
 
-async def ask_people(effects: Effects, call: Call, attempt: Attempt) -> object:
-    """What came of a call that only a person can tell about, or of doing it once more, if that is the answer."""
-    late = effects.outcomes.late
-    answer = await asked_of_people(call, attempt.number, effects.waits, effects.gate, late)
+def ask_ahead(run: Run, effects: Sequence[Effect]) -> None:
+    """Put the questions about effects that must wait for another one, so that all can be answered at once."""
+    for effect in effects:
+        if run.replay.knows(effect.action.id):
+            continue
+        if effect.needs_approval:
+            _put(run, ApprovalQuestion(run.questions, effect, Ask()))
+        elif effect.is_deferred:
+            _put(run, ResultQuestion(run.questions, effect))
+
+
+def _put(run: Run, question: Question) -> None:
+    """Put a question without taking an answer: that belongs to the moment the effect begins."""
+    recorded = run.replay.recorded(question.action)
+    if recorded is None:
+        run.outcomes.ask(question, run.attempt(question, 1))
+    elif recorded.after is None:
+        question.take_up(recorded.row)
+    else:
+        return
+    run.questions.wait_for(question.request_record)
+
+
+async def _begin(run: Run, effect: Effect) -> object:
+    """Carry an effect out for the first time; what is not admitted never begins."""
+    run.go_live()
+    grant = await _admit(run, effect)
+    if isinstance(effect, ModelEffect):
+        effect.grant = grant
+    if grant.reservation is not None and effect.is_call:
+        # Before it begins: the row that says so and what it takes out of the budget are one commit.
+        await grant.settle(run, effect.counts)
+    return await _carry_out(run, effect, run.attempt(effect, 1, grant.arguments))
+
+
+async def _admit(run: Run, effect: Effect) -> Grant:
+    """Let an effect pass all stages that look at it, or give back what was held for it."""
+    grant, stages, passed = Grant(), run.admission.stages[effect.kind], 0
+    try:
+        for stage in stages:
+            waiting = stage.admit(run, effect, grant)
+            if waiting is not None:
+                await waiting
+            passed += 1
+    except BaseException as end:
+        for stage in stages[:passed]:
+            giving_back = stage.give_back(run, effect, grant)
+            if giving_back is not None:
+                await giving_back
+        if isinstance(end, RefusedError):
+            raise _refused(run, effect, str(end)) from end
+        raise
+    return grant
+
+
+def _refused(run: Run, effect: Effect, reason: str) -> Exception:
+    """Record that an effect must not begin. What is recorded counts, now and in replay."""
+    error = effect.refused(reason)
+    if not isinstance(error, ToolError):
+        return error
+    if not effect.is_counted and effect.counts is not NOTHING:
+        run.spending.absorb(effect.counts)
+    return run.outcomes.ended(effect, 1, error)
+
+
+async def _carry_out(run: Run, effect: Effect, attempt: Attempt) -> object:
+    """Begin an effect that is admitted: recorded before it acts, unless it only reads."""
+    if effect.is_deferred:
+        return await _result_from_caller(run, effect, attempt)
+    if effect.is_call or effect.kind is EffectKind.MODEL_CALL:
+        run.mark_running()
+    if effect.action.is_read_only:
+        return await _act(run, effect, attempt)
+    run.outcomes.ask(effect, attempt)
+    if effect.kind is EffectKind.QUESTION:
+        return await _act(run, effect, attempt)
+    run.outcomes.begin(effect, attempt.number)
+    await run.ledger.barrier()
+    await run.ensure_lease()
+    return await _act(run, effect, attempt)
+
+
+async def _result_from_caller(run: Run, effect: Effect, attempt: Attempt) -> object:
+    """Return the result of a call that the caller of the run carries out: nothing is dispatched, nothing unknown."""
+    answer = obey_recovery(await perform(run, ResultQuestion(run.questions, effect)))
+    if not isinstance(answer, RecoveryDone):
+        raise TypeError(f"a deferred call is answered with its result, not with {type(answer).__name__}")
+    result = effect.decode(answer.result)
+    run.learn(effect)
+    return run.outcomes.done(effect, attempt.number, result).result
+
+
+async def _act(run: Run, effect: Effect, attempt: Attempt) -> object:
+    """Carry an effect out, and record its outcome.
+
+    Raises:
+        ToolError: it failed for certain.
+        RunInterruption: this attempt at the run ends here; also where the outcome is unknown.
+    """
+    if effect.is_call:
+        return await _act_for_program(run, effect, attempt)
+    result = await effect.act(attempt)
+    if result is NO_OUTCOME or not effect.is_recorded:
+        return result
+    return run.outcomes.done(effect, attempt.number, result).result
+
+
+async def _act_for_program(run: Run, effect: Effect, attempt: Attempt) -> object:
+    """Carry a call of the program out: its errors are outcomes, and a call cut short may have taken effect."""
+    try:
+        with inside(effect.action.id):
+            acting, telemetry = effect.act(attempt), run.telemetry
+            result = await (acting if telemetry.is_idle else telemetry.observed(effect.action, acting))
+    except RunInterruption:
+        raise
+    except ToolError as error:
+        run.learn(effect)
+        raise run.outcomes.failed(effect, attempt.number, error) from error.__cause__
+    except asyncio.CancelledError:
+        await _leave_to_people(run, effect, attempt)
+        raise
+    except Exception as error:
+        if effect.action.may_be_repeated:
+            raise run.outcomes.failed(effect, attempt.number, error) from error
+        return await _find_out(run, effect, attempt)
+    outcome = run.outcomes.done(effect, attempt.number, result)
+    run.learn(effect)
+    if run.hooks is not None:
+        await run.hooks.after_call(run.context, effect, outcome.view)
+    return outcome.result
+
+
+async def _leave_to_people(run: Run, effect: Effect, attempt: Attempt) -> None:
+    """Ask about a call that was cancelled and may have taken effect: the program must not go on as if it had not."""
+    liveness = run.replay.liveness
+    is_ending = run.ledger.state.status is AgentStatus.CANCELLING or liveness.is_ending
+    if effect.action.may_be_repeated or is_ending:
+        return
+    try:
+        await perform(run, RecoveryQuestion(run.questions, effect, attempt.number))
+    except Paused as pause:
+        liveness.end(pause)
+
+
+async def _find_out(run: Run, effect: Effect, attempt: Attempt) -> object:
+    """Find out what became of a call that raised an unknown error: the tool may know, else people are asked."""
+    found = await _reconcile(effect, attempt)
+    if found is _UNKNOWN:
+        return await _ask_people(run, effect, attempt)
+    if found is None:
+        error = ToolError(f"{effect.action.name!r} did not take effect")
+        raise run.outcomes.failed(effect, attempt.number, error)
+    return _found_out(run, effect, attempt, found)
+
+
+async def _reconcile(effect: Effect, attempt: Attempt) -> object:
+    """Return what the tool knows of an attempt: its result, None for what has not happened, or `_UNKNOWN`."""
+    if effect.reconcile is None:
+        return _UNKNOWN
+    try:
+        return await effect.reconcile(attempt.idempotency_key)
+    except Exception:  # noqa: BLE001 - a tool that cannot say leaves it unknown
+        return _UNKNOWN
+
+
+def _found_out(run: Run, effect: Effect, attempt: Attempt, result: object) -> object:
+    """Record a result that was found out: as if the call had just given it."""
+    run.learn(effect)
+    run.outcomes.done(effect, attempt.number, result)
+    return result
+
+
+async def _ask_people(run: Run, effect: Effect, attempt: Attempt) -> object:
+    """Return the result of a call whose outcome is unknown, as the handler or a person says, or of doing it again."""
+    number, late, known = attempt.number, (), None
+    if not run.replay.knows(f"{effect.action.id}/{recovery_label(number)}"):
+        known = await _handler_answer(run, effect, number)
+        if known is None and run.outcomes.late is not None:
+            late = await run.outcomes.late.about(effect.action.id, number)
+    question = RecoveryQuestion(run.questions, effect, number, late, known)
+    answer = obey_recovery(await perform(run, question))
     if isinstance(answer, RecoveryDone):
-        return found_out(effects, call, attempt, call.decode(answer.result))
-    return await _begin(effects, call, effects.attempt(call, answer.attempt, attempt.arguments))
+        return _found_out(run, effect, attempt, effect.decode(answer.result))
+    return await _carry_out(run, effect, run.attempt(effect, answer.attempt, attempt.arguments))
 
 
-async def recovered(effects: Effects, call: Call, recorded: RecordedAction) -> object:
-    """What came of a recorded action, or comes of it now.
+async def _handler_answer(run: Run, effect: Effect, number: int) -> RecoveryRetried | RecoveryDone | None:
+    """Return what the application's recovery handler knows about an unknown outcome; None asks a person.
+
+    Raises:
+        RunEnded: the handler ends the run.
+    """
+    handler, action = run.ports.recovery_handler, effect.action
+    if handler is None:
+        return None
+    boundary = AgentResumeBoundary(
+        action.id, action.kind, AgentActionBoundaryStage.BEFORE, action.idempotency, action.id
+    )
+    try:
+        answer = await run.ports.caller.ask(handler.decide, run.context, boundary)
+    except NoAnswerError:
+        return None
+    match answer:
+        case None:
+            return None
+        case RecoveryRetried():
+            # The number of an attempt is the run's to give: no other attempt has had it.
+            return replace(answer, action_id=action.id, attempt=number + 1)
+        case RecoveryDone():
+            known = replace(answer, action_id=action.id)
+            return known if fits(effect, known) else None
+        case RecoveryFailed(comment=comment):
+            words = f"the recovery handler decided that the run failed: {comment or 'no reason given'}"
+            raise RunEnded(AgentSituation.FAILED, words)
+        case RecoveryCancelled(comment=comment):
+            words = f"the recovery handler cancelled the run: {comment or 'no reason given'}"
+            raise RunEnded(AgentSituation.CANCELLING, words)
+
+
+async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object:
+    """Return the outcome of a recorded effect, or bring it to its end now.
 
     Raises:
         ToolError: it failed for certain.
         RunInterruption: this attempt at the run ends here.
     """
-    recovery = recovery_for(call.action, recorded, can_reconcile=call.reconcile is not None)
+    recovery = recovery_for(effect.action, recorded, can_reconcile=effect.reconcile is not None)
     if isinstance(recovery, Reuse):
-        return _reused(effects, call, recovery.row)
-    if effects.switches is not None:
-        await effects.switches.check(call.tool_name)
-    if not isinstance(recovery, Begin) and call.action.kind is AgentActionKind.TOOL_CALL:
-        effects.spending.absorb(ONE_TOOL_CALL)
+        return _reuse(run, effect, recovery.row)
+    if isinstance(effect, Question):
+        effect.take_up(recorded.row)
+        return await _act(run, effect, run.attempt(effect, 1))
+    if isinstance(recovery, Begin) or not effect.is_call:
+        # The reply to a model call that could not be kept is asked for again.
+        return await _begin(run, effect)
+    for stage in run.admission.again[effect.kind]:
+        waiting = stage.admit(run, effect, Grant())
+        if waiting is not None:
+            await waiting
+    run.spending.absorb(effect.counts)
+    if isinstance(recovery, FetchAgain):
+        return await _read_again(run, effect)
+    attempt = run.attempt(effect, recovery.attempt, executed_arguments(recorded))
     match recovery:
-        case FetchAgain():
-            effects.know(call)
-            return await _read_again(effects, call)
-        case Begin():
-            effects.begin_anew()
-            return await begin(effects, call)
-        case Repeat(number):
-            return await _again(effects, call, _taken_up(effects, call, number, recorded))
-        case Reconcile(number):
-            return await _reconciled(effects, call, _taken_up(effects, call, number, recorded))
-        case AskHuman(number):
-            return await ask_people(effects, call, _taken_up(effects, call, number, recorded))
+        case Repeat():
+            return await _repeat(run, effect, attempt)
+        case Reconcile():
+            return await _reconciled(run, effect, attempt)
+        case AskHuman():
+            return await _ask_people(run, effect, attempt)
 
 
-def _taken_up(effects: Effects, call: Call, number: int, recorded: RecordedAction) -> Attempt:
-    """The attempt that was under way, with the arguments it was begun with; the time must allow it."""
-    effects.check_time()
-    return effects.attempt(call, number, executed_arguments(recorded))
+def _reuse(run: Run, effect: Effect, row: JournalRow) -> object:
+    """Return a recorded outcome: it was paid for, and the program knows it."""
+    if effect.counts is not NOTHING:
+        run.spending.absorb(effect.counts)
+    if effect.is_call:
+        run.learn(effect)
+        run.learn_inside(effect)
+        if effect.descriptor is not None and effect.descriptor.secrets:
+            run.secrets_to_recall.append(effect.descriptor)
+    return effect.reuse(row)
 
 
-def _reused(effects: Effects, call: Call, row: JournalRow) -> object:
-    """What came of a call that was done: it was paid for, and the program knows it."""
-    if call.action.kind is AgentActionKind.TOOL_CALL:
-        effects.spending.absorb(ONE_TOOL_CALL)
-    effects.know(call)
-    effects.know_inside(call)
-    if call.descriptor is not None and call.descriptor.secrets:
-        effects.unrecalled.append(call.descriptor)
-    return recorded_result(call, row)
-
-
-async def _read_again(effects: Effects, call: Call) -> object:
-    """What was read before, once more: the program gets it as it would have got the recorded one."""
+async def _read_again(run: Run, effect: Effect) -> object:
+    """Read again what could not be kept; the program gets it as it would have got the recorded one."""
+    run.learn(effect)
     try:
-        with inside(call.action.id):
-            result = await call.act(effects.attempt(call, 1, None))
+        with inside(effect.action.id):
+            result = await effect.act(run.attempt(effect, 1))
     except (RunInterruption, ToolError):
         raise
     except Exception as error:
         raise ToolError(f"{type(error).__name__}: {error}") from error
-    return effects.outcomes.as_recorded(call, result)
+    return run.outcomes.as_recorded(effect, result)
 
 
-async def _again(effects: Effects, call: Call, attempt: Attempt) -> object:
-    """The same attempt once more. Its BEFORE row is an old one, so ownership is proven anew."""
-    effects.go_on()
-    effects.outcomes.begin(call, attempt.number)
-    await effects.ledger.prove()
-    await effects.be_sure()
-    return await act(effects, call, attempt)
+async def _repeat(run: Run, effect: Effect, attempt: Attempt) -> object:
+    """Make the same attempt again. Its BEFORE row is an old one, so ownership is proven anew."""
+    run.mark_running()
+    run.outcomes.begin(effect, attempt.number)
+    await run.ledger.prove()
+    await run.ensure_lease()
+    return await _act(run, effect, attempt)
 
 
-async def _reconciled(effects: Effects, call: Call, attempt: Attempt) -> object:
-    """After a crash: the tool may know; what it does not know of has not happened, and is done now."""
-    found = await asked_of_its_tool(call, attempt)
-    match found:
-        case Unknown():
-            return await ask_people(effects, call, attempt)
-        case None:
-            return await _again(effects, call, attempt)
-        case _:
-            return found_out(effects, call, attempt, found)
-
-
-async def perform(effects: Effects, call: Call) -> object:
-    """The result of an action: the recorded one, or that of doing it now.
-
-    Raises:
-        ToolError: the action failed for certain.
-        RunInterruption: this attempt at the run ends here.
-    """
-    effects.liveness.begin(call.scope)
-    try:
-        if effects.open_streams:
-            for stream in effects.open_streams_at(call.scope.path):
-                await stream.drain()
-        if effects.handling is not None and not call.action.is_read_only:
-            await effects.handling.before(call.action.id)
-        recorded = effects.recording.take(call.action) if effects.has_record else None
-        if recorded is not None:
-            result = await recovered(effects, call, recorded)
-        else:
-            if effects.switches is not None:
-                await effects.switches.check(call.tool_name)
-            effects.begin_anew()
-            result = await begin(effects, call)
-    except BaseException as end:
-        effects.liveness.ended(call.scope, end)
-        raise
-    effects.liveness.ended(call.scope)
-    return result
-
-
-def ask_ahead(effects: Effects, calls: Sequence[Call]) -> None:
-    """Ask people about calls that must wait for another one, so that all can be answered at once."""
-    for call in calls:
-        if effects.recording.knows(call.action.id):
-            continue
-        if call.needs_approval:
-            effects.waits.ask_only(call)
-        elif call.is_deferred:
-            effects.waits.ask_for_result(call)
+async def _reconciled(run: Run, effect: Effect, attempt: Attempt) -> object:
+    """Ask the tool after a crash; an attempt that it does not know of has not happened, and is made now."""
+    found = await _reconcile(effect, attempt)
+    if found is _UNKNOWN:
+        return await _ask_people(run, effect, attempt)
+    if found is None:
+        return await _repeat(run, effect, attempt)
+    return _found_out(run, effect, attempt, found)

@@ -1,4 +1,4 @@
-"""A model that knows the run it is called in: inside one a call is an action, outside it is the model's own."""
+"""`RunAwareModel`: inside a run a call of the model is an effect, outside it is the model's own."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
 from pilotage.errors import ModelCallError
 from pilotage.runtime.door.capabilities import adapted_model
-from pilotage.runtime.door.model_call import ModelCall, ModelStream
-from pilotage.runtime.door.run import Effects, active_effects
+from pilotage.runtime.door.model_call import ModelReading, ModelStream
+from pilotage.runtime.door.run import Run
+from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.journal.action import message_id_of
 from pilotage.runtime.journal.scope import scope_for
 
 
 class RunAwareModel(IAgentModel):
-    """A model that is part of the run it is called in; outside a run it is the model behind it."""
+    """A model whose calls are effects of the run they are made in; outside a run it is the model itself."""
 
     def __init__(self, model: IAgentModel) -> None:
         self._model = model
@@ -30,19 +31,19 @@ class RunAwareModel(IAgentModel):
 
     @cached_property
     def name(self) -> str:
-        """What the model is called, for prices and records."""
+        """The name of the model, for prices and records."""
         return self._model.capability.model
 
     @cached_property
     def _asked(self) -> IAgentModel:
-        """The model as a run asks it; what it can do is known when it is asked first."""
+        """The model as a run asks it; its capabilities are known when it is asked first."""
         return adapted_model(self._model)
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        effects = active_effects.get()
-        if effects is None:
+        run = active_run()
+        if run is None:
             return await self._model.complete(request)
-        stream = ModelStream(ModelCall(effects, self._asked, self.name, request))
+        stream = ModelStream(ModelReading(run, self._asked, self.name, request))
         try:
             async for event in stream:
                 if event.response is not None:
@@ -52,10 +53,10 @@ class RunAwareModel(IAgentModel):
         raise ModelCallError("the model's stream ended without a reply", retryable=True)
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
-        effects = active_effects.get()
-        if effects is None:
+        run = active_run()
+        if run is None:
             return self._model.stream(request)
-        return ModelStream(ModelCall(effects, self._asked, self.name, request))
+        return ModelStream(ModelReading(run, self._asked, self.name, request))
 
     @property
     def capability(self) -> ModelCapability:
@@ -79,8 +80,8 @@ def plain_model(model: IAgentModel) -> IAgentModel:
     return model.behind if isinstance(model, RunAwareModel) else model
 
 
-def next_message_id(effects: Effects) -> str:
-    """The id of what the model will say in the next call of this scope: in replay the one it had."""
-    action_id, ledger = scope_for("model").coming_id("model"), effects.ledger
-    recorded = effects.recording.outcome_of(action_id) if effects.has_record else None
-    return message_id_of(ledger.run.run_id, action_id, ledger.epoch if recorded is None else recorded.epoch)
+def next_message_id(run: Run) -> str:
+    """Return the id of what the model will say in the next call of this scope: in replay the one it had."""
+    action_id = scope_for("model").coming_id("model")
+    recorded = run.replay.outcome_of(action_id)
+    return message_id_of(run.id, action_id, run.ledger.epoch if recorded is None else recorded.epoch)

@@ -1,36 +1,36 @@
-"""What a stream took that did not come to its end: what the model told of it, the rest by estimate. Pure.
+"""The reply of a model as it is read: its text, its tokens, and the row it becomes.
 
-Nobody says how many tokens a reply took that was left, or broke off. Counting nothing would let a run that leaves
-every stream early go on for ever, so what is not known is estimated, and the record says so.
+No model reports the tokens of a reply that was left or broke off. Counting nothing would let a run that leaves every
+stream early go on for ever, so what is not reported is estimated, and the record says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from pilotage.agent.compaction.estimate import BYTE_ESTIMATOR, fixed_tokens, message_tokens
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind, ModelUsage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
-from pilotage.agent.ports.journal import JournalStage
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.spending import NOTHING
-from pilotage.runtime.door.run import Effects
+from pilotage.runtime.door.run import ModelEffect, Run
+from pilotage.runtime.effect import new_outcome
 from pilotage.runtime.exposure.views import recorded_reply
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.evidence import MANIFEST
 from pilotage.runtime.journal.model_record import call_failure, encode_failure, encode_response
 from pilotage.runtime.journal.records import encode_usage
 from pilotage.values import value
 
 ESTIMATED = "usage_estimated"
-"""The key in the metadata of a recorded reply that says: nobody reported these numbers."""
+"""The key in the metadata of a recorded reply that says: these numbers are estimated."""
 
 
 @value
 class ReportedUsage:
-    """What a model told in the middle of a stream, and how many pieces had come by then."""
+    """The usage that a model reported in the middle of a stream, and how many pieces had come by then."""
 
     usage: ModelUsage
     pieces: int
@@ -38,20 +38,20 @@ class ReportedUsage:
 
 @value
 class PartialUsage:
-    """What a stream took as far as it was read; `is_estimated` where the model did not tell all of it."""
+    """What a stream took as far as it was read; `is_estimated` where the model did not report all of it."""
 
     usage: ModelUsage
     is_estimated: bool
 
 
 def expected_usage(request: ModelRequest) -> ModelUsage:
-    """What a request is thought to take before it is sent: itself, and as much of an answer as it allows."""
+    """Return the tokens a request may take: its own, and as many of an answer as it allows."""
     read, answer = _asked(request), request.sampling.max_tokens or 0
     return ModelUsage(read, answer, read + answer)
 
 
 def usage_of_left(request: ModelRequest, pieces: Sequence[str], told: ReportedUsage | None) -> PartialUsage:
-    """What a request and the pieces that were read of its reply took; what was told last is behind its own pieces."""
+    """Return what a request and the pieces that were read of its reply took; a report covers the pieces before it."""
     known = told.usage if told is not None else ModelUsage()
     tells_output = known.output_tokens is not None or known.total_tokens is not None
     unheard = "".join(pieces[told.pieces if told is not None and tells_output else 0 :])
@@ -77,36 +77,30 @@ _TOKEN, _MESSAGE, _CALL = (
 
 
 class ReplyRecorder:
-    """The reply to one call of a model that is asked now; a recorded one needs none of this."""
+    """The reply to one request, as it is read: recorded, counted and observed when its stream ends.
 
-    _told: ReportedUsage | None = None
+    `program_request` is the request as the program made it, before it was fitted to its context.
+    """
+
     took: BudgetAmount = NOTHING
     """What a reply took that did not come to its end."""
     asked_at: float | None = None
-    """When the model was asked, where somebody observes it."""
+    """When the model was asked, where telemetry observes it."""
+    _reported: ReportedUsage | None = None
 
     def __init__(
-        self,
-        effects: Effects,
-        action: Action,
-        model: str,
-        request: ModelRequest,
-        asked: ModelRequest,
-        manifest: JsonObject | None,
-        held: BudgetAmount,
+        self, run: Run, effect: ModelEffect, program_request: ModelRequest, manifest: JsonObject | None
     ) -> None:
-        self._effects = effects
-        self._action = action
-        self._model = model
-        self._tools = request.tool_calling
-        self._asked = asked
+        self._run = run
+        self._effect = effect
+        self._model = effect.model
+        self._tools = program_request.tool_calling
         self._manifest = manifest
-        self._held = held
         self.text: list[str] = []
         self._reasoning: list[str] = []
 
     def note(self, event: ModelStreamEvent) -> ModelStreamEvent:
-        """The event as the reader gets it; what it says counts, whether or not the stream comes to its end."""
+        """Return the event as the reader gets it; its text counts, whether or not the stream comes to its end."""
         kind = event.kind
         if kind is _TOKEN or kind is _MESSAGE:
             self.text.append(event.token_delta or event.message_delta or "")
@@ -115,27 +109,27 @@ class ReplyRecorder:
         elif kind is _CALL and event.tools is None and self._tools is not None:
             event = event.with_tools(self._tools)
         if event.usage is not None and event.response is None:
-            self._told = ReportedUsage(event.usage, len(self._reasoning) + len(self.text))
+            self._reported = ReportedUsage(event.usage, len(self._reasoning) + len(self.text))
         return event
 
     def end(self, response: ModelResponse) -> BudgetAmount:
-        """The reply is there: write it down, and say what it took."""
-        effects = self._effects
+        """Record the whole reply, and return what it took."""
+        run = self._run
         if response.metadata:
             self._model = response.answered_by or self._model
-        if effects.is_kept:
+        if run.ledger.is_kept:
             record: dict[str, JsonValue] = {"result": encode_response(response)}
             if self._reasoning:
                 record["reasoning"] = "".join(self._reasoning)
             record["model"] = self._model
             self._record(record)
-        if not effects.observer.is_idle:
-            effects.observer.count("agent.model.tokens", response.usage.total_tokens or 0)
+        if not run.telemetry.is_idle:
+            run.telemetry.count("agent.model.tokens", response.usage.total_tokens or 0)
             self._observe(response.usage, response.finish_reason)
-        return effects.spending.settle_model_call(self._model, response.usage, self._held)
+        return run.spending.settle_model_call(self._model, response.usage, self._effect.grant.held)
 
     def leave(self, *, is_stopped: bool) -> None:
-        """Record what was read; an attempt that is being stopped has not left, and makes the call again."""
+        """Record what was read of a stream that its reader left; a stopped attempt makes the call again instead."""
         left = self._counted()
         self._observe(left.usage, "left")
         if not is_stopped:
@@ -144,10 +138,10 @@ class ReplyRecorder:
             self._record({"result": encode_response(reply), "model": self._model, "left": True})
 
     def fail(self, error: Exception) -> ModelCallError | AgentStructuredOutputError:
-        """Write down how the call failed, and give the error the program gets, now and in replay."""
+        """Record how the call failed, and return the error the program gets, now and in replay."""
         took: JsonObject = {}
         usage = ModelUsage()
-        if self.text or self._reasoning or self._told is not None:
+        if self.text or self._reasoning or self._reported is not None:
             left = self._counted()
             usage = left.usage
             took = {
@@ -157,7 +151,7 @@ class ReplyRecorder:
                 ESTIMATED: left.is_estimated,
             }
         else:
-            self._effects.spending.let_go(self._held)
+            self._run.spending.let_go(self._effect.grant.held)
         self._observe(usage, error=str(getattr(error, "code", type(error).__name__)))
         if isinstance(error, AgentStructuredOutputError):
             said = "".join(self.text)
@@ -168,28 +162,28 @@ class ReplyRecorder:
         return failure
 
     def _counted(self) -> PartialUsage:
-        """What a stream took that does not come to its end; from here on it counts."""
-        left = usage_of_left(self._asked, [*self._reasoning, *self.text], self._told)
-        self._effects.observer.count("agent.model.tokens", left.usage.total_tokens or 0)
-        self.took = self._effects.spending.count_left(self._model, left.usage, self._held)
+        """Count what a stream took that does not come to its end."""
+        left = usage_of_left(self._effect.request, [*self._reasoning, *self.text], self._reported)
+        self._run.telemetry.count("agent.model.tokens", left.usage.total_tokens or 0)
+        self.took = self._run.spending.count_left(self._model, left.usage, self._effect.grant.held)
         return left
 
     def _record(self, record: JsonObject) -> None:
-        view = self._effects.redactor.json(recorded_reply(record, self._tools))
+        view = cast(JsonObject, self._run.redactor.json(recorded_reply(record, self._tools)))
         added = None if self._manifest is None else {MANIFEST: self._manifest}
-        self._effects.ledger.append(self._action, JournalStage.AFTER, 1, record, view, None, added)
+        self._run.outcomes.record(self._effect, 1, new_outcome(record, view, None, added))
 
     def _observe(self, usage: ModelUsage, finish_reason: str | None = None, error: str | None = None) -> None:
-        """A span of the call, once it has come to its end: nobody is inside of a stream."""
+        """Report the span of the call once it has ended: no code runs inside of a stream."""
         if self.asked_at is None:
             return
-        seconds, self.asked_at = self._effects.clock.monotonic() - self.asked_at, None
-        self._effects.observer.record(
+        seconds, self.asked_at = self._run.ports.clock.monotonic() - self.asked_at, None
+        self._run.telemetry.record(
             "agent.model_call",
             seconds,
             error,
             model=self._model,
-            action_id=self._action.id,
+            action_id=self._effect.action.id,
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
             finish_reason=finish_reason,

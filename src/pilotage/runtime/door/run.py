@@ -1,333 +1,382 @@
-"""What belongs to a run besides its actions: open streams, children, what the model is shown."""
+"""`Run`: the shared state of one attempt at a run, and the parts that its effects work with."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextvars import ContextVar
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, TypeAlias, TypeVar, cast
 
-from pilotage.agent.context import ContextPack
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.ports.architecture import AgentRef
-from pilotage.agent.ports.budget import BudgetAmount
+from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
+from pilotage.agent.ports.conversations import ConversationTurn
+from pilotage.agent.ports.handlers import IAgentRecoveryHandler, IAgentToolHandler
+from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.ports.pricing import IAgentPricing
+from pilotage.agent.ports.secret_store import ISecrets
+from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.deadlines import timed_out
-from pilotage.runtime.budget.spending import Spending, count_rows
-from pilotage.runtime.door.admission import Gate, SwitchStage, label_after_tool
+from pilotage.runtime.budget.spending import NOTHING, ONE_STEP, Spending, count_rows
+from pilotage.runtime.budget.warnings import BudgetWarnings
+from pilotage.runtime.context.fit import ContextStage
+from pilotage.runtime.context.snapshots import PromptSnapshots
+from pilotage.runtime.door.consult import PortCaller
+from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.outcome import Outcomes
-from pilotage.runtime.effect import Attempt, Call, new_attempt
+from pilotage.runtime.effect import Attempt, Effect, EffectKind, new_attempt
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import Redactor
-from pilotage.runtime.exposure.trust import RUN_INPUT, label_of_recalled
-from pilotage.runtime.journal.action import fingerprint_of, message_id_of
+from pilotage.runtime.exposure.trust import RUN_INPUT, label_after_tool, label_of_recalled
+from pilotage.runtime.journal.action import Action, fingerprint_of, message_id_of
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.liveness import Liveness
-from pilotage.runtime.journal.recording import Recording
-from pilotage.runtime.journal.records import TRACE
+from pilotage.runtime.journal.replay import Replay
 from pilotage.runtime.journal.scope import Scope
+from pilotage.runtime.journal.start_record import RunStart
+from pilotage.runtime.people.questions import Questions
+from pilotage.runtime.people.requests import APPROVAL, Ask
 from pilotage.runtime.people.signals import SignalQueue
-from pilotage.runtime.people.waiting import Questions
 from pilotage.runtime.telemetry import UNOBSERVED, RunTelemetry
+from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
+T = TypeVar("T")
 
-class IOpenStream(Protocol):
-    """A model's stream that is still being read."""
-
-    @property
-    def path(self) -> str:
-        """The scope it was opened in."""
-        ...
-
-    @property
-    def is_over(self) -> bool:
-        """Whether its reply is recorded."""
-        ...
-
-    async def drain(self) -> None:
-        """Read it to its end and record the reply; whoever reads it gets the rest from memory."""
-        ...
-
-
-class IChildren(Protocol):
-    """The runs that belong to this one."""
-
-    async def run(self, name: str, agent: AgentRef, task: JsonObject) -> JsonValue:
-        """Run a child to its end and give its output."""
-        ...
-
-
-class ISignalHandling(Protocol):
-    """The methods of an agent that take in what is sent to its runs."""
-
-    async def before(self, action_id: str) -> None:
-        """Let handlers take in what waits for them, before an action begins."""
-        ...
-
-    async def handle(self, action_id: str, signals: Sequence[AgentSignal], *, is_new: bool) -> None:
-        """Give signals to their handlers, one after the other; in replay as they were given."""
-        ...
-
-    async def at_end(self) -> None:
-        """Let handlers take in what still waits for them when the program has ended."""
-        ...
-
-
-@value
-class Shown:
-    """A request as the model gets it, and its manifest as the record of the call shows it."""
-
-    request: ModelRequest
-    manifest: JsonObject | None = None
-
-
-class IPrompts(Protocol):
-    """Keeps what models are asked, where somebody wants it kept."""
-
-    def keep(self, action_id: str, model: str, request: ModelRequest) -> None:
-        """Keep a request that is about to be sent."""
-        ...
-
-
-class IWarnings(Protocol):
-    """Tells the readers of a run that a budget comes to its end."""
-
-    def look_at(self, spending: Spending) -> None:
-        """Warn of the bounds that the run comes near to."""
-        ...
-
-
-@value
-class Summary:
-    """What a model says of earlier turns, and what asking it took."""
-
-    text: str
-    spent: BudgetAmount
-
-
-class IContext(Protocol):
-    """What the model gets to see of what a program wants to show it."""
-
-    def concerns(self, request: ModelRequest, *, is_live: bool) -> bool:
-        """Whether there is anything to do for a request; if not, the model sees it as it is.
-
-        A request whose reply is recorded goes to no model.
-        """
-        ...
-
-    def also_show(self, packs: Sequence[ContextPack]) -> None:
-        """Show these with every request from here on, beside what the caller of the run gave it."""
-        ...
-
-    async def shown(
-        self,
-        scope: Scope,
-        call_id: str,
-        request: ModelRequest,
-        summarise: Callable[[ModelRequest], Awaitable[Summary]],
-    ) -> Shown:
-        """The request as the model may see it; `summarise` asks the model itself."""
-        ...
-
+Settles: TypeAlias = "Callable[[Run, BudgetReservation, BudgetAmount], Awaitable[None]]"
 
 _INTERRUPTED = AgentStatus.INTERRUPTED
+_WITHOUT_RUN = (Questions, SignalQueue)
+"""Parts that do not refer to their run; they are read after the attempt has ended."""
 
 
-class ILateParts(Protocol):
-    """Makes the parts of a run that many runs do without, when they are asked for."""
+@value
+class Overrides:
+    """What one caller wants instead of what the application provides."""
 
-    def waits(self, effects: Effects) -> Questions: ...
-    def inbox(self, effects: Effects) -> SignalQueue: ...
-    def children(self, effects: Effects) -> IChildren: ...
-    def context(self, effects: Effects) -> IContext: ...
+    model: IAgentModel | None = None
+    pricing: IAgentPricing | None = None
 
 
-class Effects:
-    """The parts of one attempt at a run, and how far it has come."""
+NO_OVERRIDES = Overrides()
 
-    # Looked at by few runs. What every action looks at is set in each of them: that is found at once.
-    earlier_trace: str | None = None
-    may_delegate = False
-    _waits: Questions | None = None
-    _inbox: SignalQueue | None = None
-    _children: IChildren | None = None
+
+@value
+class RunPorts:
+    """The ports of the application that effects use."""
+
+    clock: IClock
+    ids: IIds
+    caller: PortCaller
+    secrets: ISecrets | None = None
+    tool_handler: IAgentToolHandler | None = None
+    recovery_handler: IAgentRecoveryHandler | None = None
+
+
+@value
+class RunSource:
+    """What an attempt at a run is composed from, besides its journal.
+
+    `pending` are the signals that waited when the attempt began, `history` the earlier turns of the conversation.
+    """
+
+    definition: AgentDefinition
+    instance: object
+    start: RunStart
+    context: RunContext
+    attribution: AgentEventAttribution
+    deadline: datetime | None = None
+    pending: Sequence[AgentSignal] = ()
+    history: Sequence[ConversationTurn] = ()
+    overrides: Overrides = NO_OVERRIDES
+
+
+class RefusedError(Exception):
+    """A stage of the admission refuses an effect; the refusal is recorded as its outcome."""
+
+
+class Grant:
+    """What the admission of one effect came to: the wish to ask a person, other arguments, what is held for it."""
+
+    __slots__ = ("arguments", "ask", "budget", "held", "reservation")
+
+    def __init__(self) -> None:
+        self.ask: Ask | None = None
+        self.arguments: JsonObject | None = None
+        self.held: BudgetAmount = NOTHING
+        """Tokens and money held against the limits of the run until the call has come to its end."""
+        self.reservation: BudgetReservation | None = None
+        """What is set aside in the application's budget until it is settled."""
+        self.budget: Settles | None = None
+
+    async def settle(self, run: Run, used: BudgetAmount) -> None:
+        """Tell the application's budget once what an effect really used."""
+        reservation, self.reservation = self.reservation, None
+        if reservation is not None and self.budget is not None:
+            await self.budget(run, reservation, used)
+
+
+class ModelEffect(Effect):
+    """A request to a model. It keeps what its admission granted until the reply has come."""
+
+    counts = ONE_STEP
+    grant: Grant
+
+    def __init__(self, scope: Scope, action: Action, model: str, request: ModelRequest) -> None:
+        super().__init__(scope, action)
+        self.model = model
+        self.request = request
+
+
+class Stage(ABC):
+    """One stage of the admission: it lets an effect pass, or raises."""
+
+    @abstractmethod
+    def admit(self, run: Run, effect: Effect, grant: Grant) -> Awaitable[None] | None:
+        """Let the effect pass; return an awaitable where somebody outside the run has to be asked first.
+
+        Raises:
+            RefusedError: the effect must not begin.
+            RunInterruption: this attempt at the run ends here.
+        """
+
+    def give_back(self, run: Run, effect: Effect, grant: Grant) -> Awaitable[None] | None:
+        """Give back what the stage holds for an effect that a later stage did not let pass."""
+        return None
+
+
+class Admission:
+    """The stages that look at each kind of effect, in their one order. Composed once per agent.
+
+    `again` are those that look at an effect which an earlier attempt had begun: it was admitted then. `check_switch`
+    looks at the kill switches before an attempt begins and before it gives its answer.
+    """
 
     def __init__(
         self,
-        ledger: Ledger,
-        recording: Recording,
-        gate: Gate,
-        telling: EventWriter,
-        spending: Spending,
-        clock: IClock,
-        ids: IIds,
-        redactor: Redactor,
-        deadline: datetime | None = None,
-        hold: HeldLease | None = None,
-        salt: str = "",
-        *,
-        parts: ILateParts,
+        stages: Mapping[EffectKind, tuple[Stage, ...]],
+        again: Mapping[EffectKind, tuple[Stage, ...]],
+        wants_approval: Callable[[Run, Effect], Awaitable[Ask | None]],
+        check_switch: Callable[[Run], Awaitable[None]] | None,
     ) -> None:
-        self.salt = salt or ledger.run.run_id
+        self.stages = stages
+        self.again = again
+        self.wants_approval = wants_approval
+        self.check_switch = check_switch
+
+
+class OpenStream(ABC):
+    """The stream of a model that is still being read."""
+
+    path: str
+    """The scope it was opened in."""
+    is_over: bool = False
+    """Whether its reply is recorded."""
+
+    @abstractmethod
+    async def drain(self) -> None:
+        """Read the stream to its end and record the reply; its reader gets the rest from memory."""
+
+
+class Run:
+    """One attempt at a run. Effects, hooks and programs share it; `perform` carries its effects out."""
+
+    def __init__(
+        self,
+        source: RunSource,
+        ports: RunPorts,
+        ledger: Ledger,
+        replay: Replay,
+        events: EventWriter,
+        *,
+        redactor: Redactor,
+        spending: Spending,
+        admission: Admission,
+        lease: HeldLease | None,
+        parts: Mapping[type[Any], Callable[[Run], Any]],
+    ) -> None:
+        self.source = source
+        self.ports = ports
         self.ledger = ledger
-        self.recording = recording
-        self.has_record = not recording.is_empty
-        """Whether anything was done in an earlier attempt."""
-        self.gate = gate
-        self.telling = telling
-        self.spending = spending
-        self.clock = clock
-        self.ids = ids
+        self.replay = replay
+        self.events = events
         self.redactor = redactor
-        self.deadline = deadline
-        self.liveness = Liveness(ledger)
-        self.outcomes = Outcomes(ledger, redactor, is_seen=ledger.is_kept or not gate.is_open)
-        self.open_streams: list[IOpenStream] = []
-        self.unrecalled: list[AgentToolDescriptor] = []
-        self._parts = parts
-        self.is_kept = ledger.is_kept
-        self.needs_context = ledger.is_kept
-        """Whether what models are shown is looked at, whatever they are asked."""
-        self._context: IContext | None = None
-        self.prompts: IPrompts | None = None
-        self.handling: ISignalHandling | None = None
-        self.switches: SwitchStage | None = None
-        self.warnings: IWarnings | None = None
-        self.observer: RunTelemetry = UNOBSERVED
-        self.trust = RUN_INPUT
-        self.said_by: str | tuple[str, int] = f"{ledger.run.run_id}:message"
-        """Whose words the program says now: an id, or the model call (its action, the epoch) that gave them."""
-        self._hold = hold
+        self.spending = spending
+        self.admission = admission
+        self.lease = lease
+        self.outcomes = Outcomes(ledger, redactor)
+        self.telemetry: RunTelemetry = UNOBSERVED
+        self.hooks: Hooks | None = None
+        self.handles_signals = bool(source.definition.signal_handlers)
+        self.at_boundary: Callable[[Effect], Awaitable[None]] | None = None
+        """Runs the signal handlers of the agent before an effect that is a boundary of the program."""
+        self.warnings: BudgetWarnings | None = None
+        self.prompts: PromptSnapshots | None = None
+        self.earlier_trace: str | None = None
+        """Where the attempt before was in its trace."""
+        self.trust: TrustLabel = RUN_INPUT
+        """The joined label of everything the program knows by now."""
+        self.secrets_to_recall: list[AgentToolDescriptor] = []
+        """Tools whose replayed results may hold secrets that the redactor of this attempt does not know yet."""
+        self.open_streams: list[OpenStream] = []
+        self.is_context_fitted: bool = ledger.is_kept
+        """Whether every request is fitted to its context, whatever it asks for."""
+        self._speaker: str | tuple[str, int] | None = None
+        self._factories = parts
+        self._parts: dict[type[Any], Any] = {}
 
     @property
-    def waits(self) -> Questions:
-        """The questions to people, and their answers."""
-        if self._waits is None:
-            self._waits = self._parts.waits(self)
-        return self._waits
+    def id(self) -> str:
+        """The id of the run."""
+        return self.ledger.run.run_id
+
+    @property
+    def context(self) -> RunContext:
+        """What tools and hooks may know of the run."""
+        return self.source.context
+
+    @property
+    def questions(self) -> Questions:
+        """The questions of the run to people."""
+        return self.part(Questions)
+
+    @property
+    def signals(self) -> SignalQueue:
+        """The signals that were sent to the run."""
+        return self.part(SignalQueue)
+
+    @property
+    def context_stage(self) -> ContextStage:
+        """Fits requests to the context that models may see."""
+        self.is_context_fitted = True
+        return self.part(ContextStage)
+
+    def part(self, kind: type[T]) -> T:
+        """Return a part that many runs do without; it is made when it is asked for first."""
+        made = self._parts.get(kind)
+        if made is None:
+            made = self._parts[kind] = self._factories[kind](self)
+        return cast(T, made)
+
+    def release(self) -> None:
+        """Drop the parts that refer to this run, so that an attempt that is over is freed without the collector."""
+        self._parts = {kind: part for kind, part in self._parts.items() if kind in _WITHOUT_RUN}
+        self.at_boundary = None
 
     @property
     def message_id(self) -> str:
-        """The id of what the program says now."""
-        said_by = self.said_by
-        return said_by if isinstance(said_by, str) else message_id_of(self.ledger.run.run_id, *said_by)
-
-    def was_asked(self, action_id: str) -> bool:
-        """Whether a person was asked about an action: then the answer counts, whatever the gate says by now."""
-        return self.has_record and self.waits.was_asked(action_id)
+        """The id of the message that the program emits now."""
+        speaker = self._speaker
+        if speaker is None:
+            return f"{self.id}:message"
+        return speaker if isinstance(speaker, str) else message_id_of(self.id, *speaker)
 
     @property
-    def inbox(self) -> SignalQueue:
-        """What is sent to the run."""
-        if self._inbox is None:
-            self._inbox = self._parts.inbox(self)
-        return self._inbox
+    def speaker(self) -> str | tuple[str, int] | None:
+        """The source of the program's words: a message id, or a model call (its action and the epoch)."""
+        return self._speaker
 
-    @property
-    def children(self) -> IChildren:
-        if self._children is None:
-            self._children = self._parts.children(self)
-        return self._children
+    @speaker.setter
+    def speaker(self, speaker: str | tuple[str, int] | None) -> None:
+        self._speaker = speaker
 
-    @property
-    def context(self) -> IContext:
-        """What decides what models are shown."""
-        if self._context is None:
-            self._context, self.needs_context = self._parts.context(self), True
-        return self._context
-
-    def let_go(self) -> None:
-        """Forget the parts that know this one: what is over is freed at once, with everything that hangs on it."""
-        self._context = self._children = None
-
-    async def hear(self, boundary: str, action_id: str, position: int) -> None:
-        """Take in what was sent to the run, before a model is shown so many messages of the program's own."""
-        is_new = self.recording.is_used_up
-        for_handlers = self.inbox.take_in(boundary, position)
-        self.learn_from_signals()
-        if for_handlers and self.handling is not None:
-            await self.handling.handle(action_id, for_handlers, is_new=is_new)
-
-    def learn_from_signals(self) -> None:
-        """What was taken in is known from here on, whoever wrote it."""
-        if self.inbox.trust is not None:
-            self.trust = self.trust.join(self.inbox.trust)
-
-    def leave_trace(self) -> None:
-        """Let a trace of this attempt go on from that of the one before, and leave word of it for the next one."""
-        here = self.observer.follow(self.earlier_trace)
-        if here is not None:
-            self.ledger.claim({TRACE: here}, {TRACE: here})
-
-    def open_streams_at(self, path: str) -> list[IOpenStream]:
-        """The streams whose reply must be recorded before another action begins in their scope."""
+    def streams_at(self, path: str) -> list[OpenStream]:
+        """Return the streams whose reply must be recorded before another effect begins in their scope."""
         return [stream for stream in self.open_streams if stream.path == path and not stream.is_over]
 
+    def was_asked(self, action_id: str) -> bool:
+        """Return whether a person was asked to approve an action: then the answer counts."""
+        return self.replay.has_questions and self.replay.knows(f"{action_id}/{APPROVAL}")
+
     def fingerprint(self, action_id: str, kind: AgentActionKind, name: str, asked: JsonValue = None) -> str:
-        """The fingerprint of an action of this run; a run that nobody keeps needs none."""
-        if not self.is_kept:
+        """Return the fingerprint of an action of this run; an ephemeral run needs none."""
+        if not self.ledger.is_kept:
             return ""
         return fingerprint_of(self.salt, action_id, kind, name, asked)
 
-    def begin_anew(self) -> None:
-        """Something is done that is not recorded: the time must allow it, and the program says new things from here.
-
-        Raises:
-            LimitReached: the time of the run is up.
-        """
-        if self.deadline is not None:
-            self.check_time()
-        if self.telling.is_repeating and self.recording.is_used_up:
-            self.telling.go_live()
+    @property
+    def salt(self) -> str:
+        """The salt of the fingerprints: the run's own id, or that of the run it was forked from."""
+        return self.source.start.salt or self.id
 
     def check_time(self) -> None:
-        """Return while the run has time left.
+        """Check that the run has time left.
 
         Raises:
             LimitReached: its time is up.
         """
-        if self.deadline is not None and (late := timed_out(self.deadline, self.clock.now())) is not None:
+        deadline = self.source.deadline
+        if deadline is not None and (late := timed_out(deadline, self.ports.clock.now())) is not None:
             raise late
 
-    def go_on(self) -> None:
-        """A run that waited does something again: it is under way, also for whoever finds it without a process."""
+    def go_live(self) -> None:
+        """Let the program's words be new from here on, once everything recorded was asked for."""
+        if self.events.is_repeating and self.replay.is_over:
+            self.events.go_live()
+
+    def mark_running(self) -> None:
+        """Move a run that waited to RUNNING: it does something again."""
         state = self.ledger.state
         if state.status is _INTERRUPTED:
             self.ledger.move(state.moved_to(AgentSituation.RUNNING))
 
-    async def be_sure(self) -> None:
-        """Return when nobody else can be driving this run: an effect may begin now, and only now.
+    async def ensure_lease(self) -> None:
+        """Wait until this process certainly holds the lease.
 
         Raises:
-            RunOwnershipLost: somebody else has the run.
+            RunOwnershipLost: another process has the run.
         """
-        while self._hold is not None and not self._hold.is_safe:
-            # Frozen for so long that somebody may have taken over: only a commit behind a new lease can tell.
-            await self._hold.renew()
+        while self.lease is not None and not self.lease.is_safe:
+            # Frozen for so long that another process may have taken over: only a commit after a new lease can tell.
+            await self.lease.renew()
             await self.ledger.prove()
 
-    def know(self, call: Call) -> None:
-        """The program knows what came of a call from here on: whatever it decides, it decides knowing it."""
-        tool = call.descriptor
-        if tool is not None and tool.result_label is not None:
+    def learn(self, effect: Effect) -> None:
+        """Join the label of an effect's result with what the program knows."""
+        tool = effect.descriptor
+        if tool is not None:
             self.trust = label_after_tool(self.trust, tool)
 
-    def know_inside(self, call: Call) -> None:
-        """What happened inside a call that replay does not enter: it was paid for, and what it recalled is known."""
-        if rows := self.recording.inside(call.action.id):
+    def learn_inside(self, effect: Effect) -> None:
+        """Count and join what happened inside an effect that replay does not enter."""
+        if rows := self.replay.inside(effect.action.id):
             count_rows(rows, self.spending)
             self.trust = self.trust.join(label_of_recalled(rows))
 
-    def attempt(self, call: Call, number: int, arguments: JsonObject | None) -> Attempt:
-        """A try at a call; with other arguments than those asked for, where a person changed them."""
-        return new_attempt(number, self.ledger.epoch, self.ledger.run, call.action.id, arguments)
+    def learn_from_signals(self) -> None:
+        """Join the labels of the signals that were taken in."""
+        if self.signals.trust is not None:
+            self.trust = self.trust.join(self.signals.trust)
+
+    def attempt(self, effect: Effect, number: int, arguments: JsonObject | None = None) -> Attempt:
+        """Return an attempt at an effect; with other arguments than those asked for, where a person changed them."""
+        return new_attempt(number, self.ledger.epoch, self.ledger.run, effect.action.id, arguments)
 
 
-active_effects: ContextVar[Effects | None] = ContextVar("pilotage_effects", default=None)
+@value
+class LiveRun:
+    """A run under way in this process: its task, and how it is reached from outside.
+
+    `cancel_unstored` is for the cancellation of a parent, which is no signal in the store.
+    """
+
+    run: Run
+    task: asyncio.Task[RunResult]
+    cancel: Callable[[AgentSignal], Awaitable[bool]]
+    cancel_unstored: Callable[[AgentSignal], Awaitable[bool]]
+    hear: Callable[[AgentSignal], None]
+    hand_over: Callable[[], None]
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
+        return self.run.id

@@ -1,6 +1,6 @@
 """Named steps, and values from outside: what a hand-written `execute()` asks for by itself.
 
-Inside a run each of these is an action: done once, and given back as it was in replay. Outside a run they are
+Inside a run each of these is an effect: performed once, and given back as it was in replay. Outside a run they are
 plain calls, so that an agent made by hand stays plain business logic.
 """
 
@@ -15,8 +15,9 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.ids import SystemClock, SystemIds
 from pilotage.runtime.door.door import perform
-from pilotage.runtime.door.run import Effects, active_effects
-from pilotage.runtime.effect import Attempt, Call, decoder_of
+from pilotage.runtime.door.run import Run
+from pilotage.runtime.door.tool_call import active_run
+from pilotage.runtime.effect import Attempt, EffectKind, PlainEffect, decoder_of
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.scope import scope_for
 
@@ -37,60 +38,53 @@ async def step(
     Raises:
         ToolError: it failed for certain.
     """
-    effects = active_effects.get()
-    if effects is None:
+    run = active_run()
+    if run is None:
         return cast(T, await _awaited(act()))
-    call = _call(effects, AgentActionKind.STEP, f"step:{name}", act, idempotency, is_read_only=False)
-    return cast(T, await perform(effects, call))
+    return cast(T, await perform(run, _effect(run, EffectKind.STEP, f"step:{name}", act, idempotency)))
 
 
 async def now() -> datetime:
     """The time; in replay the time it was then."""
-    effects = active_effects.get()
-    clock = effects.clock if effects else SystemClock()
-    return cast(datetime, await _value("now", clock.now))
+    run = active_run()
+    clock = run.ports.clock if run else SystemClock()
+    return cast(datetime, await _value(run, "now", clock.now))
 
 
 async def uid() -> str:
     """A new unguessable id; in replay the same one."""
-    effects = active_effects.get()
-    ids = effects.ids if effects else SystemIds()
-    return cast(str, await _value("uid", ids.uid))
+    run = active_run()
+    ids = run.ports.ids if run else SystemIds()
+    return cast(str, await _value(run, "uid", ids.uid))
 
 
 async def random() -> float:
     """A random number from 0 (included) to 1 (excluded); in replay the same one."""
-    effects = active_effects.get()
-    ids = effects.ids if effects else SystemIds()
-    return cast(float, await _value("random", ids.random))
+    run = active_run()
+    ids = run.ports.ids if run else SystemIds()
+    return cast(float, await _value(run, "random", ids.random))
 
 
-async def _value(name: str, read: Callable[[], object]) -> object:
-    effects = active_effects.get()
-    if effects is None:
+async def _value(run: Run | None, name: str, read: Callable[[], object]) -> object:
+    if run is None:
         return read()
-    kind = AgentActionKind.VALUE
-    return await perform(effects, _call(effects, kind, name, read, Idempotency.IDEMPOTENT, is_read_only=True))
+    return await perform(run, _effect(run, EffectKind.VALUE, name, read, Idempotency.IDEMPOTENT))
 
 
-def _call(
-    effects: Effects,
-    kind: AgentActionKind,
-    label: str,
-    act: Callable[[], Any],
-    idempotency: Idempotency,
-    *,
-    is_read_only: bool,
-) -> Call:
+def _effect(
+    run: Run, kind: EffectKind, label: str, act: Callable[[], Any], idempotency: Idempotency
+) -> PlainEffect:
+    is_value = kind is EffectKind.VALUE
+    recorded_as = AgentActionKind.VALUE if is_value else AgentActionKind.STEP
     scope = scope_for(label)
     action_id = scope.next_id(label)
-    fingerprint = effects.fingerprint(action_id, kind, label)
-    action = Action(action_id, kind, label, None, None, idempotency, is_read_only, fingerprint)
+    fingerprint = run.fingerprint(action_id, recorded_as, label)
+    action = Action(action_id, recorded_as, label, None, None, idempotency, is_value, fingerprint)
 
-    async def perform(_: Attempt) -> object:
+    async def acted(_: Attempt) -> object:
         return await _awaited(act())
 
-    return Call(scope, action, perform, decoder_of(getattr(act, "func", act)))
+    return PlainEffect(kind, scope, action, acted, decoder_of(getattr(act, "func", act)))
 
 
 async def _awaited(given: Any) -> Any:

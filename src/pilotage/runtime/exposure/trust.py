@@ -7,6 +7,7 @@ from typing import cast
 
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.ports.memory import MemoryItem
+from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
@@ -38,6 +39,11 @@ RECALL = "step:memory.recall"
 _ORIGIN = frozenset({"memory"})
 _PRIVATE = TrustLabel(Integrity.TRUSTED, Confidentiality.TENANT, _ORIGIN)
 _UNKNOWN = TrustLabel(Integrity.UNTRUSTED, Confidentiality.SECRET, _ORIGIN)
+
+
+def label_after_tool(label: TrustLabel, tool: AgentToolDescriptor) -> TrustLabel:
+    """Return the label of a program once it knows the tool's result."""
+    return label if tool.result_label is None else label.join(tool.result_label)
 
 
 def label_of_items(items: Iterable[MemoryItem]) -> TrustLabel:

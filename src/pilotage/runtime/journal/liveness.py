@@ -92,7 +92,7 @@ class Liveness:
         if end is not None:
             self._hear(scope, end)
         self.under_way -= 1
-        if self._idle is not None and not self.under_way:
+        if self._idle is not None:
             self._idle.set()
 
     def _hear(self, scope: Scope, end: BaseException) -> None:
@@ -105,7 +105,8 @@ class Liveness:
 
     def pause(self, scope: Scope, pause: Paused) -> None:
         """The calling task and everything above its scope wait from now on."""
-        self._paused.append((scope.path, running_task(), pause))
+        if not self._paused or self._paused[-1][2] is not pause:
+            self._paused.append((scope.path, running_task(), pause))
 
     def end(self, end: RunInterruption) -> None:
         """Nothing begins any more, in no branch; whoever asks gets `end`."""
@@ -146,10 +147,10 @@ class Liveness:
         me = running_task()
         return [task for task in self._tasks if task is not me and not task.done()]
 
-    async def quiesce(self, end: RunInterruption) -> None:
-        """Let what is under way come to its own end; nothing new begins, whoever asks gets `end`."""
+    async def quiesce(self, end: RunInterruption, besides: int = 0) -> None:
+        """Let the calls under way come to their end, besides so many; nothing new begins, further calls get `end`."""
         self.end(end)
-        while self.under_way:
+        while self.under_way > besides:
             self._idle = self._idle or asyncio.Event()
             self._idle.clear()
             await self._idle.wait()

@@ -51,11 +51,13 @@ class AskHuman:
 
 Recovery: TypeAlias = Begin | Reuse | FetchAgain | Repeat | Reconcile | AskHuman
 
+_BEGIN = Begin()
+
 
 def recovery_for(action: Action, recorded: RecordedAction | None, *, can_reconcile: bool) -> Recovery:
-    """The table of 'what a crash leads to', read for one action."""
+    """Return what the table of 'what a crash leads to' says for one action."""
     if recorded is None:
-        return Begin()
+        return _BEGIN
     if recorded.after is not None:
         return Reuse(recorded.after) if is_kept(recorded.after) else FetchAgain()
     if can_reconcile and not action.is_read_only:

@@ -8,9 +8,12 @@ by the first thing it asks for.
 from __future__ import annotations
 
 from asyncio import Task, current_task
-from contextvars import ContextVar, Token
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import Token
 from types import TracebackType
 
+from pilotage.agent.tools.active import IToolCalls, active_tool_calls
+from pilotage.agent.tools.declare import original_function
 from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
 
 
@@ -55,21 +58,69 @@ class Scope:
         return self.owner is task
 
 
-_current: ContextVar[Scope | None] = ContextVar("pilotage_scope", default=None)
+class Place(IToolCalls):
+    """Where the running code is: its scope, and what performs the tool calls of its run.
+
+    Tools called in a thread are part of the tool that runs there: only the event loop performs calls for a run.
+    """
+
+    __slots__ = ("calls", "is_thread", "scope")
+
+    def __init__(self, calls: IToolCalls, scope: Scope, *, is_thread: bool = False) -> None:
+        self.calls = calls
+        self.scope = scope
+        self.is_thread = is_thread
+
+    def call(
+        self, tool: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> object:
+        if self.is_thread:
+            return original_function(tool)(*args, **kwargs)
+        return self.calls.call(tool, args, kwargs)
+
+    def invoke(
+        self, tool: Callable[..., object], arguments: Mapping[str, object], call_id: str | None = None
+    ) -> Awaitable[object]:
+        return self.calls.invoke(tool, arguments, call_id)
 
 
-def enter(scope: Scope) -> Token[Scope | None]:
-    """Make a scope the current one of this task; the token takes the task back to where it was."""
-    return _current.set(scope)
+def current_place() -> Place | None:
+    """Return where the running code is; None outside every run."""
+    place = active_tool_calls.get()
+    return place if isinstance(place, Place) else None
 
 
-def leave(token: Token[Scope | None]) -> None:
-    """Go back to where the task was before it entered a scope."""
-    _current.reset(token)
+def enter_run(calls: IToolCalls, scope: Scope) -> Token[IToolCalls | None]:
+    """Let the code of this task belong to a run; the token takes the task back to where it was."""
+    return active_tool_calls.set(Place(calls, scope))
+
+
+def leave_run(token: Token[IToolCalls | None]) -> None:
+    """Take the task back to where it was before it entered a run."""
+    active_tool_calls.reset(token)
+
+
+def enter(scope: Scope) -> None:
+    """Make a scope of the same run the current one of this task, to the end of the task."""
+    active_tool_calls.set(Place(_here().calls, scope))
+
+
+def enter_thread() -> None:
+    """Mark the running code as a thread of a tool."""
+    place = current_place()
+    if place is not None:
+        active_tool_calls.set(Place(place.calls, place.scope, is_thread=True))
+
+
+def _here() -> Place:
+    place = current_place()
+    if place is None:
+        raise LookupError("no run is active in this context")
+    return place
 
 
 class Inside:
-    """What is asked for in the block belongs to a scope; without one, where it is.
+    """Context manager: calls made in the block belong to a scope; without one nothing changes.
 
     A class, because a generator as context manager costs as much as a small action.
     """
@@ -78,17 +129,18 @@ class Inside:
 
     def __init__(self, scope: Scope | None) -> None:
         self._scope = scope
-        self._token: Token[Scope | None] | None = None
+        self._token: Token[IToolCalls | None] | None = None
 
     def __enter__(self) -> None:
         if self._scope is not None:
-            self._token = _current.set(self._scope)
+            place = _here()
+            self._token = active_tool_calls.set(Place(place.calls, self._scope, is_thread=place.is_thread))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._token is not None:
-            _current.reset(self._token)
+            active_tool_calls.reset(self._token)
 
 
 def inside(path: str) -> Inside:
@@ -114,9 +166,8 @@ def scope_for(label: str, asked: JsonValue = None) -> Scope:
 
     Without a task (in a thread), and where a scope has no owner, everybody works in the scope itself.
     """
-    scope = _current.get()
-    if scope is None:
-        raise LookupError("no run is active in this context")
+    place = _here()
+    scope = place.scope
     try:
         task = current_task()
     except RuntimeError:
@@ -125,14 +176,14 @@ def scope_for(label: str, asked: JsonValue = None) -> Scope:
         return scope
     name = label if asked is None else f"{label}:{text_digest(canonical_json(asked))[:8]}"
     branch = scope.branch(f"task:{name}", task)
-    _current.set(branch)
+    active_tool_calls.set(Place(place.calls, branch, is_thread=place.is_thread))
     return branch
 
 
 def _place_of(scope: Scope) -> Scope:
     """Where somebody bound to a scope works, given where the program is by now."""
-    here = _current.get()
-    if here is None or here.path == scope.path or here.contains(scope):
+    here = _here().scope
+    if here.path == scope.path or here.contains(scope):
         return scope
     return here if scope.contains(here) else here.as_host_of(scope)
 

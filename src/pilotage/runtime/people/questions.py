@@ -1,217 +1,305 @@
-"""What a stage of the gate says about something that is about to begin."""
+"""Questions to people: asked once, answered once, used up by one attempt.
+
+A question is an effect with an action of its own, so it has the same id after a restart: its first row is the request,
+its second one the answer. Using an answer up and beginning what it allows are one commit.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TypeAlias, cast
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 from pilotage.agent.approval import AgentApprovalRequest
-from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.approval_decision import (
+    ApprovalAccepted,
+    ApprovalExpired,
+    check_agent_approval_decision,
+    expired_approval_outcome,
+)
+from pilotage.agent.facts import approval_requested
+from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery_request import (
-    DEFERRED_CALL,
     AgentRecoveryRequest,
     RecoveryAnswer,
-    RecoveryDecision,
+    RecoveryCancelled,
     RecoveryDone,
+    RecoveryFailed,
     RecoveryRetried,
+    check_agent_recovery_decision,
 )
 from pilotage.agent.signals import AgentSignal, ApprovalDecision
-from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tools.metadata import Idempotency, ToolRisk
-from pilotage.errors import AgentStructuredOutputError
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.effect import Call
-from pilotage.runtime.journal.action import Action
-from pilotage.safety.guard import guard_json_value
-from pilotage.values import value
+from pilotage.agent.spec import RejectionPolicy
+from pilotage.agent.state import AgentSituation, AgentStatus
+from pilotage.errors import ToolError
+from pilotage.ids import IClock, IIds
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.effect import Attempt, Effect, EffectKind, Outcome
+from pilotage.runtime.exposure.redactor import Redactor
+from pilotage.runtime.journal.interruptions import Paused, RunDiverged, RunEnded
+from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.people.requests import (
+    APPROVAL,
+    RESULT,
+    Ask,
+    RequestPlace,
+    answered_by,
+    approval_request,
+    decode_answer,
+    decode_approval,
+    decode_recovery,
+    encode_answer,
+    encode_decision,
+    encode_request,
+    fits,
+    guarded_answer,
+    question_action,
+    recovery_request,
+    result_request,
+)
+
+_NOT_ASKED: JsonObject = {}
+_GOING_ON = frozenset({RecoveryRetried.__name__, RecoveryDone.__name__})
 
 
-@value
-class Pass:
-    """Nothing against it."""
+class Questions:
+    """The questions of one attempt at a run. `open` holds the records of those without an answer, by request id."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        answers: Mapping[str, Sequence[AgentSignal]],
+        on_rejection: RejectionPolicy,
+        redactor: Redactor,
+        clock: IClock,
+        ids: IIds,
+    ) -> None:
+        self.open: dict[str, JsonObject] = {}
+        self.clock = clock
+        self.ledger = ledger
+        self.redactor = redactor
+        self._answers = answers
+        self._ids = ids
+        self._on_rejection = on_rejection
+
+    def place(self, attempt: int = 1) -> RequestPlace:
+        """Return where a new request stands. Its id begins with the run's, so that an answer finds its run."""
+        run_id = self.ledger.run.run_id
+        return RequestPlace(run_id, f"{run_id}:{self._ids.uid()}", attempt)
+
+    def use_up(self, request_id: str) -> Sequence[AgentSignal]:
+        """Take all answers to a request, in the order they came; the first one that counts is used."""
+        answers = self._answers.get(request_id, ())
+        for signal in answers:
+            self.ledger.consume(signal.id)
+        return answers
+
+    def wait_for(self, request: JsonObject) -> Paused:
+        """Keep a question open; the return value pauses the call that waits for it."""
+        request_id = str(request["id"])
+        self.open[request_id] = request
+        return Paused(request_id)
+
+    def resume_run(self, activity: str = "a person has answered") -> None:
+        """Move a waiting run to RUNNING; with the second of several answers it is running already."""
+        if self.ledger.state.status is AgentStatus.INTERRUPTED:
+            self.ledger.move(self.ledger.state.moved_to(AgentSituation.RUNNING, activity=activity))
+
+    def obey(self, answer: JsonObject) -> JsonObject | None:
+        """Return when the answer to an approval lets the effect begin: None as asked for, or other arguments.
+
+        Raises:
+            RunEnded: the answer ends the run.
+            ToolError: the answer is no, and the agent is told and goes on.
+        """
+        comment = answer["comment"] or "no reason given"
+        match ApprovalDecision(str(answer["decision"])):
+            case ApprovalDecision.APPROVE:
+                return None
+            case ApprovalDecision.MODIFY:
+                return cast(JsonObject, answer["modified_payload"])
+            case ApprovalDecision.REJECT if self._on_rejection is RejectionPolicy.TELL_MODEL:
+                raise ToolError(f"a person rejected this call: {comment}")
+            case ApprovalDecision.REJECT | ApprovalDecision.DEFER:
+                raise RunEnded(AgentSituation.APPROVAL_REJECTED, f"a person rejected the call: {comment}")
+            case ApprovalDecision.CANCEL:
+                raise RunEnded(AgentSituation.CANCELLING, f"a person cancelled the run: {comment}")
 
 
-@value
-class Ask:
-    """Somebody must be asked first; the handler that says so may word the question."""
+class Question(Effect):
+    """A question about another effect. Its result is the record of the answer; until there is one it pauses."""
 
-    reason: str | None = None
-    question: AgentApprovalRequest | None = None
+    kind = EffectKind.QUESTION
 
+    def __init__(self, questions: Questions, about: Effect, what: str) -> None:
+        super().__init__(about.scope, question_action(about.asked_about, what))
+        self._questions = questions
+        self._about = about
+        self._request = _NOT_ASKED
 
-@value
-class Deny:
-    """It must not happen."""
+    @abstractmethod
+    def _new_request(self) -> AgentApprovalRequest | AgentRecoveryRequest: ...
 
-    reason: str
+    @abstractmethod
+    def _answer(self, request: JsonObject) -> JsonObject | None:
+        """Return the record of the first answer that counts; None while there is none."""
 
+    def asked(self, attempt: Attempt) -> tuple[JsonObject, JsonObject]:
+        ledger = self._questions.ledger
+        if not ledger.is_kept:
+            words = (
+                f"{self.action.name!r} needs an answer from a person, and nobody keeps this run while it waits. "
+                "Make the agent durable: AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)."
+            )
+            raise RunEnded(AgentSituation.FAILED, words, code="agent_approval_unavailable")
+        request = encode_request(self._new_request())
+        self._request = cast(JsonObject, self._questions.redactor.json(request))
+        self.begins = approval_requested(ledger.state, self._request, self.action.name)
+        return self._request, self._request
 
-GateVerdict: TypeAlias = Pass | Ask | Deny
+    @property
+    def request_record(self) -> JsonObject:
+        """The record of the request."""
+        return self._request
 
-PASS = Pass()
+    def take_up(self, row: JournalRow) -> None:
+        """Go on with the request that an earlier attempt recorded."""
+        self._request = cast(JsonObject, row.record)
 
+    async def act(self, attempt: Attempt) -> object:
+        answer = self._answer(self._request)
+        if answer is None:
+            raise self._questions.wait_for(self._request)
+        if self._lets_run_go_on(answer):
+            self._questions.resume_run()
+        return answer
 
-APPROVAL = "approval"
-RESULT = "result"
-DECIDED_BY = "decided_by"
-"""The key under which a signal, and the row of an answer, say who answered."""
+    def _lets_run_go_on(self, answer: JsonObject) -> bool:
+        """Return whether the run is running again with the answer, whatever the answer is."""
+        return True
 
-_WITHOUT_MODIFY = tuple(each for each in ApprovalDecision if each is not ApprovalDecision.MODIFY)
+    def outcome_of(self, result: object) -> Outcome:
+        record = cast(JsonObject, result)
+        return Outcome(record, guarded_answer(self._about, record), record)
 
-
-def approval_question(
-    call: Call, run_id: str, request_id: str, attempt: int, verdict: Ask
-) -> AgentApprovalRequest:
-    """The question about a call; an approval handler may word it and say which answers are possible."""
-    request = _about_a_tool(call, run_id, request_id, attempt, verdict.reason)
-    if request is None:
-        request = AgentApprovalRequest(
-            request_id,
-            run_id,
-            call.boundary,
-            f"Approve {call.boundary.value.replace('_', ' ')} {call.action.name!r}?",
-            ToolRisk(),
-            call.action.id,
-            _WITHOUT_MODIFY,
-            arguments={"view": call.action.view} if call.action.view is not None else {},
-            attempt=attempt,
-            call_id=call.action.id,
-        )
-    return request if verdict.question is None else _worded(request, verdict.question)
-
-
-def recovery_question(
-    call: Call, run_id: str, request_id: str, attempt: int, late: tuple[JsonValue, ...] = ()
-) -> AgentRecoveryRequest:
-    """The question what became of an attempt; `late` is what an owner before knew of it."""
-    return AgentRecoveryRequest(
-        id=request_id,
-        agent_state_id=run_id,
-        action_id=call.action.id,
-        attempt=attempt,
-        reason=f"It is not known whether attempt {attempt} of {call.action.name!r} took effect.",
-        action_kind=call.action.kind,
-        action_name=call.action.name,
-        arguments={"view": call.action.view},
-        late_outcomes=late,
-    )
+    def reuse(self, row: JournalRow) -> object:
+        return row.record
 
 
-def result_question(call: Call, run_id: str, request_id: str) -> AgentRecoveryRequest:
-    """The question what came of a call that somebody outside carries out."""
-    return AgentRecoveryRequest(
-        id=request_id,
-        agent_state_id=run_id,
-        action_id=call.action.id,
-        attempt=1,
-        reason=f"{call.action.name!r} is carried out by the caller. What came of it?",
-        action_kind=call.action.kind,
-        action_name=call.action.name,
-        arguments={"view": call.action.view},
-        allowed_decisions=(RecoveryDecision.DONE, RecoveryDecision.CANCEL),
-        metadata={DEFERRED_CALL: call.call_id or call.action.id},
-    )
+class ApprovalQuestion(Question):
+    """Whether an effect may begin."""
 
+    def __init__(self, questions: Questions, about: Effect, ask: Ask) -> None:
+        super().__init__(questions, about, APPROVAL)
+        self._ask = ask
 
-def is_about_the_past(request: JsonObject) -> bool:
-    """Whether a question is about something that may have happened: then somebody has to find out."""
-    return "action_kind" in request and DEFERRED_CALL not in cast(JsonObject, request.get("metadata", {}))
+    def _new_request(self) -> AgentApprovalRequest:
+        return approval_request(self._about, self._questions.place(), self._ask)
 
-
-def _about_a_tool(
-    call: Call, run_id: str, request_id: str, attempt: int, reason: str | None
-) -> AgentApprovalRequest | None:
-    if call.descriptor is None:
+    def _answer(self, request: JsonObject) -> JsonObject | None:
+        asked, tool, questions = decode_approval(request), self._about.descriptor, self._questions
+        if tool is not None and not asked.covers(tool, cast(JsonObject, self._about.action.asked)):
+            raise RunDiverged(
+                self.action.id, f"{self.action.name!r} is not the tool any more that a person was asked about"
+            )
+        deferred: AgentSituation | None = None
+        for signal in questions.use_up(asked.id):
+            # What counts is when the answer came, not when the run comes back to read it.
+            answered_at = signal.created_at or questions.clock.now()
+            checked = check_agent_approval_decision(asked, signal, answered_at, descriptor=tool)
+            if not isinstance(checked, ApprovalAccepted | ApprovalExpired):
+                continue
+            if checked.outcome.decision is not ApprovalDecision.DEFER:
+                return {**encode_decision(checked.outcome), **answered_by(signal)}
+            deferred = checked.outcome.situation
+        if asked.is_expired(questions.clock.now()):
+            return encode_decision(expired_approval_outcome(asked))
+        if deferred is not None:
+            questions.resume_run()
+            state = questions.ledger.state.moved_to(deferred, activity="approval deferred")
+            questions.ledger.move(state)
         return None
-    return AgentApprovalRequest.from_tool_descriptor(
-        approval_id=request_id,
-        agent_state_id=run_id,
-        descriptor=call.descriptor,
-        call_id=call.call_id or call.action.id,
-        arguments=cast(JsonObject, call.action.asked),
-        attempt=attempt,
-        metadata={"reason": reason} if reason else None,
-    )
 
 
-def _worded(request: AgentApprovalRequest, wanted: AgentApprovalRequest) -> AgentApprovalRequest:
-    """The run's own question in the handler's words; what binds it to the call stays the run's."""
-    decisions = [each for each in wanted.allowed_decisions if each in request.allowed_decisions]
-    return replace(
-        request,
-        prompt=wanted.prompt,
-        allowed_decisions=tuple(decisions) or request.allowed_decisions,
-        expires_at=wanted.expires_at,
-        metadata={**request.metadata, **wanted.metadata},
-    )
+class RecoveryQuestion(Question):
+    """What became of an attempt whose outcome is unknown; `late` holds outcomes that a former owner reported.
+
+    `known` is the answer of the application's own handler: recorded as if a person had given it.
+    """
+
+    def __init__(
+        self,
+        questions: Questions,
+        about: Effect,
+        attempt: int,
+        late: tuple[JsonValue, ...] = (),
+        known: RecoveryRetried | RecoveryDone | None = None,
+    ) -> None:
+        super().__init__(questions, about, recovery_label(attempt))
+        self._attempt = attempt
+        self._late = late
+        self._known = known
+
+    def _new_request(self) -> AgentRecoveryRequest:
+        return recovery_request(self._about, self._questions.place(self._attempt), self._late)
+
+    def _answer(self, request: JsonObject) -> JsonObject | None:
+        if self._known is not None:
+            return encode_answer(self._known)
+        asked = decode_recovery(request)
+        for signal in self._questions.use_up(asked.id):
+            answer = check_agent_recovery_decision(asked, signal)
+            if isinstance(answer, RecoveryDone) and not fits(self._about, answer):
+                continue
+            if isinstance(answer, RecoveryRetried | RecoveryDone | RecoveryFailed | RecoveryCancelled):
+                return _recorded(answer, signal)
+        return None
+
+    def _lets_run_go_on(self, answer: JsonObject) -> bool:
+        return self._known is None and answer["answer"] in _GOING_ON
 
 
-def fits(call: Call, answer: RecoveryDone) -> bool:
-    """Whether the result a person gives is one the call could have had."""
-    try:
-        call.decode(answer.result)
-    except AgentStructuredOutputError:
-        return False
-    return True
+class ResultQuestion(Question):
+    """What came of a call that the caller of the run carries out."""
+
+    def __init__(self, questions: Questions, about: Effect) -> None:
+        super().__init__(questions, about, RESULT)
+
+    def _new_request(self) -> AgentRecoveryRequest:
+        return result_request(self._about, self._questions.place())
+
+    def _answer(self, request: JsonObject) -> JsonObject | None:
+        asked = decode_recovery(request)
+        for signal in self._questions.use_up(asked.id):
+            answer = check_agent_recovery_decision(asked, signal)
+            if isinstance(answer, RecoveryDone | RecoveryCancelled):
+                return _recorded(answer, signal)
+        return None
+
+    def _lets_run_go_on(self, answer: JsonObject) -> bool:
+        return answer["answer"] in _GOING_ON
 
 
-def guarded_answer(call: Call, record: JsonObject) -> JsonObject:
-    """An answer as others may read it: arguments and results are hidden in it as they are in the call itself."""
-    if call.descriptor is None:
-        return record
-    schema, guarded = call.descriptor.schema, dict(record)
-    if schema.output_sensitive_fields and "result" in record:
-        guarded["result"] = guard_json_value(record["result"], schema.output_sensitive_fields)
-    if schema.input_sensitive_fields and record.get("modified_payload"):
-        guarded["modified_payload"] = guard_json_value(
-            record["modified_payload"], schema.input_sensitive_fields
-        )
-    return record if guarded == record else guarded
+def recovery_label(attempt: int) -> str:
+    """Return the label of the question about an attempt."""
+    return f"recovery{attempt}"
 
 
-def answered_by(signal: AgentSignal) -> JsonObject:
-    """Who gave an answer, for its row; nothing where the signal does not say."""
-    who = signal.payload.get(DECIDED_BY)
-    return {DECIDED_BY: who} if isinstance(who, str) and who.strip() else {}
+def obey_recovery(answer: JsonObject) -> RecoveryRetried | RecoveryDone:
+    """Return an answer about an unknown outcome that lets the run go on.
+
+    Raises:
+        RunEnded: the answer ends the run.
+    """
+    comment = answer.get("comment")
+    match answer["answer"]:
+        case RecoveryFailed.__name__:
+            raise RunEnded(AgentSituation.FAILED, str(comment or "a person decided that the run failed"))
+        case RecoveryCancelled.__name__:
+            raise RunEnded(AgentSituation.CANCELLING, str(comment or "a person cancelled the run"))
+        case _:
+            return decode_answer(answer)
 
 
-def write_answer(answer: RecoveryAnswer) -> JsonObject:
-    """The answer about an unknown outcome as its row keeps it."""
-    return {"answer": type(answer).__name__, **cast(JsonObject, to_json_value(answer))}
-
-
-def read_answer(record: JsonObject) -> RecoveryRetried | RecoveryDone:
-    """An answer that lets the run go on; the others have ended it."""
-    request_id, action_id = cast(str, record["request_id"]), cast(str, record["action_id"])
-    if record["answer"] == RecoveryDone.__name__:
-        return RecoveryDone(request_id, action_id, record["result"])
-    return RecoveryRetried(request_id, action_id, cast(int, record["attempt"]))
-
-
-def wait_for(action: Action, what: str) -> Action:
-    """The question about an action; it stands and falls with it."""
-    return Action(
-        id=f"{action.id}/{what}",
-        kind=AgentActionKind.APPROVAL_WAIT,
-        name=action.name,
-        asked=None,
-        view=None,
-        idempotency=Idempotency.NON_IDEMPOTENT,
-        is_read_only=False,
-        fingerprint=action.fingerprint,
-    )
-
-
-def encode_request(request: AgentApprovalRequest | AgentRecoveryRequest) -> JsonObject:
-    """Every field of the request."""
-    return cast(JsonObject, to_json_value(request))
-
-
-def decode_approval(record: JsonValue) -> AgentApprovalRequest:
-    """The approval request that was recorded."""
-    return cast(AgentApprovalRequest, StructuredOutputSpec.from_type(AgentApprovalRequest).decode(record))
-
-
-def decode_recovery(record: JsonValue) -> AgentRecoveryRequest:
-    """The recovery request that was recorded."""
-    return cast(AgentRecoveryRequest, StructuredOutputSpec.from_type(AgentRecoveryRequest).decode(record))
+def _recorded(answer: RecoveryAnswer, signal: AgentSignal) -> JsonObject:
+    return {**encode_answer(answer), **answered_by(signal)}

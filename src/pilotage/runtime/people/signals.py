@@ -1,67 +1,45 @@
-"""What signals are to a run: the words a model is shown of them, and how far those may be trusted. Pure.
+"""Signals sent to a run: taken in at boundaries, recorded there, replayed there.
 
-Messages and steering are a user's words. An event from outside and a wake-up are nobody's: they are shown as evidence,
-in a frame that says where they come from. What comes from outside may have been written by a stranger.
+Taking signals in is an effect: their consumption and their place in the run are one commit, so a crash can neither lose
+a signal nor apply it twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import TypeAlias, cast
 
 from pilotage.agent.context import ContextFreshness, ContextPack, ContextPackRole, render_context_pack
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.ports.journal import JournalRow, JournalStage
+from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSignalLane
 from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
+from pilotage.runtime.effect import NO_OUTCOME, Attempt, Effect, EffectKind, Outcome
 from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.journal.action import Action, fingerprint_of
-from pilotage.runtime.journal.interruptions import RunDiverged
+from pilotage.runtime.journal.interruptions import AWAITS, Paused, RunDiverged
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.recording import Recording
+from pilotage.runtime.journal.scope import Scope
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 from pilotage.values import value
 
 MESSAGES = frozenset(kind for kind in AgentSignalKind if kind.lane is AgentSignalLane.MESSAGE)
 """The kinds that a run takes in at its boundaries."""
 
-_A_USERS = frozenset({AgentSignalKind.USER_MESSAGE, AgentSignalKind.STEERING_INSTRUCTION})
+_FROM_USERS = frozenset({AgentSignalKind.USER_MESSAGE, AgentSignalKind.STEERING_INSTRUCTION})
+_SIGNALS = "signals"
 
-
-def message_of(signal: AgentSignal) -> ModelMessage:
-    """The signal as an entry of the transcript."""
-    words = signal.payload.get("text", signal.payload.get("message"))
-    if signal.kind in _A_USERS:
-        return ModelMessage.user("" if words is None else str(words))
-    is_all = isinstance(words, str) and len(signal.payload) == 1
-    content = str(words) if is_all else canonical_json(signal.payload)
-    pack = ContextPack(
-        signal.id, content, signal.kind.value, ContextPackRole.EVIDENCE, ContextFreshness.CURRENT
-    )
-    return ModelMessage.evidence(render_context_pack(pack), source=signal.kind.value)
-
-
-def label_of(signal: AgentSignal) -> TrustLabel:
-    """How far what the signal says may be trusted; who may send a run its other signals is a user of it."""
-    if signal.kind is not AgentSignalKind.EXTERNAL_EVENT:
-        return TrustLabel()
-    origin = frozenset({f"signal:{signal.kind.value}"})
-    return TrustLabel(Integrity.UNTRUSTED, Confidentiality.PUBLIC, origin)
-
-
-def signal_in(record: JsonValue) -> AgentSignal:
-    """The signal that a row has taken in."""
-    return cast(AgentSignal, StructuredOutputSpec.from_type(AgentSignal).decode(record))
+Choose: TypeAlias = Callable[[Sequence[AgentSignal]], Sequence[AgentSignal]]
 
 
 @value
 class SignalPolicy:
-    """What the agent of a run hears: the kinds it accepts, and those of them it has handlers for."""
+    """The kinds of signals that an agent accepts, and those among them that it has handlers for."""
 
     accepted: frozenset[AgentSignalKind] = frozenset()
     handled: frozenset[AgentSignalKind] = frozenset()
@@ -73,37 +51,35 @@ class SignalQueue:
     def __init__(
         self,
         ledger: Ledger,
-        recording: Recording,
         pending: Sequence[AgentSignal],
-        salt: str = "",
-        hearing: SignalPolicy = SignalPolicy(),  # noqa: B008 - a value
-        redactor: Redactor | None = None,
+        policy: SignalPolicy,
+        redactor: Redactor,
+        *,
+        salt: str,
+        has_recorded: bool = False,
     ) -> None:
-        self.hearing = hearing
+        self.policy = policy
+        self.redactor = redactor
+        self.salt = salt
         self.trust: TrustLabel | None = None
-        """How far what was taken in may be trusted, where that is less than what every run starts with."""
-        self._salt = salt or ledger.run.run_id
+        """The joined label of what was taken in, where that is less than what every run starts with."""
         self._ledger = ledger
-        self._recording = recording
-        self._redactor = redactor or Redactor()
         self._waiting = [signal for signal in pending if signal.kind in MESSAGES] if pending else []
         self._pauses: list[str] = []
         self._known = {signal.id for signal in pending} if pending else set[str]()
         self._taken: list[tuple[int, ModelMessage]] = []
         self._shown: list[AgentSignal] = []
         self._awaited: set[AgentSignalKind] = set()
-        self.listens = ledger.is_kept and bool(
-            hearing.accepted or self._waiting or recording.has_any(AgentActionKind.SIGNAL)
-        )
+        self.listens = ledger.is_kept and bool(policy.accepted or self._waiting or has_recorded)
         """Whether anything can be there to be taken in."""
 
     @property
     def is_called(self) -> bool:
-        """Whether something has come that a part of the run stopped to wait for."""
+        """Whether a signal has come that a part of the run waits for."""
         return any(signal.kind in self._awaited for signal in self._waiting)
 
     def receive(self, signal: AgentSignal) -> bool:
-        """A signal arrives; it is taken in at the next boundary. False for one that is known."""
+        """Queue a signal for the next boundary; False for one that is known."""
         if signal.id in self._known:
             return False
         self._known.add(signal.id)
@@ -114,54 +90,76 @@ class SignalQueue:
         return True
 
     def take_back_pauses(self, signal: AgentSignal) -> None:
-        """Somebody wants the run to go on after all: both wishes are used up."""
+        """Use up the pause signals together with the signal that lets the run go on."""
         self._pauses.append(signal.id)
         self.settle_pauses()
 
     def settle_pauses(self) -> None:
-        """The run pauses: whoever asked for that has what they wanted."""
+        """Use up the pause signals: the run pauses, or goes on after all."""
         for signal_id in self._pauses:
             self._ledger.consume(signal_id)
         self._pauses.clear()
 
-    def take_in(self, boundary: str, position: int) -> Sequence[AgentSignal]:
-        """Take in all that waits: a part of the transcript at this position, but for those that have handlers.
+    def all_waiting(self, scope: Scope, boundary: str, position: int) -> SignalIntake:
+        """Return the effect that takes in all signals, for the transcript at this position and for handlers."""
+        return SignalIntake(self, scope, boundary, tuple, position=position)
 
-        Returns:
-            The signals for handlers, in the order they came.
+    def for_handlers(self, scope: Scope, boundary: str) -> SignalIntake:
+        """Return the effect that takes in the signals with handlers, up to the first one that waits for a model."""
+        return SignalIntake(self, scope, boundary, self._first_handled, position=0)
 
-        Raises:
-            RunDiverged: something else is recorded at this place, or a handler is gone.
-        """
-        return self._heard(boundary, self._taken_at(boundary, position, self._all))
+    def one(self, scope: Scope, boundary: str, kind: AgentSignalKind) -> SignalIntake:
+        """Return the effect that takes in the first signal of a kind that the program was not given.
 
-    def take_handled(self, boundary: str) -> Sequence[AgentSignal]:
-        """Take in what has handlers, up to the first signal that has none: that one waits for a model call.
-
-        Raises:
-            RunDiverged: something else is recorded at this place, or a handler is gone.
-        """
-        return self._heard(boundary, self._taken_at(boundary, 0, self._first_handled))
-
-    def take_one(self, boundary: str, kind: AgentSignalKind) -> AgentSignal | None:
-        """Take in the first signal of a kind that the program was not given; None where somebody must wait for it.
-
-        One that a model was shown counts too: who waits for an event must not miss it because a model was asked.
+        One that a model was shown counts too: a program that waits for an event must not miss it because a model was
+        asked in between.
         """
 
         def first(waiting: Sequence[AgentSignal]) -> Sequence[AgentSignal]:
             return [signal for signal in (*self._shown, *waiting) if signal.kind is kind][:1]
 
-        record = self._taken_at(boundary, None, first, kind.value)
-        if record is None:
-            self._awaited.add(kind)
+        return SignalIntake(self, scope, boundary, first, name=kind.value)
+
+    def await_kind(self, kind: AgentSignalKind) -> None:
+        """Remember that the program waits for a signal of this kind."""
+        self._awaited.add(kind)
+
+    def take(self, choose: Choose, position: int | None) -> JsonObject | None:
+        """Take waiting signals out of the queue and return their record; None where none is chosen."""
+        chosen = choose(self._waiting)
+        if not chosen:
             return None
+        for signal in chosen:
+            if signal in self._waiting:
+                self._waiting.remove(signal)
+                self._ledger.consume(signal.id)
+        record: dict[str, JsonValue] = {"result": [to_json_value(signal) for signal in chosen]}
+        if position is not None:
+            record["at"] = position
+            record["handled"] = [signal.id for signal in chosen if signal.kind in self.policy.handled]
+        return cast(JsonObject, secretless(record, self.redactor))
+
+    def apply(self, boundary: str, record: JsonObject) -> Sequence[AgentSignal]:
+        """Add the signals of a record to the transcript and return those for handlers.
+
+        Raises:
+            RunDiverged: a handler is gone.
+        """
+        for_handlers = self._read(record)
+        for signal in for_handlers:
+            if signal.kind not in self.policy.handled:
+                words = f"a handler took the {signal.kind.value!r} signal {signal.id!r}, and it is gone"
+                raise RunDiverged(boundary, words)
+        return for_handlers
+
+    def apply_one(self, record: JsonObject) -> AgentSignal:
+        """Return the one signal of a record, which the program is given."""
         (signal,) = self._signals_in(record)
         self._shown = [each for each in self._shown if each.id != signal.id]
         return signal
 
     def inserted(self, request: ModelRequest) -> ModelRequest:
-        """The request with everything said so far, each message where the transcript stood when it came."""
+        """Return the request with all messages so far, each where the transcript stood when it came."""
         if not self._taken:
             return request
         messages = list(request.messages)
@@ -170,62 +168,17 @@ class SignalQueue:
         return replace(request, messages=tuple(messages))
 
     def recall(self, rows: Sequence[JournalRow]) -> None:
-        """Know what was taken in inside a part of the program that replay does not enter."""
+        """Add what was taken in inside a part of the program that replay does not enter."""
         for row in rows:
             if row.kind is AgentActionKind.SIGNAL:
                 self._read(cast(JsonObject, row.record))
 
-    def _all(self, waiting: Sequence[AgentSignal]) -> Sequence[AgentSignal]:
-        return tuple(waiting)
-
     def _first_handled(self, waiting: Sequence[AgentSignal]) -> Sequence[AgentSignal]:
-        others = (i for i, signal in enumerate(waiting) if signal.kind not in self.hearing.handled)
+        others = (i for i, signal in enumerate(waiting) if signal.kind not in self.policy.handled)
         return waiting[: next(others, len(waiting))]
 
-    def _heard(self, boundary: str, record: JsonObject | None) -> Sequence[AgentSignal]:
-        """What of a record is for handlers; the rest of it is a part of the transcript from here on."""
-        if record is None:
-            return ()
-        for_handlers = self._read(record)
-        for signal in for_handlers:
-            if signal.kind not in self.hearing.handled:
-                words = f"a handler took the {signal.kind.value!r} signal {signal.id!r}, and it is gone"
-                raise RunDiverged(boundary, words)
-        return for_handlers
-
-    def _taken_at(
-        self,
-        boundary: str,
-        position: int | None,
-        choose: Callable[[Sequence[AgentSignal]], Sequence[AgentSignal]],
-        name: str = "signals",
-    ) -> JsonObject | None:
-        """The record of what is taken in at a boundary: as it was, or now; None where there is nothing."""
-        action = self._action(boundary, name)
-        recorded = self._recording.take(action)
-        if recorded is not None:
-            return cast(JsonObject, recorded.row.record)
-        chosen = choose(self._waiting) if self._recording.is_used_up else ()
-        if not chosen:
-            return None
-        for signal in chosen:
-            if signal in self._waiting:
-                self._waiting.remove(signal)
-                self._ledger.consume(signal.id)
-        return self._written(action, position, chosen)
-
-    def _written(self, action: Action, position: int | None, chosen: Sequence[AgentSignal]) -> JsonObject:
-        said: list[JsonValue] = [to_json_value(signal) for signal in chosen]
-        record: dict[str, JsonValue] = {"result": said}
-        if position is not None:
-            record["at"] = position
-            record["handled"] = [signal.id for signal in chosen if signal.kind in self.hearing.handled]
-        kept = cast(JsonObject, secretless(record, self._redactor))
-        self._ledger.append(action, JournalStage.AFTER, 1, kept, self._redactor.json(kept))
-        return kept
-
     def _read(self, record: JsonObject) -> Sequence[AgentSignal]:
-        """Add what a record holds to the transcript, but for what is for handlers: that is given back."""
+        """Add the signals of a record to the transcript, except for those for handlers, which are returned."""
         signals = self._signals_in(record)
         if "at" not in record:
             return ()
@@ -243,7 +196,75 @@ class SignalQueue:
                 self.trust = label if self.trust is None else self.trust.join(label)
         return signals
 
-    def _action(self, boundary: str, name: str) -> Action:
+
+class SignalIntake(Effect):
+    """Taking signals in at a boundary. Its result is the record of the signals; without any it leaves no row."""
+
+    kind = EffectKind.SIGNAL
+    is_live = True
+    """Whether everything recorded was asked for: before that, no new signal is taken in."""
+    waits_for: AgentSignalKind | None = None
+    """The kind that the program waits for: without such a signal the call pauses."""
+
+    def __init__(
+        self,
+        queue: SignalQueue,
+        scope: Scope,
+        boundary: str,
+        choose: Choose,
+        *,
+        position: int | None = None,
+        name: str = _SIGNALS,
+    ) -> None:
         kind = AgentActionKind.SIGNAL
-        fingerprint = fingerprint_of(self._salt, boundary, kind, name, None)
-        return Action(boundary, kind, name, None, None, Idempotency.IDEMPOTENT, True, fingerprint)
+        fingerprint = fingerprint_of(queue.salt, boundary, kind, name, None)
+        action = Action(boundary, kind, name, None, None, Idempotency.IDEMPOTENT, True, fingerprint)
+        super().__init__(scope, action)
+        self._queue = queue
+        self._choose = choose
+        self._position = position
+
+    async def act(self, attempt: Attempt) -> object:
+        record = self._queue.take(self._choose, self._position) if self.is_live else None
+        if record is None and self.waits_for is not None:
+            self._queue.await_kind(self.waits_for)
+            kind = self.waits_for.value
+            raise Paused(reason=f"waiting for a signal: {kind}", facts={AWAITS: kind})
+        return NO_OUTCOME if record is None else record
+
+    def outcome_of(self, result: object) -> Outcome:
+        record = cast(JsonObject, result)
+        return Outcome(record, cast(JsonObject, self._queue.redactor.json(record)), record)
+
+    def reuse(self, row: JournalRow) -> object:
+        return row.record
+
+
+def message_of(signal: AgentSignal) -> ModelMessage:
+    """Return the signal as an entry of the transcript.
+
+    Messages and steering are a user's words. An external event or a wake-up is evidence, in a frame that names its
+    source.
+    """
+    words = signal.payload.get("text", signal.payload.get("message"))
+    if signal.kind in _FROM_USERS:
+        return ModelMessage.user("" if words is None else str(words))
+    is_all = isinstance(words, str) and len(signal.payload) == 1
+    content = str(words) if is_all else canonical_json(signal.payload)
+    pack = ContextPack(
+        signal.id, content, signal.kind.value, ContextPackRole.EVIDENCE, ContextFreshness.CURRENT
+    )
+    return ModelMessage.evidence(render_context_pack(pack), source=signal.kind.value)
+
+
+def label_of(signal: AgentSignal) -> TrustLabel:
+    """Return the trust label of a signal: an external event is untrusted, the senders of the others are users."""
+    if signal.kind is not AgentSignalKind.EXTERNAL_EVENT:
+        return TrustLabel()
+    origin = frozenset({f"signal:{signal.kind.value}"})
+    return TrustLabel(Integrity.UNTRUSTED, Confidentiality.PUBLIC, origin)
+
+
+def signal_in(record: JsonValue) -> AgentSignal:
+    """Return the signal that a row holds."""
+    return cast(AgentSignal, StructuredOutputSpec.from_type(AgentSignal).decode(record))

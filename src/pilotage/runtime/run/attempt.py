@@ -9,20 +9,19 @@ import asyncio
 from collections.abc import Awaitable
 from contextvars import Token
 from dataclasses import replace
-from typing import TypeAlias
 
-from pilotage.agent.events import AgentEventAttribution, RunStartedEvent
-from pilotage.agent.principal import RunContext, enter_run_context
+from pilotage.agent.events import RunStartedEvent
+from pilotage.agent.principal import enter_run_context
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentStatus
-from pilotage.agent.tools.active import IToolCalls, active_tool_calls
+from pilotage.agent.tools.active import IToolCalls
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.deadlines import remaining, timed_out
-from pilotage.runtime.door.run import Effects, active_effects
+from pilotage.runtime.door.run import LiveRun
+from pilotage.runtime.door.signals import SignalHandlers
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.feed import close
-from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
     HandedOver,
@@ -33,43 +32,28 @@ from pilotage.runtime.journal.interruptions import (
     RunInterruption,
     what_counts,
 )
-from pilotage.runtime.journal.scope import Scope, enter, leave
+from pilotage.runtime.journal.records import TRACE
+from pilotage.runtime.journal.scope import Scope, enter_run, leave_run
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.ending import Ending, error_of
 from pilotage.runtime.run.program import Program
-from pilotage.values import value
-
-_Entered: TypeAlias = tuple[Token[Scope | None], Token[Effects | None], Token[IToolCalls | None]]
-"""What takes a task back to where it was before an attempt began in it."""
 
 
 class RunAttempt:
     """Drives a program for one run."""
 
-    def __init__(
-        self,
-        program: Program,
-        effects: Effects,
-        telling: EventWriter,
-        ending: Ending,
-        tools: ToolCalls,
-        context: RunContext,
-        by: AgentEventAttribution,
-    ) -> None:
-        self.effects = effects
-        self.telling = telling
+    def __init__(self, tools: ToolCalls, program: Program, ending: Ending) -> None:
+        self.run = tools.run
         self._program = program
-        self._ledger = effects.ledger
+        self._ledger = tools.run.ledger
         self._ending = ending
         self._tools = tools
-        self._context = context
-        self.by = by
         self._task: asyncio.Task[object] | None = None
-        self._entered: _Entered | None = None
+        self._entered: Token[IToolCalls | None] | None = None
         self._late: LimitReached | None = None
         self._is_cancelled = self._is_ending = self._is_executing = False
 
-    async def run(self) -> RunResult:
+    async def drive(self) -> RunResult:
         """Bring the run as far as it gets now.
 
         Raises:
@@ -77,11 +61,12 @@ class RunAttempt:
             StoreUnavailable: the journal cannot be written.
         """
         self._task = asyncio.current_task()
-        watch = asyncio.create_task(self._watch_the_time()) if self.effects.deadline is not None else None
+        run = self.run
+        watch = asyncio.create_task(self._watch_deadline()) if run.source.deadline is not None else None
         try:
-            # Where nobody looks on, nothing stands between this and the run.
-            is_alone = self.effects.observer.is_idle and self.effects.gate.is_open
-            return await (self._run() if is_alone else self._observed())
+            # Without telemetry and hooks nothing stands between this and the run.
+            is_unobserved = run.telemetry.is_idle and run.hooks is None
+            return await (self._run() if is_unobserved else self._observed())
         except BaseException as death:
             # An attempt that ends without an outcome writes nothing any more, not even what it had begun to.
             self._ledger.kill(death)
@@ -89,49 +74,54 @@ class RunAttempt:
         finally:
             if watch is not None:
                 watch.cancel()
-            self.telling.close()
-            self._let_go()
+            run.events.close()
+            self._release()
 
-    def _let_go(self) -> None:
-        """The task of an attempt that is over knows nothing of it: both are freed at once, without a collector."""
+    def _release(self) -> None:
+        """Drop the references between the attempt and its task: both are freed at once, without the collector."""
         self._task = None
-        self.effects.let_go()
+        self.run.release()
         if self._entered is not None:
-            scope, effects, tools = self._entered
-            leave(scope)
-            active_effects.reset(effects)
-            active_tool_calls.reset(tools)
+            leave_run(self._entered)
 
     async def _observed(self) -> RunResult:
-        effects = self.effects
-        if effects.observer.is_idle:
-            result = await self._run()
-        else:
-            result = await self._run_in_span()
+        run = self.run
+        result = await (self._run() if run.telemetry.is_idle else self._run_in_span())
         if result.state.status is AgentStatus.ACTIVE:
             return result
-        effects.observer.count("agent.run.ended", status=result.status, agent=self.by.agent_id)
-        if not effects.gate.is_open:
-            await effects.gate.after_run(result.state)
+        agent = run.source.attribution.agent_id
+        run.telemetry.count("agent.run.ended", status=result.status, agent=agent)
+        if run.hooks is not None:
+            await run.hooks.after_run(run.context, result.state)
         return result
 
     async def _run_in_span(self) -> RunResult:
-        effects, by = self.effects, self.by
-        with effects.observer.span(
+        run, by = self.run, self.run.source.attribution
+        with run.telemetry.span(
             "agent.run",
             agent=by.agent_id,
             run_id=by.run_id,
             conversation=by.conversation_id,
-            tenant=self._context.tenant_id,
+            tenant=run.context.tenant_id,
             epoch=self._ledger.epoch,
         ):
-            effects.leave_trace()
+            position = run.telemetry.follow(run.earlier_trace)
+            if position is not None:
+                self._ledger.claim({TRACE: position}, {TRACE: position})
             result = await self._run()
-            effects.observer.annotate(status=result.status, **_error_code(result))
+            run.telemetry.annotate(status=result.status, **_error_code(result))
         return result
 
+    def live(self, task: asyncio.Task[RunResult]) -> LiveRun:
+        """Return the run as it is reached from outside, with the task that drives this attempt."""
+        return LiveRun(self.run, task, self.cancel, self.cancel_with_parent, self.hear, self.hand_over)
+
+    async def cancel_with_parent(self, signal: AgentSignal) -> bool:
+        """Cancel the run because its parent is cancelled: there is no signal in the store."""
+        return await self.cancel(signal, is_stored=False)
+
     async def cancel(self, signal: AgentSignal, *, is_stored: bool = True) -> bool:
-        """Write the cancellation down, then stop the work; False for an attempt that is coming to its own end."""
+        """Record the cancellation, then stop the work; False for an attempt that is coming to its own end."""
         if (self._is_ending and not self._ending.is_waiting) or self._is_cancelled:
             return self._is_cancelled
         self._is_cancelled = True
@@ -149,25 +139,24 @@ class RunAttempt:
     def hand_over(self) -> None:
         """End at the next boundary and leave the run to others; an attempt that is coming to an end comes to it."""
         if not self._is_ending and not self._is_cancelled:
-            self.effects.liveness.end(HandedOver())
+            self.run.replay.liveness.end(HandedOver())
 
     def hear(self, signal: AgentSignal) -> None:
         """Something was sent to the run: a message for the next boundary, or the wish that it pauses there."""
-        inbox, liveness = self.effects.inbox, self.effects.liveness
-        if not inbox.receive(signal) or self._is_ending or self._is_cancelled:
+        signals, liveness = self.run.signals, self.run.replay.liveness
+        if not signals.receive(signal) or self._is_ending or self._is_cancelled:
             return
         if signal.kind is AgentSignalKind.PAUSE:
             liveness.end(Paused())
         elif signal.kind is AgentSignalKind.RESUME and liveness.take_back_pause():
-            inbox.take_back_pauses(signal)
+            signals.take_back_pauses(signal)
 
     async def _run(self) -> RunResult:
         self._report_start()
         if self._ledger.state.status is AgentStatus.CANCELLING:
             return await self._finish_cancelling()
         try:
-            if self.effects.switches is not None or not self.effects.gate.is_open:
-                await self._check_allowed()
+            await self._check_allowed()
             self._is_executing = True
             await self._execute()
             self._is_executing = False
@@ -201,16 +190,16 @@ class RunAttempt:
     async def _came_through(self) -> RunResult:
         """The program has ended by itself; what it was told and did not pass on ends it all the same."""
         self._is_ending = True
-        if (end := self.effects.liveness.met) is not None:
+        run, liveness = self.run, self.run.replay.liveness
+        if (end := liveness.met) is not None:
             return await self._stop(end)
-        if self.effects.liveness.is_paused:
+        if liveness.is_paused:
             return await self._ending.pause()
-        if self.effects.has_record:
-            self.effects.recording.check_used_up()
-        if self.telling.is_repeating:
-            self.telling.go_live()
-        if self.effects.switches is not None:
-            await self.effects.switches.check()
+        run.replay.finish()
+        if run.events.is_repeating:
+            run.events.go_live()
+        if run.admission.check_switch is not None:
+            await run.admission.check_switch(run)
         answer = self._program.answer
         if answer.interruption is not None:
             error: JsonObject = {
@@ -239,7 +228,7 @@ class RunAttempt:
                 return await self._ending.stop_short(answer, end.situation, error_of(end))
             case RunInterruption():
                 raise end
-            case _ if self.effects.liveness.is_paused:
+            case _ if self.run.replay.liveness.is_paused:
                 return await self._ending.pause()
             case _:
                 result = await self._ending.stop_short(answer, AgentSituation.FAILED, error_of(end))
@@ -255,54 +244,55 @@ class RunAttempt:
         self._is_executing = False
         if self._task is not None:
             self._task.uncancel()
-        under_way = self.effects.recording.under_way() if not self.effects.outcomes.under_way else []
-        self.effects.outcomes.under_way |= {action.id: (action, number) for action, number in under_way}
+        outcomes, replay = self.run.outcomes, self.run.replay
+        if not outcomes.under_way:
+            outcomes.under_way = {action.id: (action, number) for action, number in replay.open_actions()}
         return await self._ending.finish_cancelling()
 
     async def _execute(self) -> None:
-        enter_run_context(self._context)
-        self._entered = (
-            enter(Scope("run", self._task)),
-            active_effects.set(self.effects),
-            active_tool_calls.set(self._tools),
-        )
-        telling, unrecalled = self.telling, self.effects.unrecalled
+        run = self.run
+        enter_run_context(run.context)
+        self._entered = enter_run(self._tools, Scope("run", self._task))
+        writer, secrets = run.events, run.secrets_to_recall
         events = self._program.events()
         try:
             async for event in events:
-                if unrecalled:
+                if secrets:
                     await self._tools.recall_secrets()
-                telling.say(event)
-                if telling.is_full:
-                    await telling.room()
+                writer.say(event)
+                if writer.is_full:
+                    await writer.room()
         finally:
             await close(events)
-        if self.effects.handling is not None:
-            await self.effects.handling.at_end()
+        if run.handles_signals:
+            await run.part(SignalHandlers).at_end()
 
     async def _check_allowed(self) -> None:
-        if self.effects.switches is not None:
-            await self.effects.switches.check()
-        denied = await self.effects.gate.before_run(self._ledger.state)
-        if denied is not None:
-            raise RunEnded(
-                AgentSituation.FAILED, f"the run is not allowed: {denied.reason}", code="run_vetoed"
-            )
+        run = self.run
+        if run.admission.check_switch is not None:
+            await run.admission.check_switch(run)
+        if run.hooks is None:
+            return
+        reason = await run.hooks.veto_run(run.context, self._ledger.state)
+        if reason is not None:
+            raise RunEnded(AgentSituation.FAILED, f"the run is not allowed: {reason}", code="run_vetoed")
 
     def _report_start(self) -> None:
-        facts = self.telling.start_facts()
-        if (alias := self._context.metadata.get("alias")) is not None:
+        run = self.run
+        facts = run.events.start_facts()
+        if (alias := run.context.metadata.get("alias")) is not None:
             facts = {**facts, "alias": alias}
-        self.telling.report(RunStartedEvent(self.by, facts))
+        run.events.report(RunStartedEvent(run.source.attribution, facts))
 
-    async def _watch_the_time(self) -> None:
+    async def _watch_deadline(self) -> None:
         """Stop the work when the time of the run is up."""
-        effects = self.effects
-        while (left := remaining(effects.deadline, effects.clock.now())) is not None and left > 0:
-            await effects.clock.sleep(left)
-        self._late = timed_out(effects.deadline, effects.clock.now())
+        run, clock = self.run, self.run.ports.clock
+        deadline = run.source.deadline
+        while (left := remaining(deadline, clock.now())) is not None and left > 0:
+            await clock.sleep(left)
+        self._late = timed_out(deadline, clock.now())
         if self._late is not None and not self._is_ending and not self._is_cancelled:
-            effects.liveness.end(self._late)
+            run.replay.liveness.end(self._late)
             self._interrupt_work()
 
     def _interrupt_work(self) -> None:
@@ -313,12 +303,3 @@ class RunAttempt:
 def _error_code(result: RunResult) -> dict[str, str]:
     code = result.error.get("code") if result.error is not None else None
     return {"error": code} if isinstance(code, str) else {}
-
-
-@value
-class LiveRun:
-    """An attempt that is being driven."""
-
-    run_id: str
-    attempt: RunAttempt
-    task: asyncio.Task[RunResult]

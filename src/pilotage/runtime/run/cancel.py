@@ -22,19 +22,18 @@ from pilotage.agent.cancellation_cleanup import (
     AgentCancellationTargetKind,
 )
 from pilotage.agent.ports.cleanup import IAgentCancellationCleanup
-from pilotage.agent.ports.journal import JournalStage
 from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.door.run import Run
 from pilotage.runtime.events.projections import CANCELLED
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import RunInterruption
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.values import value
 
-UNKNOWN = "the outcome is unknown: the run ended while the call was under way"
 CLEANUP_SECONDS = 30.0
 
 UnderWay = tuple[Action, int]
@@ -72,7 +71,7 @@ async def begin_cancellation(ledger: Ledger, signal: AgentSignal, *, is_stored: 
 
 
 async def finish_cancellation(
-    ledger: Ledger,
+    run: Run,
     under_way: Sequence[UnderWay],
     cleanup: Cleanup | None,
     prepare: Callable[[AgentState], None],
@@ -81,19 +80,13 @@ async def finish_cancellation(
 
     `prepare` puts the last words into the commit that ends the run.
     """
+    ledger = run.ledger
     report = await _cleaned_up(ledger.state, under_way, cleanup)
-    close_as_unknown(ledger, under_way)
+    run.outcomes.close_as_unknown(under_way)
     ledger.move(complete_agent_cancellation(ledger.state, report))
     prepare(ledger.state)
     await ledger.barrier()
     return ledger.state
-
-
-def close_as_unknown(ledger: Ledger, under_way: Sequence[UnderWay]) -> None:
-    """Write down of calls that were under way that nobody knows what came of them."""
-    record: JsonObject = {"error": UNKNOWN}
-    for action, attempt in under_way:
-        ledger.append(action, JournalStage.AFTER, attempt, record, record)
 
 
 def cancellation_error(state: AgentState) -> JsonObject | None:

@@ -1,27 +1,21 @@
-"""A run that has to wait: its state says for what and until when, and whoever listens is told, all in one commit."""
+"""Every way in which an attempt at a run can end: each is one commit, then the last event for its readers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import cast
 
-from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent, RunPausedEvent
-from pilotage.agent.ports.budget import BudgetAmount
+from pilotage.agent.events import RunFinishedEvent, RunPausedEvent
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns
 from pilotage.agent.ports.handlers import IAgentOutputGuard
-from pilotage.agent.ports.journal import JournalStage
-from pilotage.agent.principal import RunContext
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import AgentOutputGuardError
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.budget.deadlines import earliest
-from pilotage.runtime.door.run import Effects
-from pilotage.runtime.events.writer import EventWriter
-from pilotage.runtime.exposure.redactor import secretless
-from pilotage.runtime.exposure.trust import label_to_keep, with_label
+from pilotage.runtime.door.run import Run
+from pilotage.runtime.exposure.trust import label_to_keep
 from pilotage.runtime.journal.interruptions import (
     AWAITS,
     HandedOver,
@@ -30,98 +24,259 @@ from pilotage.runtime.journal.interruptions import (
     RunDiverged,
     RunEnded,
 )
-from pilotage.runtime.journal.records import Answer, encode_result
-from pilotage.runtime.people.questions import is_about_the_past
-from pilotage.runtime.run.cancel import (
-    Cleanup,
-    cancellation_error,
-    close_as_unknown,
-    end_children,
-    finish_cancellation,
-)
-from pilotage.runtime.run.publish import Publication
+from pilotage.runtime.journal.records import Answer
+from pilotage.runtime.people.requests import is_recovery
+from pilotage.runtime.run.cancel import Cleanup, cancellation_error, end_children, finish_cancellation
+from pilotage.runtime.run.publish import Publisher
 from pilotage.runtime.run.settling import RemainingTasks
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
 
-class Pausing:
-    """Lets an attempt end with a pause. A run whose `human_time_counts` may have to end while it waits."""
+@value
+class EndingPolicy:
+    """What the end of a run needs of its agent and application.
 
-    def __init__(
-        self, effects: Effects, telling: EventWriter, by: AgentEventAttribution, *, human_time_counts: bool
-    ) -> None:
-        self._effects = effects
-        self._ledger = effects.ledger
-        self._telling = telling
-        self._by = by
-        self._human_time_counts = human_time_counts
+    `conversation` and `question` are what a completed run adds to its conversation; `sensitive` are the parts of the
+    output that only the caller gets to see.
+    """
+
+    guard: IAgentOutputGuard | None = None
+    cleanup: Callable[[], Cleanup] | None = None
+    conversation: str | None = None
+    question: str | None = None
+    sensitive: tuple[SensitiveFieldDescriptor, ...] = ()
+
+
+class Ending:
+    """Ends one attempt at a run."""
+
+    def __init__(self, run: Run, policy: EndingPolicy) -> None:
+        self._run = run
+        self._policy = policy
+        self._publisher = Publisher(run, policy.guard, policy.sensitive)
+        self._tasks = RemainingTasks(run)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nothing is decided yet: the last tasks of the run are still at work."""
+        return self._tasks.is_waiting
+
+    def hurry(self) -> None:
+        """Stop what is still under way where it stands."""
+        self._tasks.stop()
+
+    async def complete(self, answer: Answer) -> RunResult:
+        """End a run that has its answer: guarded as a whole, approved where needed, committed, then published.
+
+        Raises:
+            AgentOutputGuardError: the answer must not leave.
+            LimitReached: the time of the run is up before everything under way has come to its end.
+            Paused: a person is asked first.
+            RunEnded: a person said no.
+        """
+        run, policy = self._run, self._policy
+        published = await self._publisher.guarded(answer)
+
+        async def settle() -> None:
+            end = RunEnded(AgentSituation.COMPLETED, "the run is completed")
+            await self._tasks.settle(end, besides=1)
+            if published is not answer:
+                # What was held back until now is the text of an answer that must not be seen as it was.
+                run.events.drop()
+            run.events.flush(is_guarded=True)
+            is_anything_begun = run.replay.has_record or run.outcomes.under_way
+            if is_anything_begun and (under_way := run.outcomes.still_open(run.replay)):
+                await end_children(self._cleanup, under_way)
+
+        record = await self._publisher.publish(published, settle)
+        if policy.conversation is not None and policy.question:
+            trust = label_to_keep(run.trust)
+            run.ledger.say(_turns(policy.conversation, policy.question, record["result"], trust))
+        return await self._finish(AgentSituation.COMPLETED, published, record)
+
+    async def stop_short(self, answer: Answer, situation: AgentSituation, error: JsonObject) -> RunResult:
+        """End a run before it has its answer; what it has so far is kept with the reason."""
+        run, end = self._run, RunEnded(situation, str(error["message"]))
+        try:
+            await self._tasks.settle(end, at_once=situation is AgentSituation.TIMED_OUT)
+        except LimitReached as late:
+            return await self.stop_short(answer, late.situation, error_of(late))
+        self._flush_or_drop()
+        left = await self._publisher.partial(answer)
+        under_way = run.outcomes.still_open(run.replay)
+        await end_children(self._cleanup, under_way)
+        run.outcomes.close_as_unknown(under_way)
+        left = replace(left, interruption=left.interruption or str(error["code"]))
+        record = self._publisher.record_partial(left, error)
+        return await self._finish(situation, left, record, error)
+
+    async def pause(self, pause: Paused | None = None) -> RunResult:
+        """Pause a run, once the tasks beside the waiting one have come to their own end or wait.
+
+        `pause` may say what it waits for, where that is neither a person's answer nor a pause signal.
+        """
+        try:
+            await self._tasks.wait()
+        except LimitReached as late:
+            return await self.stop_short(Answer(), late.situation, error_of(late))
+        self._flush_or_drop()
+        return await Pausing(self._run).pause(pause)
+
+    async def hand_over(self, end: HandedOver) -> RunResult:
+        """Leave a run as it is because the process stops: what is under way ends and is recorded."""
+        try:
+            await self._tasks.settle(end)
+        except LimitReached as late:
+            return await self.stop_short(Answer(), late.situation, error_of(late))
+        await self._run.ledger.barrier()
+        self._run.ledger.kill(end)
+        return RunResult(self._run.ledger.state)
+
+    async def interrupt(self, divergence: RunDiverged) -> RunResult:
+        """Interrupt a run whose program asks for something else than is recorded."""
+        await self._run.replay.liveness.quiesce(divergence)
+        return await Pausing(self._run).diverge(divergence)
+
+    async def begin_cancelling(self, reason: str) -> None:
+        """Begin the cancellation that a person's answer asks for."""
+        ledger, facts = self._run.ledger, {"cancellation_reason": reason}
+        self._run.replay.liveness.end(RunEnded(AgentSituation.CANCELLING, reason))
+        cancelling = running(ledger.state).moved_to(
+            AgentSituation.CANCELLING, activity=reason, metadata=facts
+        )
+        ledger.move(cancelling)
+        await ledger.barrier()
+
+    async def finish_cancelling(self) -> RunResult:
+        """Stop what is under way, clean up, end the run.
+
+        Raises:
+            RunInterruption: the run is not this attempt's any more, so that there is nothing to clean up.
+        """
+        run, by = self._run, self._run.source.attribution
+        await self._tasks.stopped()
+        run.ledger.check_alive()
+        self._flush_or_drop()
+        state = await finish_cancellation(
+            run,
+            run.outcomes.still_open(run.replay),
+            self._cleanup,
+            lambda state: run.events.prepare(RunFinishedEvent(by, cancellation_error(state))),
+        )
+        run.events.release()
+        return RunResult(state, error=cancellation_error(state))
+
+    @property
+    def _cleanup(self) -> Cleanup | None:
+        return None if self._policy.cleanup is None else self._policy.cleanup()
+
+    def _flush_or_drop(self) -> None:
+        """Emit the last words of a run that does not come to its answer; what must not be seen is left out."""
+        try:
+            self._run.events.flush()
+        except AgentOutputGuardError:
+            self._run.events.drop()
+
+    async def _finish(
+        self, situation: AgentSituation, answer: Answer, record: JsonObject, error: JsonObject | None = None
+    ) -> RunResult:
+        """Move the run to its last state, commit it with the result, and emit the last event."""
+        run, ledger, spent = self._run, self._run.ledger, self._run.spending.spent
+        activity = run.redactor.text(str(error["message"])) if error else None
+        ledger.move(running(ledger.state).moved_to(situation, activity=activity))
+        facts: dict[str, JsonValue] = {"output": self._publisher.view_of(record)["result"]}
+        if answer.interruption is not None:
+            facts["interruption_reason"] = answer.interruption
+        facts |= {"model_steps": spent.steps, "tool_calls": spent.tool_calls, "total_tokens": spent.tokens}
+        run.events.prepare(RunFinishedEvent(run.source.attribution, error, facts))
+        await ledger.barrier()
+        run.events.release()
+        return RunResult(
+            ledger.state,
+            answer.output,
+            answer.usage,
+            answer.turns,
+            answer.interruption,
+            error,
+            answer.learned or {},
+            spent,
+        )
+
+
+class Pausing:
+    """Ends an attempt with a pause: the state says what the run waits for and until when, in one commit."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._ledger = run.ledger
 
     async def pause(self, pause: Paused | None) -> RunResult:
-        """The run waits for the answers of people, for what `pause` says, or because somebody wishes it."""
-        waits = self._effects.waits.open
-        stopped_by = pause if pause is not None and pause.reason else self._effects.liveness.stopped_by
+        """Pause for the answers of people, for what `pause` says, or because of a pause signal."""
+        run, waits = self._run, self._run.questions.open
+        stopped_by = pause if pause is not None and pause.reason else run.replay.liveness.stopped_by
         state = self._waiting(waits) if waits else self._waiting_for(stopped_by)
-        self._effects.inbox.settle_pauses()
+        run.signals.settle_pauses()
         for wait_id, wait in waits.items():
             self._prepare(state, wait_id, wait)
         if not waits:
             facts: JsonObject = stopped_by.facts if stopped_by is not None else {}
             self._prepare(state, None, {"prompt": state.current_activity or "paused", **facts})
-        return await self._paused_by(Paused(*waits))
+        return await self._commit(Paused(*waits))
 
     async def diverge(self, divergence: RunDiverged) -> RunResult:
-        """The run waits for a person who looks at what its program did not do again."""
+        """Interrupt the run until a person has looked at what its program did not do again."""
         facts: JsonObject = {
             "divergence": {"action": divergence.action_id, "difference": divergence.difference}
         }
         words = f"the program diverged from its record at {divergence}"
-        self._paused(AgentSituation.RECOVERY_REQUIRED, words, facts)
+        self._move(AgentSituation.RECOVERY_REQUIRED, words, facts)
         self._prepare(self._ledger.state, None, {"prompt": words})
-        return await self._paused_by(divergence)
+        return await self._commit(divergence)
 
-    async def _paused_by(self, end: Paused | RunDiverged) -> RunResult:
+    async def _commit(self, end: Paused | RunDiverged) -> RunResult:
         await self._ledger.barrier()
         self._ledger.kill(end)
-        self._telling.release()
+        self._run.events.release()
         return RunResult(self._ledger.state)
 
     def _waiting(self, waits: Mapping[str, JsonObject]) -> AgentState:
-        """The state of a run that waits for people; one whose question was put off goes on waiting like that."""
+        """Return the state of a run that waits for people; one whose question was deferred stays deferred."""
         if self._ledger.state.reason is AgentStateReason.APPROVAL_DEFERRED:
-            return self._waking()
+            return self._with_wake_up()
         prompt = next((str(wait.get("prompt") or wait["reason"]) for wait in waits.values()), "waiting")
-        is_recovery = all(map(is_about_the_past, waits.values()))
-        situation = AgentSituation.RECOVERY_REQUIRED if is_recovery else AgentSituation.WAITING_FOR_APPROVAL
-        return self._paused(situation, prompt)
+        situation = (
+            AgentSituation.RECOVERY_REQUIRED
+            if all(map(is_recovery, waits.values()))
+            else AgentSituation.WAITING_FOR_APPROVAL
+        )
+        return self._move(situation, prompt)
 
     def _waiting_for(self, pause: Paused | None) -> AgentState:
         words = (pause and pause.reason) or "paused on request"
         is_new = self._ledger.state.current_activity != words
-        since: JsonObject = {"paused_at": self._effects.clock.now().isoformat()}
-        return self._paused(AgentSituation.USER_INTERRUPTED, words, since if is_new else None)
+        since: JsonObject = {"paused_at": self._run.ports.clock.now().isoformat()}
+        return self._move(AgentSituation.USER_INTERRUPTED, words, since if is_new else None)
 
-    def _paused(
-        self, situation: AgentSituation, activity: str, facts: JsonObject | None = None
-    ) -> AgentState:
-        """The state of a run that waits from now on; one that came back and has nothing new waits as it did."""
-        if self._ledger.state.reason is not situation.reason or facts:
-            since: JsonObject = {**(facts or {}), "paused_at": self._effects.clock.now().isoformat()}
-            self._ledger.move(
-                going_on(self._ledger.state).moved_to(situation, activity=activity, metadata=since)
-            )
-        return self._waking()
+    def _move(self, situation: AgentSituation, activity: str, facts: JsonObject | None = None) -> AgentState:
+        """Move the run to a waiting state; one that came back and has nothing new waits as it did."""
+        ledger = self._ledger
+        if ledger.state.reason is not situation.reason or facts:
+            since: JsonObject = {**(facts or {}), "paused_at": self._run.ports.clock.now().isoformat()}
+            ledger.move(running(ledger.state).moved_to(situation, activity=activity, metadata=since))
+        return self._with_wake_up()
 
-    def _waking(self) -> AgentState:
-        """The state of a run that waits, with the time when it has something to do even if nobody answers.
+    def _with_wake_up(self) -> AgentState:
+        """Return the state with the time when the run has something to do even if no answer comes.
 
-        And with the message that a branch of it awaits.
+        And with the message that a branch of it awaits. Where the time of people counts, the deadline may pass.
         """
-        ends = [wait.get("expires_at") for wait in self._effects.waits.open.values()]
-        deadline = self._effects.deadline if self._human_time_counts else None
+        run = self._run
+        ends = [wait.get("expires_at") for wait in run.questions.open.values()]
+        deadline = run.source.deadline if run.source.definition.spec.human_time_counts else None
         wake_at = earliest(deadline, *(datetime.fromisoformat(end) for end in ends if isinstance(end, str)))
-        stopped_by = self._effects.liveness.stopped_by
+        stopped_by = run.replay.liveness.stopped_by
         awaits = stopped_by.facts.get(AWAITS) if stopped_by is not None else None
         state = self._ledger.state
         if (state.wake_at, state.awaits) != (wake_at, awaits):
@@ -131,9 +286,9 @@ class Pausing:
     def _prepare(self, state: AgentState, wait_id: str | None, wait: Mapping[str, JsonValue]) -> None:
         decisions = wait.get("allowed_decisions")
         call_id = wait.get("call_id")
-        self._telling.prepare(
+        self._run.events.prepare(
             RunPausedEvent(
-                self._by,
+                self._run.source.attribution,
                 state.reason or AgentStateReason.USER_INTERRUPTED,
                 str(wait.get("prompt") or wait["reason"]),
                 state.id,
@@ -145,208 +300,15 @@ class Pausing:
         )
 
 
-def going_on(state: AgentState) -> AgentState:
-    """The state as the table wants it before a step: a run that waited has gone on."""
+def running(state: AgentState) -> AgentState:
+    """Return the state from which the table of transitions allows a step: a run that waited is running again."""
     if state.status in (AgentStatus.ACTIVE, AgentStatus.CANCELLING):
         return state
     return state.moved_to(AgentSituation.RUNNING)
 
 
-@value
-class Closing:
-    """What the end of a run needs besides its effects: who it is told for, who looks at it first, what it leaves.
-
-    `sensitive` are the parts of the output that only the caller gets to see. A run whose `human_time_counts` may have
-    to end while it waits.
-    """
-
-    by: AgentEventAttribution
-    context: RunContext
-    guard: IAgentOutputGuard | None = None
-    cleanup: Callable[[], Cleanup] | None = None
-    conversation: str | None = None
-    question: str | None = None
-    sensitive: tuple[SensitiveFieldDescriptor, ...] = ()
-    human_time_counts: bool = False
-
-
-class Ending:
-    """Ends one attempt at a run."""
-
-    def __init__(self, effects: Effects, telling: EventWriter, closing: Closing) -> None:
-        self._effects = effects
-        self._ledger = effects.ledger
-        self._telling = telling
-        self._closing = closing
-        self._by = closing.by
-        self._publication = Publication(effects, closing.context, closing.guard, closing.sensitive)
-        self._stragglers = RemainingTasks(effects)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether nothing is decided yet: the last tasks of the run are still at something."""
-        return self._stragglers.is_waiting
-
-    def hurry(self) -> None:
-        """Somebody cannot wait for what is still under way: it is stopped where it stands."""
-        self._stragglers.stop()
-
-    async def complete(self, answer: Answer) -> RunResult:
-        """The run has its answer: guarded as a whole, approved where somebody wants to, committed, then told.
-
-        Raises:
-            AgentOutputGuardError: the answer must not leave.
-            LimitReached: the time of the run is up before everything under way has come to its end.
-            Paused: a person is asked first.
-            RunEnded: a person said no.
-        """
-        published = await self._publication.whole(answer) if self._publication.is_looked_at else answer
-        await self._stragglers.come_to_rest(RunEnded(AgentSituation.COMPLETED, "the run is completed"))
-        if published is not answer:
-            # What was held back until now is the text of an answer that must not be seen as it was.
-            self._telling.drop()
-        self._telling.flush(is_guarded=True)
-        outcomes, recording = self._effects.outcomes, self._effects.recording
-        is_anything_begun = self._effects.has_record or outcomes.under_way
-        if is_anything_begun and (under_way := outcomes.still_open(recording)):
-            await end_children(self._cleanup, under_way)
-        spent = self._effects.spending.spent
-        record = self._kept(published, spent)
-        if self._closing.conversation is not None and self._closing.question:
-            said = (self._closing.conversation, self._closing.question, record["result"])
-            self._ledger.say(_turns(*said, label_to_keep(self._effects.trust)))
-        return await self._told(AgentSituation.COMPLETED, published, None, record, spent)
-
-    async def stop_short(self, answer: Answer, situation: AgentSituation, error: JsonObject) -> RunResult:
-        """The run ends before it has its answer; what it has so far is kept with the reason."""
-        end = RunEnded(situation, str(error["message"]))
-        try:
-            await self._stragglers.come_to_rest(end, at_once=situation is AgentSituation.TIMED_OUT)
-        except LimitReached as late:
-            return await self.stop_short(answer, late.situation, error_of(late))
-        self._flush_or_drop()
-        left = await self._publication.partial(answer)
-        under_way = self._effects.outcomes.still_open(self._effects.recording)
-        await end_children(self._cleanup, under_way)
-        close_as_unknown(self._ledger, under_way)
-        left = replace(left, interruption=left.interruption or str(error["code"]))
-        spent = self._effects.spending.spent
-        record = self._kept(left, spent, error)
-        return await self._told(situation, left, error, record, spent)
-
-    async def pause(self, pause: Paused | None = None) -> RunResult:
-        """The waiting branch has unwound; its siblings go on to their own end or wait, then the run pauses.
-
-        `pause` may say what it waits for, where that is neither a person's answer nor somebody's wish.
-        """
-        try:
-            await self._stragglers.wait()
-        except LimitReached as late:
-            return await self.stop_short(Answer(), late.situation, error_of(late))
-        self._flush_or_drop()
-        return await self._pausing.pause(pause)
-
-    async def hand_over(self, end: HandedOver) -> RunResult:
-        """The process stops: what is under way comes to its end and is written down, the run stays as it is."""
-        try:
-            await self._stragglers.come_to_rest(end)
-        except LimitReached as late:
-            return await self.stop_short(Answer(), late.situation, error_of(late))
-        await self._ledger.barrier()
-        self._ledger.kill(end)
-        return RunResult(self._ledger.state)
-
-    async def interrupt(self, divergence: RunDiverged) -> RunResult:
-        """The program asks for something else than is recorded: a person must look at it."""
-        await self._effects.liveness.quiesce(divergence)
-        return await self._pausing.diverge(divergence)
-
-    async def begin_cancelling(self, reason: str) -> None:
-        """A person's answer cancels the run."""
-        self._effects.liveness.end(RunEnded(AgentSituation.CANCELLING, reason))
-        facts: JsonObject = {"cancellation_reason": reason}
-        self._ledger.move(
-            going_on(self._ledger.state).moved_to(AgentSituation.CANCELLING, activity=reason, metadata=facts)
-        )
-        await self._ledger.barrier()
-
-    async def finish_cancelling(self) -> RunResult:
-        """Stop what is under way, clean up, end the run.
-
-        Raises:
-            RunInterruption: the run is not this attempt's any more, so that there is nothing to clean up.
-        """
-        await self._stragglers.stopped()
-        self._ledger.check_alive()
-        self._flush_or_drop()
-        under_way = self._effects.outcomes.still_open(self._effects.recording)
-        state = await finish_cancellation(
-            self._ledger,
-            under_way,
-            self._cleanup,
-            lambda state: self._telling.prepare(RunFinishedEvent(self._by, cancellation_error(state))),
-        )
-        self._telling.release()
-        return RunResult(state, error=cancellation_error(state))
-
-    @property
-    def _pausing(self) -> Pausing:
-        closing = self._closing
-        return Pausing(self._effects, self._telling, closing.by, human_time_counts=closing.human_time_counts)
-
-    @property
-    def _cleanup(self) -> Cleanup | None:
-        return None if self._closing.cleanup is None else self._closing.cleanup()
-
-    def _flush_or_drop(self) -> None:
-        """The last words of a run that does not come to its answer; what must not be seen is left out."""
-        try:
-            self._telling.flush()
-        except AgentOutputGuardError:
-            self._telling.drop()
-
-    async def _told(
-        self,
-        situation: AgentSituation,
-        answer: Answer,
-        error: JsonObject | None,
-        record: JsonObject,
-        spent: BudgetAmount,
-    ) -> RunResult:
-        activity = self._effects.redactor.text(str(error["message"])) if error else None
-        self._ledger.move(going_on(self._ledger.state).moved_to(situation, activity=activity))
-        told: dict[str, JsonValue] = {"output": self._publication.view_of(record)["result"]}
-        if answer.interruption is not None:
-            told["interruption_reason"] = answer.interruption
-        told |= {"model_steps": spent.steps, "tool_calls": spent.tool_calls, "total_tokens": spent.tokens}
-        self._telling.prepare(RunFinishedEvent(self._by, error, told))
-        await self._ledger.barrier()
-        self._telling.release()
-        return RunResult(
-            self._ledger.state,
-            answer.output,
-            answer.usage,
-            answer.turns,
-            answer.interruption,
-            error,
-            answer.learned or {},
-            spent,
-        )
-
-    def _kept(self, answer: Answer, spent: BudgetAmount, error: JsonObject | None = None) -> JsonObject:
-        """The record of an answer, put into the next commit; where nothing is kept, what readers are told of it."""
-        if not self._ledger.is_kept:
-            return {"result": to_json_value(answer.output)}
-        record = encode_result(answer, spent, error)
-        action = self._publication.action(None)
-        labelled = with_label(record, self._effects.trust)
-        kept = cast(JsonObject, secretless(labelled, self._effects.redactor))
-        self._ledger.append(action, JournalStage.AFTER, 1, kept, self._publication.view_of(kept))
-        return record
-
-
 def error_of(end: BaseException) -> JsonObject:
-    """What callers are told of a failure: a code, the words, whether trying again may help."""
+    """Return what callers get of a failure: a code, the words, whether a retry may help."""
     match end:
         case LimitReached(code=code, reason=reason):
             return {"code": code.value, "message": reason, "retryable": False}

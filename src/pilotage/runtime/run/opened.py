@@ -28,10 +28,9 @@ from pilotage.errors import (
 )
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue
+from pilotage.runtime.door.run import NO_OVERRIDES, LiveRun, Overrides
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.events.writer import DirectEventWriter
-from pilotage.runtime.run.attempt import LiveRun
-from pilotage.runtime.run.compose import NO_OVERRIDES, Overrides
 from pilotage.runtime.run.models import problems_with
 from pilotage.runtime.run.start import RunStarts, run_id_of
 from pilotage.runtime.run.supervise import RunHandle, Supervisor
@@ -91,7 +90,7 @@ class EphemeralRun:
     """A run that lives as long as its reader."""
 
     def __init__(self, live: LiveRun, telling: DirectEventWriter) -> None:
-        self.id = live.run_id
+        self.id = live.id
         self._task = live.task
         self._telling = telling
 
@@ -176,7 +175,7 @@ class RunOpener:
         live = self._launcher.begin_ephemeral(
             definition, start, run, instance=instance, history=history, overrides=overrides
         )
-        return EphemeralRun(live, cast("DirectEventWriter", live.attempt.telling))
+        return EphemeralRun(live, cast("DirectEventWriter", live.run.events))
 
     def _kept(self, definition: AgentDefinition, handle: RunHandle) -> DurableRun:
         is_live = self._launcher.live(handle.id) is not None

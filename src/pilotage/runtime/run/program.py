@@ -17,11 +17,11 @@ from contextlib import aclosing
 from inspect import isawaitable
 from typing import Any, cast
 
-from pilotage.agent.events import AgentEvent, AgentEventAttribution
+from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.architecture import AgentSession, Architecture, Dependencies
 from pilotage.agent.state import AgentSituation
 from pilotage.agent.yields import AgentYield, Error, Evidence, Final, Tool
-from pilotage.runtime.door.run import Effects
+from pilotage.runtime.door.run import Run
 from pilotage.runtime.events.feed import close
 from pilotage.runtime.events.projections import events_of
 from pilotage.runtime.journal.interruptions import RunEnded
@@ -63,20 +63,17 @@ class Program(ABC):
 class ExecuteProgram(Program):
     """An agent's own `execute()`."""
 
-    def __init__(
-        self, instance: Any, arguments: Mapping[str, object], effects: Effects, by: AgentEventAttribution
-    ) -> None:
-        self._instance = instance
+    def __init__(self, run: Run, arguments: Mapping[str, object]) -> None:
+        self._run = run
+        self._instance = run.source.instance
         self._arguments = arguments
-        self._effects = effects
-        self._by = by
         self._output: object = None
 
     async def events(self) -> AsyncGenerator[AgentEvent, None]:
         # The class's own function: on an instance of the container, `execute` opens a run.
         owner = cast(Any, type(self._instance))
         execute: Callable[..., object] = owner.execute
-        ordinal = 0
+        run, by, ordinal = self._run, self._run.source.attribution, 0
         async with aclosing(items_of(execute(self._instance, **self._arguments))) as items:
             async for item in items:
                 payload = item.payload
@@ -90,12 +87,12 @@ class ExecuteProgram(Program):
                 if isinstance(payload, Tool | Evidence):
                     # Replay gives text in fewer pieces, and must number the rest as before.
                     ordinal += 1
-                for event in events_of(item, self._by, self._effects.message_id, ordinal=ordinal):
+                for event in events_of(item, by, run.message_id, ordinal=ordinal):
                     yield event
 
     @property
     def answer(self) -> Answer:
-        spent = self._effects.spending
+        spent = self._run.spending
         return Answer(self._output, usage=spent.usage, turns=spent.own.steps)
 
 
@@ -108,7 +105,7 @@ class ArchitectureProgram(Program):
         session: AgentSession,
         dependencies: Dependencies,
         prompt: str,
-        effects: Effects,
+        run: Run,
         recall: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._recall = recall
@@ -116,7 +113,7 @@ class ArchitectureProgram(Program):
         self._session = session
         self._dependencies = dependencies
         self._prompt = prompt
-        self._effects = effects
+        self._run = run
 
     def events(self) -> AsyncIterator[AgentEvent]:
         events = self._architecture.run(self._session, self._dependencies, self._prompt)
@@ -135,7 +132,7 @@ class ArchitectureProgram(Program):
 
     @property
     def answer(self) -> Answer:
-        session, spent = self._session, self._effects.spending
+        session, spent = self._session, self._run.spending
         return Answer(
             session.output,
             (session.interruption_reason or "agent_interrupted") if session.interrupted else None,

@@ -1,142 +1,172 @@
-"""What of a run's answer may leave: guarded as a whole, approved where somebody wants to, sensitive parts hidden."""
+"""The answer of a run: guarded as a whole, approved where the application wants it, sensitive parts hidden."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import cast
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.ports.handlers import IAgentOutputGuard
-from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentSituation
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentOutputGuardError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.door.run import Effects
-from pilotage.runtime.effect import Call
+from pilotage.runtime.door.door import perform
+from pilotage.runtime.door.run import Run
+from pilotage.runtime.effect import Attempt, Effect, EffectKind, Outcome, new_outcome
+from pilotage.runtime.exposure.redactor import secretless
+from pilotage.runtime.exposure.trust import with_label
 from pilotage.runtime.journal.action import RESULT, Action, new_action
 from pilotage.runtime.journal.interruptions import RunEnded
-from pilotage.runtime.journal.records import Answer
+from pilotage.runtime.journal.records import Answer, encode_result
 from pilotage.runtime.journal.scope import Scope
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
 
-_BOUNDARY = AgentApprovalBoundaryKind.FINAL_PUBLICATION
-_NOTHING = (None, "")
+_EMPTY = (None, "")
 
 
-class Publication:
-    """Decides about the answer of one attempt at a run; what was refused once does not leave as a partial answer.
+class Publication(Effect):
+    """Publishing an answer: admitted as a whole, settled, then recorded as the result of the run.
 
-    `guard` looks at an answer before it is published, `sensitive` are the parts of it that others must not read.
+    `settle` brings everything under way to its end, once the answer may leave. The result is the record.
+    """
+
+    kind = EffectKind.PUBLICATION
+    boundary = AgentApprovalBoundaryKind.FINAL_PUBLICATION
+
+    def __init__(self, publisher: Publisher, answer: Answer, settle: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(Scope("run"), publisher.action(None))
+        self._publisher = publisher
+        self._answer = answer
+        self._settle = settle
+
+    @property
+    def asked_about(self) -> Action:
+        output = to_json_value(self._answer.output)
+        return self._publisher.action(self._publisher.shown(output), output)
+
+    async def act(self, attempt: Attempt) -> object:
+        await self._settle()
+        return None
+
+    def outcome_of(self, result: object) -> Outcome:
+        return self._publisher.outcome(self._answer)
+
+    def rejected(self, rejection: ToolError) -> BaseException:
+        return RunEnded(AgentSituation.APPROVAL_REJECTED, str(rejection))
+
+
+class Publisher:
+    """Publishes the answer of one attempt; an answer that was refused once does not leave as a partial one.
+
+    `guard` checks an answer before it is published, `sensitive` are the parts of it that others must not read.
     """
 
     def __init__(
-        self,
-        effects: Effects,
-        context: RunContext,
-        guard: IAgentOutputGuard | None = None,
-        sensitive: tuple[SensitiveFieldDescriptor, ...] = (),
+        self, run: Run, guard: IAgentOutputGuard | None, sensitive: tuple[SensitiveFieldDescriptor, ...]
     ) -> None:
-        self._effects = effects
-        self._context = context
+        self._run = run
         self._guard = guard
         self._sensitive = sensitive
         self._is_refused = False
 
-    @property
-    def is_looked_at(self) -> bool:
-        """Whether anybody looks at an answer before it is published."""
-        return self._guard is not None or self._must_be_asked
-
-    async def whole(self, answer: Answer) -> Answer:
-        """The answer as it may be published.
+    async def guarded(self, answer: Answer) -> Answer:
+        """Return the answer as its guard lets it pass.
 
         Raises:
             AgentOutputGuardError: it must not leave.
-            RunEnded: a person said no.
-            Paused: a person is asked first.
         """
+        if self._guard is None:
+            return answer
         try:
-            output = answer.output
-            if self._guard is not None:
-                output = await self._guarded(output)
-            if self._must_be_asked:
-                await self._approved(to_json_value(output))
-        except (AgentOutputGuardError, RunEnded):
+            output = await self._checked(answer.output)
+        except AgentOutputGuardError:
             self._is_refused = True
             raise
         return answer if output is answer.output else replace(answer, output=output)
 
-    @property
-    def _must_be_asked(self) -> bool:
-        """Whether somebody may have to allow it; that nobody was asked before is known by what is recorded."""
-        effects = self._effects
-        return not effects.gate.is_open or effects.was_asked(RESULT)
+    async def publish(self, answer: Answer, settle: Callable[[], Awaitable[None]]) -> JsonObject:
+        """Publish a whole answer and return the record of the result.
+
+        Raises:
+            RunEnded: a person said no.
+            Paused: a person is asked first.
+        """
+        try:
+            return cast(JsonObject, await perform(self._run, Publication(self, answer, settle)))
+        except RunEnded:
+            self._is_refused = True
+            raise
 
     async def partial(self, answer: Answer) -> Answer:
-        """What a run leaves that does not come to its answer: nothing that was refused, or that nobody could allow."""
+        """Return what a run leaves that does not come to its answer: nothing that was refused or needs approval."""
         output = _as_json(answer.output)
-        if output in _NOTHING:
+        if output in _EMPTY:
             return answer
-        if self._is_refused or await self._asks(self.action(self._shown(output))):
+        question = Publication(self, replace(answer, output=output), _nothing_to_settle)
+        if self._is_refused or await self._run.admission.wants_approval(self._run, question) is not None:
             return replace(answer, output=None)
         try:
-            return replace(answer, output=await self._guarded(output))
+            return replace(answer, output=await self._checked(output))
         except AgentOutputGuardError:
             return replace(answer, output=None)
 
+    def record_partial(self, answer: Answer, error: JsonObject) -> JsonObject:
+        """Record what a run leaves that stops short, and return the record."""
+        outcome = self.outcome(answer, error)
+        self._run.outcomes.record(Publication(self, answer, _nothing_to_settle), 1, outcome)
+        return cast(JsonObject, outcome.result)
+
+    def outcome(self, answer: Answer, error: JsonObject | None = None) -> Outcome:
+        """Return the row of an answer; for an ephemeral run only what its readers get of it."""
+        run = self._run
+        if not run.ledger.is_kept:
+            shown: JsonObject = {"result": to_json_value(answer.output)}
+            return new_outcome(shown, shown, shown)
+        record = encode_result(answer, run.spending.spent, error)
+        kept = cast(JsonObject, secretless(with_label(record, run.trust), run.redactor))
+        return new_outcome(kept, self.view_of(kept), record)
+
     def view_of(self, record: JsonObject) -> JsonObject:
-        """What others may see of the record of a result."""
+        """Return what others may see of the record of a result."""
         if self._sensitive:
             record = {**record, "result": guard_json_value(record["result"], self._sensitive)}
-        redactor = self._effects.redactor
+        redactor = self._run.redactor
         return record if redactor.is_idle else cast(JsonObject, redactor.json(record))
 
-    def action(self, view: JsonValue, asked: JsonValue = None) -> Action:
-        """The result of the run as an action; a person's answer is bound to the output it was `asked` about."""
-        kind = AgentActionKind.VALUE
-        fingerprint = self._effects.fingerprint(RESULT, kind, "result", asked)
-        return new_action(RESULT, kind, "result", asked, view, Idempotency.IDEMPOTENT, True, fingerprint)
-
-    def _shown(self, output: JsonValue) -> JsonValue:
+    def shown(self, output: JsonValue) -> JsonValue:
+        """Return what others may see of an output."""
         return self.view_of({"result": output})["result"]
 
-    async def _guarded(self, output: object) -> object:
+    def action(self, view: JsonValue, asked: JsonValue = None) -> Action:
+        """Return the action of the result; a person's answer is bound to the output it was `asked` about."""
+        kind = AgentActionKind.VALUE
+        fingerprint = self._run.fingerprint(RESULT, kind, "result", asked)
+        return new_action(RESULT, kind, "result", asked, view, Idempotency.IDEMPOTENT, True, fingerprint)
+
+    async def _checked(self, output: object) -> object:
         guard = self._guard
         if guard is None:
             return output
         try:
-            checked = await guard.check(self._context, to_json_value(output))
+            checked = await guard.check(self._run.context, to_json_value(output))
         except AgentOutputGuardError:
             raise
         except Exception as error:
             raise AgentOutputGuardError(f"the output guard failed ({type(error).__name__})") from error
         return output if checked == to_json_value(output) else checked
 
-    async def _asks(self, action: Action) -> bool:
-        return await self._effects.gate.question(_BOUNDARY, action) is not None
 
-    async def _approved(self, output: JsonValue) -> None:
-        action, was_asked = self.action(self._shown(output), output), self._effects.was_asked(RESULT)
-        asks = None if was_asked else await self._effects.gate.question(_BOUNDARY, action)
-        if asks is None and not was_asked:
-            return
-        call = Call(Scope("run"), action, _published, lambda given: given, boundary=_BOUNDARY)
-        try:
-            self._effects.waits.approved_arguments(call, 1, asks)
-        except ToolError as rejected:
-            raise RunEnded(AgentSituation.APPROVAL_REJECTED, str(rejected)) from rejected
+async def _nothing_to_settle() -> None:
+    return
 
 
 def _as_json(output: object) -> JsonValue:
-    """A partial output that has no JSON form is told in words."""
+    """Return a partial output as JSON; one that has no JSON form is put in words."""
     try:
         return to_json_value(output)
     except (TypeError, ValueError):
         return str(output)
-
-
-async def _published(_: object) -> object:
-    raise AssertionError("the answer is published by the end of the run")

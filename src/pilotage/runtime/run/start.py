@@ -22,10 +22,10 @@ from pilotage.agent.tools.deferred import FROM_CALLER
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.budget.deadlines import deadline_at
+from pilotage.runtime.door.run import NO_OVERRIDES, Overrides
 from pilotage.runtime.exposure.given_context import encode_context, label_of_context
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest, encode_input
 from pilotage.runtime.run.blueprint import deferred_tools_of
-from pilotage.runtime.run.compose import NO_OVERRIDES, Overrides
 from pilotage.runtime.run.models import check_driven, selection_of
 from pilotage.runtime.run.supervise import RunHandle, Supervisor
 from pilotage.runtime.services import Services

@@ -19,8 +19,8 @@ from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, A
 from pilotage.errors import RunConflictError, RunNotFoundError
 from pilotage.filling import unchecked
 from pilotage.runtime.audit import AuditTrail
-from pilotage.runtime.children.launch import ChildLauncher, IRunStarter
-from pilotage.runtime.door.run import Effects
+from pilotage.runtime.children.launch import ChildLauncher, RunStarter
+from pilotage.runtime.door.run import NO_OVERRIDES, LiveRun, Overrides, Run
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import LogReader, Subscription
 from pilotage.runtime.events.writer import DurableEventWriter
@@ -29,45 +29,44 @@ from pilotage.runtime.journal.interruptions import RunOwnershipLost
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import EphemeralLedger
 from pilotage.runtime.journal.start_record import RunStart, decode_start
-from pilotage.runtime.run.attempt import LiveRun, RunAttempt
+from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.claim import RunClaims
-from pilotage.runtime.run.compose import NO_OVERRIDES, Composer, Material, Overrides
+from pilotage.runtime.run.compose import Claimed, Composer
 from pilotage.runtime.run.models import selected_model
 from pilotage.runtime.services import Services
 
 
-async def driven(attempt: RunAttempt, hold: HeldLease | None, audit: AuditTrail | None) -> RunResult:
+async def drive(attempt: RunAttempt, lease: HeldLease | None, audit: AuditTrail | None) -> RunResult:
     """Drive an attempt, and leave nothing of it under way, however it ends."""
     try:
-        result = await attempt.run()
-        if hold is not None and result.state.is_terminal:
-            hold.end()
+        result = await attempt.drive()
+        if lease is not None and result.state.is_terminal:
+            lease.end()
         return result
     finally:
-        if audit is not None or not _has_left(attempt, hold):
-            await _to_the_end(_left(attempt, hold, audit))
+        if audit is not None or not _has_settled(attempt.run, lease):
+            await _to_the_end(_settle(attempt.run, lease, audit))
 
 
-def _has_left(attempt: RunAttempt, hold: HeldLease | None) -> bool:
-    """Whether nothing of an attempt is under way any more: then nobody needs a task to see to it."""
-    effects = attempt.effects
-    is_told = effects.outcomes.late is None or effects.outcomes.late.is_settled
-    return is_told and effects.ledger.is_settled and (hold is None or not hold.is_held)
+def _has_settled(run: Run, lease: HeldLease | None) -> bool:
+    """Return whether nothing of an attempt is under way any more: then no task is needed for it."""
+    is_reported = run.outcomes.late is None or run.outcomes.late.is_settled
+    return is_reported and run.ledger.is_settled and (lease is None or not lease.is_held)
 
 
-async def _left(attempt: RunAttempt, hold: HeldLease | None, audit: AuditTrail | None) -> None:
-    await attempt.effects.ledger.settle()
-    if attempt.effects.outcomes.late is not None:
-        await attempt.effects.outcomes.late.settle()
-    await let_go(hold)
+async def _settle(run: Run, lease: HeldLease | None, audit: AuditTrail | None) -> None:
+    await run.ledger.settle()
+    if run.outcomes.late is not None:
+        await run.outcomes.late.settle()
+    await release_lease(lease)
     if audit is not None:
-        await audit.write(attempt.effects.ledger.run)
+        await audit.write(run.ledger.run)
 
 
-async def _to_the_end(leaving: Coroutine[Any, Any, None]) -> None:
-    """Who is stopped while it leaves has left all the same: a lease that is not given back keeps others waiting."""
-    task = asyncio.ensure_future(leaving)
+async def _to_the_end(settling: Coroutine[Any, Any, None]) -> None:
+    """Settle even where this task is stopped meanwhile: a lease that is not given back keeps others waiting."""
+    task = asyncio.ensure_future(settling)
     try:
         await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -75,10 +74,10 @@ async def _to_the_end(leaving: Coroutine[Any, Any, None]) -> None:
         raise
 
 
-async def let_go(hold: HeldLease | None) -> None:
+async def release_lease(lease: HeldLease | None) -> None:
     """Give a lease back, where there is one."""
-    if hold is not None:
-        await hold.let_go()
+    if lease is not None:
+        await lease.let_go()
 
 
 _new_state = unchecked(AgentState)
@@ -104,15 +103,14 @@ class RunHandle:
         return await self._result()
 
 
-class Supervisor(IRunStarter):
+class Supervisor(RunStarter):
     """Drives attempts as tasks that the runtime owns."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self.claims = RunClaims(services)
         self.records = RunReader(services)
-        self.nursery = ChildLauncher(services, self.records, self)
-        self._composer = Composer(services, self.nursery)
+        self._composer = Composer(services, ChildLauncher(services, self.records, self))
         self._live: dict[str, LiveRun] = {}
         self._is_leaving = False
 
@@ -123,36 +121,36 @@ class Supervisor(IRunStarter):
     @property
     def live_runs(self) -> list[RunKey]:
         """The runs that are live in this process."""
-        return [live.attempt.effects.ledger.run for live in self._live.values()]
+        return [live.run.ledger.run for live in self._live.values()]
 
     async def begin(
         self,
         definition: AgentDefinition,
         start: RunStart,
         run: RunKey,
-        parent: Effects | None = None,
+        parent: Run | None = None,
         overrides: Overrides = NO_OVERRIDES,
     ) -> LiveRun:
         if parent is not None and not parent.ledger.is_kept:
             return self.begin_ephemeral(definition, start, run, parent=parent)
-        hold = self._services.hold_of(run)
-        ledger = await self.claims.begin(definition, start, run, hold)
+        lease = self._services.hold_of(run)
+        ledger = await self.claims.begin(definition, start, run, lease)
         try:
             history = await self.history(start)
             instance = self._services.instance_of(definition)
         except BaseException:
-            await let_go(hold)
+            await release_lease(lease)
             raise
         return self._set_going(
-            Material(
+            Claimed(
                 definition,
                 instance,
                 start,
                 ledger,
                 deadline=start.deadline,
-                history=history,
+                turns=history,
                 parent=parent,
-                hold=hold,
+                lease=lease,
                 overrides=overrides,
             )
         )
@@ -165,43 +163,43 @@ class Supervisor(IRunStarter):
         *,
         instance: object = None,
         history: Sequence[ConversationTurn] = (),
-        parent: Effects | None = None,
+        parent: Run | None = None,
         overrides: Overrides = NO_OVERRIDES,
     ) -> LiveRun:
         """Start a run that nobody keeps; it is not known to anybody but its reader."""
         situation = AgentSituation.RUNNING
         state = _new_state(run.run_id, start.agent, situation.status, situation.transition)
-        material = Material(
+        claimed = Claimed(
             definition,
             instance or self._services.instance_of(definition),
             start,
             EphemeralLedger(run, state, self._services.conversations if start.conversation else None),
             deadline=start.deadline,
-            history=history,
+            turns=history,
             parent=parent,
             overrides=overrides,
         )
-        attempt = self._composer.compose(material)
-        task = asyncio.get_running_loop().create_task(attempt.run())
-        return LiveRun(run.run_id, attempt, task)
+        attempt = self._composer.compose(claimed)
+        task = asyncio.get_running_loop().create_task(attempt.drive())
+        return attempt.live(task)
 
     async def revive(
         self,
         state: AgentState,
         rows: Sequence[JournalRow],
         principal: Principal,
-        parent: Effects | None = None,
+        parent: Run | None = None,
         overrides: Overrides = NO_OVERRIDES,
     ) -> LiveRun:
-        hold = await self._services.hold(RunKey(state.tenant_id, state.id))
+        lease = await self._services.hold(RunKey(state.tenant_id, state.id))
         try:
-            material = await self._revived(state, rows, principal)
+            claimed = await self._revived(state, rows, principal)
         except BaseException:
-            await let_go(hold)
+            await release_lease(lease)
             raise
-        return self._set_going(replace(material, parent=parent, hold=hold, overrides=overrides))
+        return self._set_going(replace(claimed, parent=parent, lease=lease, overrides=overrides))
 
-    async def _revived(self, state: AgentState, rows: Sequence[JournalRow], principal: Principal) -> Material:
+    async def _revived(self, state: AgentState, rows: Sequence[JournalRow], principal: Principal) -> Claimed:
         services = self._services
         past = RunHistory.of(rows)
         definition, start = services.definition_of(state.agent_type), decode_start(past.first)
@@ -220,15 +218,15 @@ class Supervisor(IRunStarter):
             # With the signal the wish is gone: what it wanted must be true in the same commit.
             ledger.move(ledger.state.moved_to(AgentSituation.RUNNING))
         history, instance = await self.history(start), services.instance_of(definition)
-        return Material(definition, instance, start, ledger, past, pending, deadline, history)
+        return Claimed(definition, instance, start, ledger, past, pending, deadline, history)
 
     async def end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
         run = RunKey(state.tenant_id, state.id)
-        hold = await self._services.hold(run)
+        lease = await self._services.hold(run)
         try:
             await self._end(state, signal, principal)
         finally:
-            await let_go(hold)
+            await release_lease(lease)
 
     async def _end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
         # Read anew, the rows first: whoever had the run may have brought it to its end meanwhile.
@@ -240,8 +238,8 @@ class Supervisor(IRunStarter):
         if state.status is not AgentStatus.CANCELLING:
             is_stored = signal.id in {each.id for each in await self._services.signals.list_pending(state.id)}
             await begin_cancellation(ledger, signal, is_stored=is_stored)
-        material = Material(definition, None, decode_start(past.first), ledger, past)
-        await self._composer.compose(material).run()
+        claimed = Claimed(definition, None, decode_start(past.first), ledger, past)
+        await self._composer.compose(claimed).drive()
         if self._audit_trail is not None:
             await self._audit_trail.write(ledger.run)
 
@@ -252,11 +250,11 @@ class Supervisor(IRunStarter):
 
     def handle(self, live: LiveRun) -> RunHandle:
         """What a caller holds of a run that is live here."""
-        telling = live.attempt.telling
+        telling = live.run.events
         after = telling.resumed_after if isinstance(telling, DurableEventWriter) else START
-        run = live.attempt.effects.ledger.run
+        run = live.run.ledger.run
         events = partial(self._subscription, partial(_known, run), after, live)
-        return RunHandle(live.run_id, lambda: asyncio.shield(live.task), events)
+        return RunHandle(live.id, lambda: asyncio.shield(live.task), events)
 
     def attached(self, state: AgentState) -> RunHandle:
         """What a caller holds of a run that was started before: live here, elsewhere, waiting or ended."""
@@ -273,7 +271,7 @@ class Supervisor(IRunStarter):
         """A reader of a run's events; without a principal in whatever tenant the run is."""
         live = self._live.get(run_id)
         is_mine = live is not None and (
-            principal is None or live.attempt.effects.ledger.run.tenant_id == principal.tenant
+            principal is None or live.run.ledger.run.tenant_id == principal.tenant
         )
         find = partial(self._named, run_id, principal)
         return self._subscription(find, after, live if is_mine else None, follows=follows)
@@ -290,7 +288,7 @@ class Supervisor(IRunStarter):
         follows: bool = True,
     ) -> Subscription:
         log = LogReader(self._services.journal, find, self._attribution)
-        telling = live.attempt.telling if live else None
+        telling = live.run.events if live else None
         kept = telling if isinstance(telling, DurableEventWriter) else None
         return Subscription(log, kept, self._services.clock, after, follows=follows)
 
@@ -312,12 +310,12 @@ class Supervisor(IRunStarter):
         if live is None:
             return False
         try:
-            is_cancelled = await live.attempt.cancel(signal)
+            is_cancelled = await live.cancel(signal)
         except RunOwnershipLost as lost:
             live.task.cancel()
             await asyncio.wait([live.task])
             raise RunConflictError(
-                f"run {live.run_id!r} was taken over by another process. The cancellation is on its way there."
+                f"run {live.id!r} was taken over by another process. The cancellation is on its way there."
             ) from lost
         await asyncio.wait([live.task])
         return is_cancelled
@@ -328,7 +326,7 @@ class Supervisor(IRunStarter):
         late = asyncio.ensure_future(self._services.clock.sleep(seconds))
         while self._live and not late.done():
             for live in self._live.values():
-                live.attempt.hand_over()
+                live.hand_over()
             tasks = [live.task for live in self._live.values()]
             await asyncio.wait([*tasks, late], return_when=asyncio.FIRST_COMPLETED)
         late.cancel()
@@ -346,11 +344,11 @@ class Supervisor(IRunStarter):
             await asyncio.wait(tasks)
         await self._services.rest()
 
-    def _set_going(self, material: Material) -> LiveRun:
-        attempt = self._composer.compose(material)
-        run_id = material.ledger.run.run_id
-        task = asyncio.create_task(driven(attempt, material.hold, self._audit_trail), name=f"run {run_id}")
-        live = self._live[run_id] = LiveRun(run_id, attempt, task)
+    def _set_going(self, claimed: Claimed) -> LiveRun:
+        attempt = self._composer.compose(claimed)
+        run_id = claimed.ledger.run.run_id
+        task = asyncio.create_task(drive(attempt, claimed.lease, self._audit_trail), name=f"run {run_id}")
+        live = self._live[run_id] = attempt.live(task)
         task.add_done_callback(partial(self._forget, live))
         if self._is_leaving:
             attempt.hand_over()
@@ -370,8 +368,8 @@ class Supervisor(IRunStarter):
     def _forget(self, live: LiveRun, task: asyncio.Task[RunResult]) -> None:
         # What an attempt ended with is for those who wait for it; where nobody does, it is no news either.
         _ = task.cancelled() or task.exception()
-        if self._live.get(live.run_id) is live:
-            del self._live[live.run_id]
+        if self._live.get(live.id) is live:
+            del self._live[live.id]
 
 
 def _is_wanted_back(state: AgentState, pending: Sequence[AgentSignal]) -> bool:

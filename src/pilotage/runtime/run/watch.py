@@ -8,8 +8,8 @@ from contextlib import suppress
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.runtime.door.run import LiveRun
 from pilotage.runtime.journal.interruptions import RunInterruption
-from pilotage.runtime.run.attempt import LiveRun
 from pilotage.runtime.run.supervise import Supervisor
 from pilotage.runtime.services import Services
 
@@ -70,7 +70,7 @@ class SignalWatch:
                 while True:
                     live = self._launcher.live(await hints.next())
                     if live is not None:
-                        await self._look(live.attempt.effects.ledger.run)
+                        await self._look(live.run.ledger.run)
 
     async def _look(self, run: RunKey) -> None:
         """Take what is pending to the run. A store that does not answer is asked again later."""
@@ -83,8 +83,8 @@ class SignalWatch:
 
 async def _hand_over(live: LiveRun, signal: AgentSignal) -> None:
     if signal.kind is not AgentSignalKind.CANCEL:
-        live.attempt.hear(signal)
+        live.hear(signal)
         return
     # An attempt that is dead already cannot be cancelled; whoever has the run now hears of it as well.
     with suppress(RunInterruption):
-        await live.attempt.cancel(signal)
+        await live.cancel(signal)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import cast
 
 import pytest
 from tests.unit.runtime.rows import an_action
@@ -12,20 +13,23 @@ from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.spec import RejectionPolicy
 from pilotage.agent.state import AgentSituation, AgentState
-from pilotage.agent.tools.catalog import discover_agent_tools
+from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.agent.tools.metadata import ToolRisk
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.effect import Attempt, Call
+from pilotage.runtime.door.outcome import Outcomes
+from pilotage.runtime.effect import Attempt, Effect, EffectKind
+from pilotage.runtime.exposure.redactor import Redactor
+from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.chain import NO_HEAD
 from pilotage.runtime.journal.commits import JournalWriter
 from pilotage.runtime.journal.interruptions import Paused, RunDiverged, RunEnded
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.scope import Scope
-from pilotage.runtime.people.questions import Ask
-from pilotage.runtime.people.waiting import Questions
+from pilotage.runtime.people.questions import ApprovalQuestion, Questions
+from pilotage.runtime.people.requests import Ask
 from pilotage.testing import MemoryStore, SeededIds, VirtualClock
 
 RUN = RunKey("default", "run-1")
@@ -50,6 +54,19 @@ class Payments:
 PAY, REFUND = discover_agent_tools(Payments).descriptors
 
 
+class Asked(Effect):
+    """The call that is asked about."""
+
+    kind = EffectKind.TOOL_CALL
+
+    def __init__(self, action: Action, tool: AgentToolDescriptor) -> None:
+        super().__init__(Scope("run"), action)
+        self.descriptor = tool
+
+    async def act(self, attempt: Attempt) -> object:
+        raise AssertionError("asking does not act")
+
+
 class Desk:
     """One gated call whose question expires after ten minutes, over one store."""
 
@@ -69,10 +86,20 @@ class Desk:
         by_request: dict[str, list[AgentSignal]] = {}
         for signal in answers:
             by_request.setdefault(str(signal.payload["request_id"]), []).append(signal)
-        recording = Recording(await self.rows())
-        waits = Questions(ledger, recording, by_request, self.clock, self.ids, self.on_rejection)
+        recording, outcomes = Recording(await self.rows()), Outcomes(ledger, Redactor())
+        questions = Questions(ledger, by_request, self.on_rejection, Redactor(), self.clock, self.ids)
+        question = ApprovalQuestion(questions, self._call(), Ask(question=self._wording()))
+        attempt = Attempt(1, ledger.epoch, RUN, question.action.id)
         try:
-            return waits.approved_arguments(self._call(), 1, Ask(question=self._wording()))
+            recorded = recording.take(question.action)
+            if recorded is not None and recorded.after is not None:
+                return questions.obey(cast(JsonObject, question.reuse(recorded.after)))
+            if recorded is None:
+                outcomes.ask(question, attempt)
+            else:
+                question.take_up(recorded.row)
+            done = outcomes.done(question, 1, await question.act(attempt))
+            return questions.obey(cast(JsonObject, done.result))
         finally:
             await ledger.barrier()
 
@@ -84,11 +111,8 @@ class Desk:
     async def rows(self) -> list[JournalRow]:
         return [row async for row in self.store.journal.read(RUN)]
 
-    def _call(self) -> Call:
-        async def act(_: Attempt) -> object:
-            raise AssertionError("asking does not act")
-
-        return Call(Scope("run"), self.action, act, lambda value: value, descriptor=self.tool)
+    def _call(self) -> Effect:
+        return Asked(self.action, self.tool)
 
     def _wording(self) -> AgentApprovalRequest:
         """What an approval handler wants to ask; whatever binds the question to a call is not its to say."""

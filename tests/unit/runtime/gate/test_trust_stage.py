@@ -9,9 +9,10 @@ import pytest
 from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.agent.tools.metadata import DataAccess, Externality, ToolApprovalRequirement, ToolEffects
-from pilotage.runtime.door.admission import label_after_tool, verdict_for
-from pilotage.runtime.exposure.trust import RUN_INPUT
-from pilotage.runtime.people.questions import Ask, Deny, Pass
+from pilotage.runtime.door.admission import trust_verdict
+from pilotage.runtime.door.run import RefusedError
+from pilotage.runtime.exposure.trust import RUN_INPUT, label_after_tool
+from pilotage.runtime.people.requests import Ask
 from pilotage.safety.fields import SecretField
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 
@@ -111,7 +112,15 @@ def test_a_result_that_says_nothing_new_leaves_the_label_alone() -> None:
     assert label_after_tool(RUN_INPUT, tool("read_docs")) is RUN_INPUT
 
 
-PASS, ASK, DENY = Pass, Ask, Deny
+PASS, ASK, DENY = type(None), Ask, RefusedError
+
+
+def verdict_for(label: TrustLabel, asked: AgentToolDescriptor) -> Ask | RefusedError | None:
+    """What the stage says, a refusal as a value."""
+    try:
+        return trust_verdict(label, asked)
+    except RefusedError as refused:
+        return refused
 
 
 @pytest.mark.parametrize(
@@ -182,6 +191,7 @@ def test_a_person_is_told_why_they_are_asked(label: TrustLabel, name: str, reaso
 
 def test_a_refusal_names_the_tool_and_where_the_secret_comes_from() -> None:
     label = label_after_tool(RUN_INPUT, tool("read_key"))
-    assert verdict_for(label, tool("post")) == Deny(
-        "'post' communicates outward, and the run holds secret data from run input, tool:read_key"
+    assert (
+        str(verdict_for(label, tool("post")))
+        == "'post' communicates outward, and the run holds secret data from run input, tool:read_key"
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pilotage.runtime.children.children import ChildBounds, cancellation_of, child_id, packet_label
+from pilotage.runtime.children.launch import cancellation_of
+from pilotage.runtime.children.tasks import ChildBounds, child_id, packet_label
 
 
 def test_the_id_of_a_child_follows_from_parent_and_step_alone() -> None:

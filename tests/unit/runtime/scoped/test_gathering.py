@@ -18,7 +18,7 @@ from pilotage.runtime.architecture.branches import (
     decide,
     waits_below,
 )
-from pilotage.runtime.people.questions import is_about_the_past
+from pilotage.runtime.people.requests import is_recovery
 
 FAST, COLLECT, QUORUM, FIRST = (
     FailurePolicy.FAIL_FAST,
@@ -102,4 +102,4 @@ def test_the_questions_below_a_path_are_those_of_the_run_there_and_those_of_its_
         "other child": {"agent_state_id": "d", "call_id": "run/g#1/0/tool:a#1"},
     }
     assert waits_below("run/g#1", "r", asked, {"child"}) == ["here", "past", "child"]
-    assert [wait for wait in asked if is_about_the_past(asked[wait])] == ["past"]
+    assert [wait for wait in asked if is_recovery(asked[wait])] == ["past"]

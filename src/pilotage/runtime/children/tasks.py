@@ -1,0 +1,70 @@
+"""The tasks and ids of child runs. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from urllib.parse import quote
+
+from pilotage.agent.delegation import DelegationBudget
+from pilotage.agent.ports.architecture import AgentRef
+from pilotage.agent.ports.budget import BudgetAmount
+from pilotage.agent.run_result import RunResult
+from pilotage.agent.tool_calling import ModelToolSpec
+from pilotage.jsonvalue import JsonValue, text_digest
+from pilotage.safety.trust import TrustLabel
+from pilotage.values import value
+
+_PACKET = "packet:"
+
+
+@value
+class ChildBounds:
+    """What a child run gets of what its parent has: never more."""
+
+    budget: DelegationBudget = field(default_factory=DelegationBudget)
+    capabilities: tuple[str, ...] | None = None
+
+    def within(self, parents: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """Return the tools the child may use: those it is given, among those its parent may use itself."""
+        if self.capabilities is None or parents is None:
+            return parents if self.capabilities is None else self.capabilities
+        return tuple(each for each in self.capabilities if each in parents)
+
+
+NO_BOUNDS = ChildBounds()
+
+
+@value
+class ChildTask:
+    """The task of a child run: the agent, its input, its bounds, and the packet it came in, if any.
+
+    `exits` are the control calls that end it, `branch` is the step of its parent.
+    """
+
+    agent: AgentRef
+    task: JsonValue
+    bounds: ChildBounds = NO_BOUNDS
+    packet: str | None = None
+    exits: tuple[ModelToolSpec, ...] = ()
+    branch: str | None = None
+
+
+@value
+class ChildEnded:
+    """A child run that had ended before its parent came back to it, and what it had spent."""
+
+    result: RunResult
+    spent: BudgetAmount
+    trust: TrustLabel = TrustLabel()
+
+
+def child_id(parent_id: str, action_id: str) -> str:
+    """Return the id of the child run of an action; a packet has the same child wherever it is delegated."""
+    label = action_id.rpartition("/")[2].rpartition("#")[0]
+    step = label if label.startswith(_PACKET) else action_id
+    return text_digest(f"child\n{parent_id}\n{step}")[:32]
+
+
+def packet_label(packet_id: str) -> str:
+    """Return the label of the actions that delegate a packet."""
+    return _PACKET + quote(packet_id, safe="")

@@ -1,0 +1,211 @@
+"""Signals in a run: taken in at its boundaries, given to the handlers of the agent, awaited by programs.
+
+A handler is a part of the program. Its actions have ids below the boundary, its events are emitted. Nothing is taken in
+while it runs: what comes meanwhile waits for the next boundary of the program itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from typing import Any
+
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.signal_handlers import SignalHandler
+from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.agent.state import AgentSituation
+from pilotage.agent.yields import AgentYield, Error, Evidence, Final, Tool
+from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.door.door import perform
+from pilotage.runtime.door.run import Run
+from pilotage.runtime.door.tool_call import active_run
+from pilotage.runtime.effect import NO_OUTCOME, Effect
+from pilotage.runtime.events.projections import events_of
+from pilotage.runtime.journal.interruptions import RunEnded
+from pilotage.runtime.journal.scope import Scope, inside, running_task, scope_for
+from pilotage.runtime.people.signals import SignalIntake
+
+_HANDLER = "on_signal:"
+_CALLS = ("/tool:", "/step:")
+_END = "run/end"
+
+
+class SignalHandlers:
+    """The signal handlers of an agent for one attempt at a run of it."""
+
+    def __init__(
+        self,
+        run: Run,
+        handlers: Mapping[AgentSignalKind, SignalHandler],
+        instance: Any,
+        recall_secrets: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._run = run
+        self._handlers = handlers
+        self._instance = instance
+        self._recall_secrets = recall_secrets
+
+    async def before(self, effect: Effect) -> None:
+        """Let handlers take in what waits for them, before an effect begins."""
+        action_id = effect.action.id
+        if not is_inside_an_action(action_id.rpartition("/")[0]):
+            await self._take_in(effect.scope, action_id)
+
+    async def at_end(self) -> None:
+        """Let handlers take in what waits when the program has ended, until nothing waits any more."""
+        number, liveness, scope = 1, self._run.replay.liveness, Scope("run", running_task())
+        while not liveness.is_paused and not liveness.is_ending:
+            if not await self._take_in(scope, f"{_END}#{number}"):
+                return
+            number += 1
+
+    async def handle(self, action_id: str, signals: Sequence[AgentSignal], *, is_new: bool) -> None:
+        """Give signals to their handlers, one after the other; in replay as they were given."""
+        if is_new:
+            self._run.check_time()
+            self._run.go_live()
+        for number, signal in enumerate(signals, 1):
+            path = f"{_beside(action_id, _HANDLER)}/{number}"
+            with inside(path), self._own_messages(path):
+                await self._handle(path, signal)
+
+    async def _take_in(self, scope: Scope, action_id: str) -> bool:
+        boundary, is_new = _beside(action_id, "signals:"), self._run.replay.is_over
+        record = await _taken(self._run, self._run.signals.for_handlers(scope, boundary))
+        if record is None:
+            return False
+        signals = self._run.signals.apply(boundary, record)
+        self._run.learn_from_signals()
+        if signals:
+            await self.handle(action_id, signals, is_new=is_new)
+        return bool(signals)
+
+    async def _handle(self, path: str, signal: AgentSignal) -> None:
+        handler, ordinal = self._handlers[signal.kind], 0
+        try:
+            async with aclosing(handler(self._instance, signal)) as items:
+                async for item in items:
+                    ordinal += isinstance(item.payload, Tool | Evidence)
+                    await self._emit(item, signal, f"{path}.{ordinal}")
+        except Exception as error:
+            words = f"{type(error).__name__}: {error}"
+            raise _failed(signal, words, retryable=bool(getattr(error, "retryable", False))) from error
+
+    async def _emit(self, item: AgentYield[Any], signal: AgentSignal, ordinal: str) -> None:
+        payload, run = item.payload, self._run
+        if isinstance(payload, Error):
+            raise _failed(signal, payload.message, payload.code, retryable=payload.retryable)
+        if isinstance(payload, Final):
+            raise _failed(signal, "it yields a Final, and only the agent itself gives the answer of a run")
+        if run.secrets_to_recall:
+            await self._recall_secrets()
+        for event in events_of(item, run.source.attribution, run.message_id, ordinal=ordinal):
+            run.events.say(event)
+
+    @contextmanager
+    def _own_messages(self, path: str) -> Generator[None]:
+        """Keep the words of a handler apart from those of the program's model."""
+        run = self._run
+        before, run.speaker = run.speaker, f"{run.id}:{path.removeprefix('run/')}"
+        try:
+            yield
+        finally:
+            run.speaker = before
+
+
+async def with_signals(run: Run, scope: Scope, action_id: str, request: ModelRequest) -> ModelRequest:
+    """Return a request with the signals of its run; what a tool or a handler asks a model takes none in."""
+    if is_inside_an_action(scope.path):
+        return request
+    boundary, is_new = f"{scope.path}/signals#{action_id.rpartition('#')[2]}", run.replay.is_over
+    intake = run.signals.all_waiting(scope, boundary, len(request.messages))
+    record = await _taken(run, intake)
+    if record is not None:
+        for_handlers = run.signals.apply(boundary, record)
+        run.learn_from_signals()
+        if for_handlers and run.handles_signals:
+            await run.part(SignalHandlers).handle(action_id, for_handlers, is_new=is_new)
+    return run.signals.inserted(request)
+
+
+async def next_signal(kind: AgentSignalKind) -> AgentSignal:
+    """The next signal of a kind that was sent to this run: `await next_signal(AgentSignalKind.EXTERNAL_EVENT)`.
+
+    Where none has come the run pauses and leaves nothing in memory; in replay the same signal comes again. Each signal
+    is given once. One that came before a model call is a part of the transcript by then, and is given all the same;
+    one that was waited for is no part of it unless the program shows it to a model.
+
+    Raises:
+        AgentDefinitionError: there is no run here, or none to which such a signal could come.
+    """
+    run = active_run()
+    if run is None:
+        raise AgentDefinitionError(
+            f"next_signal({kind!s}) waits for what is sent to a run, and there is none here. "
+            "Call it in execute(), on an agent that an application made."
+        )
+    label = f"signal:{kind.value}"
+    scope = scope_for(label)
+    _check(run, kind, scope.path)
+    is_new = run.replay.is_over
+    record = await _taken(run, run.signals.one(scope, scope.next_id(label), kind), waits_for=kind)
+    if record is None:
+        raise AssertionError("a program waits for a signal until it has come")
+    signal = run.signals.apply_one(record)
+    run.learn_from_signals()
+    if is_new:
+        run.check_time()
+        run.questions.resume_run(f"a signal has come: {kind.value}")
+    return signal
+
+
+async def _taken(
+    run: Run, intake: SignalIntake, waits_for: AgentSignalKind | None = None
+) -> JsonObject | None:
+    """Return the record of what is taken in at a boundary: as it was, or now; None where there is nothing."""
+    intake.is_live = run.replay.is_over
+    intake.waits_for = waits_for
+    record = await perform(run, intake)
+    return None if record is NO_OUTCOME else record
+
+
+def is_inside_an_action(path: str) -> bool:
+    """Return whether a place is inside a tool, a step or a handler: no boundary of the program itself."""
+    return f"/{_HANDLER}" in path or is_inside_a_call(path)
+
+
+def is_inside_a_call(path: str) -> bool:
+    """Return whether a place is inside a tool or a step, which replay does not enter when it is done."""
+    return any(mark in path for mark in _CALLS)
+
+
+def _beside(action_id: str, label: str) -> str:
+    """Return the place that belongs to an action and is not inside it: replay comes by, also when it is done."""
+    above, _, name = action_id.rpartition("/")
+    return f"{above}/{label}{name}"
+
+
+def _failed(
+    signal: AgentSignal, words: str, code: str = "signal_handler_failed", *, retryable: bool = False
+) -> RunEnded:
+    reason = f"the handler of {signal.kind.value!r} signals failed: {words}"
+    return RunEnded(AgentSituation.FAILED, reason, code=code, retryable=retryable)
+
+
+def _check(run: Run, kind: AgentSignalKind, path: str) -> None:
+    policy = run.signals.policy
+    if kind not in policy.accepted:
+        raise AgentDefinitionError(
+            f"next_signal({kind!s}): the agent does not accept such signals, so none will come. "
+            "Name a kind of its accepted_signals; control signals are taken by the run itself."
+        )
+    if kind in policy.handled:
+        raise AgentDefinitionError(
+            f"next_signal({kind!s}): a handler of the agent takes these signals. Remove @on_signal, or do not wait."
+        )
+    if is_inside_a_call(path):
+        raise AgentDefinitionError(
+            f"next_signal({kind!s}) is called inside a tool or a step, which replay does not enter when it is done. "
+            "Call it in execute()."
+        )

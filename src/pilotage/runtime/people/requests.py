@@ -1,0 +1,215 @@
+"""Requests to people and their answers, as values and as records of rows. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.approval_decision import AgentApprovalDecisionOutcome
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.recovery_request import (
+    DEFERRED_CALL,
+    AgentRecoveryRequest,
+    RecoveryAnswer,
+    RecoveryDecision,
+    RecoveryDone,
+    RecoveryRetried,
+)
+from pilotage.agent.signals import AgentSignal, ApprovalDecision
+from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.tools.metadata import Idempotency, ToolRisk
+from pilotage.errors import AgentStructuredOutputError
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.runtime.effect import Effect
+from pilotage.runtime.journal.action import Action
+from pilotage.safety.guard import guard_json_value
+from pilotage.values import value
+
+APPROVAL = "approval"
+RESULT = "result"
+DECIDED_BY = "decided_by"
+"""The key under which a signal, and the row of an answer, say who answered."""
+
+_WITHOUT_MODIFY = tuple(each for each in ApprovalDecision if each is not ApprovalDecision.MODIFY)
+
+
+@value
+class Ask:
+    """The wish of an admission stage that a person is asked; an approval handler may word the question."""
+
+    reason: str | None = None
+    question: AgentApprovalRequest | None = None
+
+
+@value
+class RequestPlace:
+    """The run that asks, the id of the request, and the attempt at the effect that the request is about."""
+
+    run_id: str
+    request_id: str
+    attempt: int = 1
+
+
+def approval_request(effect: Effect, place: RequestPlace, ask: Ask) -> AgentApprovalRequest:
+    """Return the request to approve an effect; an approval handler may word it and restrict the answers."""
+    request = _tool_request(effect, place, ask.reason)
+    if request is None:
+        action, boundary = effect.asked_about, effect.boundary
+        request = AgentApprovalRequest(
+            place.request_id,
+            place.run_id,
+            boundary,
+            f"Approve {boundary.value.replace('_', ' ')} {action.name!r}?",
+            ToolRisk(),
+            action.id,
+            _WITHOUT_MODIFY,
+            arguments={"view": action.view} if action.view is not None else {},
+            attempt=place.attempt,
+            call_id=action.id,
+        )
+    return request if ask.question is None else _worded(request, ask.question)
+
+
+def recovery_request(
+    effect: Effect, place: RequestPlace, late: tuple[JsonValue, ...] = ()
+) -> AgentRecoveryRequest:
+    """Return the request to say what became of an attempt; `late` holds outcomes that a former owner reported."""
+    words = f"It is not known whether attempt {place.attempt} of {effect.action.name!r} took effect."
+    return replace(_about(effect, place, words), late_outcomes=late)
+
+
+def result_request(effect: Effect, place: RequestPlace) -> AgentRecoveryRequest:
+    """Return the request for the result of a call that the caller of the run carries out."""
+    words = f"{effect.action.name!r} is carried out by the caller. What came of it?"
+    return replace(
+        _about(effect, place, words),
+        allowed_decisions=(RecoveryDecision.DONE, RecoveryDecision.CANCEL),
+        metadata={DEFERRED_CALL: effect.call_id or effect.action.id},
+    )
+
+
+def is_recovery(request: JsonObject) -> bool:
+    """Return whether a request is about something that may have happened."""
+    metadata = request.get("metadata")
+    return "action_kind" in request and not (isinstance(metadata, dict) and DEFERRED_CALL in metadata)
+
+
+def _about(effect: Effect, place: RequestPlace, reason: str) -> AgentRecoveryRequest:
+    action = effect.action
+    return AgentRecoveryRequest(
+        id=place.request_id,
+        agent_state_id=place.run_id,
+        action_id=action.id,
+        attempt=place.attempt,
+        reason=reason,
+        action_kind=action.kind,
+        action_name=action.name,
+        arguments={"view": action.view},
+    )
+
+
+def _tool_request(effect: Effect, place: RequestPlace, reason: str | None) -> AgentApprovalRequest | None:
+    if effect.descriptor is None:
+        return None
+    return AgentApprovalRequest.from_tool_descriptor(
+        approval_id=place.request_id,
+        agent_state_id=place.run_id,
+        descriptor=effect.descriptor,
+        call_id=effect.call_id or effect.action.id,
+        arguments=cast(JsonObject, effect.action.asked),
+        attempt=place.attempt,
+        metadata={"reason": reason} if reason else None,
+    )
+
+
+def _worded(request: AgentApprovalRequest, wanted: AgentApprovalRequest) -> AgentApprovalRequest:
+    """Return the run's own request in the words of the handler; what binds it to the call stays the run's."""
+    decisions = [each for each in wanted.allowed_decisions if each in request.allowed_decisions]
+    return replace(
+        request,
+        prompt=wanted.prompt,
+        allowed_decisions=tuple(decisions) or request.allowed_decisions,
+        expires_at=wanted.expires_at,
+        metadata={**request.metadata, **wanted.metadata},
+    )
+
+
+def fits(effect: Effect, answer: RecoveryDone) -> bool:
+    """Return whether the result in an answer is one that the effect could have had."""
+    try:
+        effect.decode(answer.result)
+    except AgentStructuredOutputError:
+        return False
+    return True
+
+
+def guarded_answer(effect: Effect, record: JsonObject) -> JsonObject:
+    """Return an answer as others may read it: arguments and results are hidden as they are in the call itself."""
+    if effect.descriptor is None:
+        return record
+    schema, guarded = effect.descriptor.schema, dict(record)
+    if schema.output_sensitive_fields and "result" in record:
+        guarded["result"] = guard_json_value(record["result"], schema.output_sensitive_fields)
+    if schema.input_sensitive_fields and record.get("modified_payload"):
+        guarded["modified_payload"] = guard_json_value(
+            record["modified_payload"], schema.input_sensitive_fields
+        )
+    return record if guarded == record else guarded
+
+
+def answered_by(signal: AgentSignal) -> JsonObject:
+    """Return who gave an answer, for its row; nothing where the signal does not say."""
+    who = signal.payload.get(DECIDED_BY)
+    return {DECIDED_BY: who} if isinstance(who, str) and who.strip() else {}
+
+
+def encode_decision(outcome: AgentApprovalDecisionOutcome) -> JsonObject:
+    """Return the answer to an approval as the record of its row."""
+    return {
+        "decision": outcome.decision.value,
+        "modified_payload": outcome.modified_payload,
+        "comment": outcome.comment,
+    }
+
+
+def encode_answer(answer: RecoveryAnswer) -> JsonObject:
+    """Return the answer about an unknown outcome as the record of its row."""
+    return {"answer": type(answer).__name__, **cast(JsonObject, to_json_value(answer))}
+
+
+def decode_answer(record: JsonObject) -> RecoveryRetried | RecoveryDone:
+    """Return an answer that lets the run go on; the others have ended it."""
+    request_id, action_id = str(record["request_id"]), str(record["action_id"])
+    if record["answer"] == RecoveryDone.__name__:
+        return RecoveryDone(request_id, action_id, record["result"])
+    return RecoveryRetried(request_id, action_id, int(str(record["attempt"])))
+
+
+def question_action(action: Action, what: str) -> Action:
+    """Return the action of a question about another action."""
+    return Action(
+        id=f"{action.id}/{what}",
+        kind=AgentActionKind.APPROVAL_WAIT,
+        name=action.name,
+        asked=None,
+        view=None,
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        is_read_only=False,
+        fingerprint=action.fingerprint,
+    )
+
+
+def encode_request(request: AgentApprovalRequest | AgentRecoveryRequest) -> JsonObject:
+    """Return every field of the request."""
+    return cast(JsonObject, to_json_value(request))
+
+
+def decode_approval(record: JsonValue) -> AgentApprovalRequest:
+    """Return the recorded approval request."""
+    return cast(AgentApprovalRequest, StructuredOutputSpec.from_type(AgentApprovalRequest).decode(record))
+
+
+def decode_recovery(record: JsonValue) -> AgentRecoveryRequest:
+    """Return the recorded recovery request."""
+    return cast(AgentRecoveryRequest, StructuredOutputSpec.from_type(AgentRecoveryRequest).decode(record))
