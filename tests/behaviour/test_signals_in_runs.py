@@ -28,8 +28,8 @@ from pilotage import (
 )
 from pilotage.agent import RunKey, ToolApprovalRequirement
 from pilotage.errors import CallerError, RunNotFoundError
+from pilotage.runtime.door.outcome import UNKNOWN_OUTCOME
 from pilotage.runtime.plugin import initialize
-from pilotage.runtime.run.cancel import UNKNOWN
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import (
     Fault,
@@ -191,7 +191,7 @@ async def test_a_run_in_the_middle_of_a_tool_is_cancelled_and_nothing_is_left(ga
         assert (gate.passed, gate.left) == (0, 1)
         rows = [row async for row in store.journal.read(RunKey("default", run.id))]
         assert [row.stage.value for row in rows[-2:]] == ["after", "told"]
-        assert rows[-2].record == {"error": UNKNOWN}
+        assert rows[-2].record == {"error": UNKNOWN_OUTCOME}
         assert result.state.metadata["cancellation_reason"] == "wrong branch"
         assert [event.kind.value async for event in run.events()][-1] == "run_finished"
         assert not await runs.cancel(run.id)

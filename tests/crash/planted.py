@@ -299,7 +299,7 @@ def a_pause_does_not_wait_for_siblings(planting: Planting) -> None:
 
 
 def an_end_does_not_wait_for_what_is_under_way(planting: Planting) -> None:
-    async def at_once(self: Any, end: Any, besides: int = 0) -> None:
+    async def at_once(self: Any, end: Any) -> None:
         self.end(end)
 
     planting.put(Liveness, "quiesce", at_once)

@@ -116,6 +116,8 @@ class Effect(ABC):
     is_call: ClassVar[bool] = False
     """Whether it is a call of the program: a boundary, where open streams end first and signal handlers run, and whose
     errors are outcomes."""
+    is_tracked: ClassVar[bool] = True
+    """Whether the attempt keeps track of it: refused once the attempt ends, waited for before it has ended."""
     is_recorded: ClassVar[bool] = True
     """Whether its outcome is a row of its own when `act` returns; a stream is recorded when it ends."""
 

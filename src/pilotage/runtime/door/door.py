@@ -7,7 +7,7 @@ and everything before it are committed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -59,6 +59,9 @@ async def perform(run: Run, effect: Effect) -> Any:
         ToolError: the effect failed for certain.
         RunInterruption: this attempt at the run ends here.
     """
+    if not effect.is_tracked:
+        run.ledger.check_alive()
+        return await _begin_or_recover(run, effect)
     run.replay.enter(effect.scope)
     try:
         if effect.is_call:
@@ -67,13 +70,17 @@ async def perform(run: Run, effect: Effect) -> Any:
                     await stream.drain()
             if run.at_boundary is not None and not effect.action.is_read_only:
                 await run.at_boundary(effect)
-        recorded = run.replay.recorded(effect.action)
-        result = await (_begin(run, effect) if recorded is None else _recover(run, effect, recorded))
+        result = await _begin_or_recover(run, effect)
     except BaseException as end:
         run.replay.leave(effect.scope, end)
         raise
     run.replay.leave(effect.scope)
     return result
+
+
+def _begin_or_recover(run: Run, effect: Effect) -> Awaitable[object]:
+    recorded = run.replay.recorded(effect.action)
+    return _begin(run, effect) if recorded is None else _recover(run, effect, recorded)
 
 
 def ask_ahead(run: Run, effects: Sequence[Effect]) -> None:
@@ -217,6 +224,7 @@ async def _leave_to_people(run: Run, effect: Effect, attempt: Attempt) -> None:
     try:
         await perform(run, RecoveryQuestion(run.questions, effect, attempt.number))
     except Paused as pause:
+        liveness.pause(effect.scope, pause)
         liveness.end(pause)
 
 

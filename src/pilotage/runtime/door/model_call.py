@@ -59,7 +59,7 @@ class ModelCall(ModelEffect):
         super().__init__(scope, action, name, request)
         self.program_request = request
         self.grant = Grant()
-        self.recorder: ReplyRecorder | None = None
+        self._opened: ReplyRecorder | None = None
         self._manifest: JsonObject | None = None
         self._run = run
         self._asked = model
@@ -73,7 +73,7 @@ class ModelCall(ModelEffect):
         run.speaker = (self.action.id, run.ledger.epoch)
         if run.ledger.epoch > 1:
             run.events.supersede(run.message_id)
-        recorder = self.recorder = self._recorder()
+        recorder = self._opened = self._recorder()
         if run.prompts is not None:
             run.prompts.keep(self.action.id, self.model, self.request)
         stream = self._asked.stream(self.request)
@@ -97,6 +97,11 @@ class ModelCall(ModelEffect):
 
     def rejected(self, rejection: ToolError) -> Exception:
         return self._ended(ModelCallError(str(rejection)))
+
+    def take_recorder(self) -> ReplyRecorder:
+        """Return the recorder of an opened call. The call forgets it: two that know each other need the collector."""
+        recorder, self._opened = self._opened, None
+        return recorder or self._recorder()
 
     def _ended(self, error: ModelCallError) -> Exception:
         """Record that the model was not asked. What is recorded counts, now and in replay."""
@@ -219,7 +224,7 @@ class ModelReading(OpenStream):
             self._replay = opened
             return False
         self._inner, self.is_open = opened, True
-        self._recorder = cast(ReplyRecorder, call.recorder)
+        self._recorder = call.take_recorder()
         run.open_streams.append(self)
         return True
 

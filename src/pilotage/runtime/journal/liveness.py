@@ -92,7 +92,7 @@ class Liveness:
         if end is not None:
             self._hear(scope, end)
         self.under_way -= 1
-        if self._idle is not None:
+        if self._idle is not None and not self.under_way:
             self._idle.set()
 
     def _hear(self, scope: Scope, end: BaseException) -> None:
@@ -105,8 +105,7 @@ class Liveness:
 
     def pause(self, scope: Scope, pause: Paused) -> None:
         """The calling task and everything above its scope wait from now on."""
-        if not self._paused or self._paused[-1][2] is not pause:
-            self._paused.append((scope.path, running_task(), pause))
+        self._paused.append((scope.path, running_task(), pause))
 
     def end(self, end: RunInterruption) -> None:
         """Nothing begins any more, in no branch; whoever asks gets `end`."""
@@ -147,10 +146,10 @@ class Liveness:
         me = running_task()
         return [task for task in self._tasks if task is not me and not task.done()]
 
-    async def quiesce(self, end: RunInterruption, besides: int = 0) -> None:
-        """Let the calls under way come to their end, besides so many; nothing new begins, further calls get `end`."""
+    async def quiesce(self, end: RunInterruption) -> None:
+        """Let the calls under way come to their end; nothing new begins, further calls get `end`."""
         self.end(end)
-        while self.under_way > besides:
+        while self.under_way:
             self._idle = self._idle or asyncio.Event()
             self._idle.clear()
             await self._idle.wait()

@@ -130,6 +130,7 @@ class Question(Effect):
     """A question about another effect. Its result is the record of the answer; until there is one it pauses."""
 
     kind = EffectKind.QUESTION
+    is_tracked = False
 
     def __init__(self, questions: Questions, about: Effect, what: str) -> None:
         super().__init__(about.scope, question_action(about.asked_about, what))

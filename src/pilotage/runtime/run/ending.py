@@ -81,7 +81,7 @@ class Ending:
 
         async def settle() -> None:
             end = RunEnded(AgentSituation.COMPLETED, "the run is completed")
-            await self._tasks.settle(end, besides=1)
+            await self._tasks.settle(end)
             if published is not answer:
                 # What was held back until now is the text of an answer that must not be seen as it was.
                 run.events.drop()

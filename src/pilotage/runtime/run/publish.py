@@ -36,6 +36,7 @@ class Publication(Effect):
 
     kind = EffectKind.PUBLICATION
     boundary = AgentApprovalBoundaryKind.FINAL_PUBLICATION
+    is_tracked = False
 
     def __init__(self, publisher: Publisher, answer: Answer, settle: Callable[[], Awaitable[None]]) -> None:
         super().__init__(Scope("run"), publisher.action(None))

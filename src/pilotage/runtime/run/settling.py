@@ -31,8 +31,8 @@ class RemainingTasks:
         if siblings := self._run.replay.liveness.siblings():
             await self._in_time(asyncio.wait(siblings))
 
-    async def settle(self, end: RunInterruption, *, at_once: bool = False, besides: int = 0) -> None:
-        """Let nothing new begin; return when no call is under way any more, besides so many of the caller.
+    async def settle(self, end: RunInterruption, *, at_once: bool = False) -> None:
+        """Let nothing new begin; return when no call is under way any more.
 
         Raises:
             CancelledMeanwhile: the run was cancelled in the meantime.
@@ -42,8 +42,8 @@ class RemainingTasks:
         liveness.end(end)
         if at_once:
             await self.stopped()
-        if liveness.under_way > besides:
-            await self._in_time(liveness.quiesce(end, besides))
+        if liveness.under_way:
+            await self._in_time(liveness.quiesce(end))
         elif self._run.ledger.state.status is AgentStatus.CANCELLING:
             raise CancelledMeanwhile
 
