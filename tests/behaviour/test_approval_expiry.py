@@ -7,11 +7,29 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
-from tests.behaviour.bureau import COMPLETED, REJECTED, WAITING, Bureau, hired, resumed, started, triple
+from tests.behaviour.bureau import (
+    COMPLETED,
+    DEFERRED,
+    REJECTED,
+    WAITING,
+    Bureau,
+    hired,
+    resumed,
+    started,
+    triple,
+)
 
 from pilotage import ApprovalDecision, RunContext
 from pilotage.agent import AgentApprovalBoundaryKind as Boundary
-from pilotage.agent import AgentApprovalRequest, ApprovalSubject, IAgentApprovalHandler, ToolRisk
+from pilotage.agent import (
+    AgentApprovalRequest,
+    AgentSignal,
+    AgentSignalKind,
+    ApprovalSubject,
+    IAgentApprovalHandler,
+    JsonObject,
+    ToolRisk,
+)
 
 SECONDS = 300
 """From the question to its expiry."""
@@ -50,7 +68,7 @@ CASES = (
     Case("answered in the second of expiry", [(SECONDS, APPROVE)], SECONDS, REJECTED),
     Case("answered late", [(SECONDS + 1, APPROVE)], SECONDS + 1, REJECTED),
     Case("rejected in time, read late", [(10, REJECT)], 10 * SECONDS, REJECTED),
-    Case("deferred in time, read in time", [(10, DEFER)], 20, WAITING),
+    Case("deferred in time, read in time", [(10, DEFER)], 20, DEFERRED),
     Case("deferred in time, read late", [(10, DEFER)], 10 * SECONDS, REJECTED),
     Case("deferred, answered in time, read late", [(10, DEFER), (20, APPROVE)], 10 * SECONDS, COMPLETED),
     Case("deferred in time, answered late", [(10, DEFER), (SECONDS + 1, APPROVE)], SECONDS + 1, REJECTED),
@@ -62,17 +80,30 @@ CASES = (
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 async def test_an_answer_counts_if_it_was_given_in_time_whenever_it_is_read(case: Case) -> None:
     bureau, agent = Bureau(), hired()
-    async with bureau.process(agent, lambda worker: worker.desk.note("x"), AsksForAWhile(bureau)) as runs:
-        waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
-        now = 0
-        for second, decision in case.answers:
-            bureau.clock.advance(second - now)
-            now = second
-            await runs.decide(waiting.state.id, question.id, decision)
-        bureau.clock.advance(case.read_at - now)
-        ended = await resumed(runs, waiting.state.id)
-    is_deferred = case.ends == WAITING and bool(case.answers)
-    expected = (*WAITING[:2], "approval_deferred") if is_deferred else case.ends
-    assert triple(ended.state) == expected
+    handler = AsksForAWhile(bureau)
+    async with bureau.process(agent, lambda worker: worker.desk.note("x"), handler) as runs:
+        run_id = (await started(runs, agent)).state.id
+        (question,) = await runs.approvals(run_id)
+    now = 0
+    for second, decision in case.answers:
+        bureau.clock.advance(second - now)
+        now = second
+        payload: JsonObject = {"request_id": question.id, "decision": decision.value}
+        answer = AgentSignal(f"answer-{second}", run_id, AgentSignalKind.APPROVAL_DECISION, payload)
+        await bureau.store.signals.append(answer)
+    bureau.clock.advance(case.read_at - now)
+    async with bureau.process(agent, lambda worker: worker.desk.note("x"), handler) as runs:
+        ended = await resumed(runs, run_id)
+    assert triple(ended.state) == case.ends
     assert bureau.world.done == (["note x"] if case.ends == COMPLETED else [])
+
+
+async def test_an_answer_to_an_expired_question_is_accepted_by_the_service_as_a_no() -> None:
+    bureau, agent = Bureau(), hired()
+    async with bureau.process(agent, lambda worker: worker.desk.note("x"), AsksForAWhile(bureau)) as runs:
+        run_id = (await started(runs, agent)).state.id
+        (question,) = await runs.approvals(run_id)
+        bureau.clock.advance(SECONDS)
+        await runs.approve(question.id)
+        assert triple((await resumed(runs, run_id)).state) == REJECTED
+    assert bureau.world.done == []

@@ -14,7 +14,8 @@ from tests.behaviour.bureau import CANCELLED, Bureau, Counter, hired, resumed, s
 from tests.behaviour.newsdesk import let_run, pass_time
 from tests.behaviour.office import Worker
 
-from pilotage.agent import AgentSignal, AgentSignalKind, AgentState, AgentStatus
+from pilotage import ApprovalDecision
+from pilotage.agent import AgentSignal, AgentSignalKind, AgentState, AgentStatus, JsonObject
 from pilotage.runtime import WorkerSettings
 from pilotage.testing import ProcessStopped, StopAfter, StopBefore
 
@@ -48,7 +49,9 @@ async def was_answered(bureau: Bureau) -> str:
     async with bureau.process(AGENT, notes_and_refunds) as runs:
         run_id = (await started(runs, AGENT)).state.id
         (question,) = await runs.approvals(run_id)
-        await runs.approve(question.id)
+    payload: JsonObject = {"request_id": question.id, "decision": ApprovalDecision.APPROVE.value}
+    answer = AgentSignal("yes", run_id, AgentSignalKind.APPROVAL_DECISION, payload)
+    await bureau.store.signals.append(answer)
     return run_id
 
 
