@@ -195,3 +195,39 @@ async def test_a_denied_model_call_leaves_its_place_in_the_tenants_budget(denial
     assert await both_runs(denial, bureau, budget, TwoPrograms(denied, allowed)) == "word 1"
     spent = await bureau.store.spending.spent("default", HOUR)
     assert (spent.steps, spent.tool_calls) == (1, 0)
+
+
+async def ends_with(denial: Denial, bureau: Bureau, budget: TenantBudget, program: Program) -> str | None:
+    """The limit with which a run ends that meets a denial and goes on at once; None where it completes."""
+    agent = hired(on_rejection=RejectionPolicy.TELL_MODEL)
+    pods = [] if denial.pods is None else [denial.pods(bureau)]
+    async with bureau.process(agent, program, budget, *pods, model=Metered()) as runs:
+        result = await started(runs, agent)
+        if denial.needs_a_person:
+            (question,) = await runs.approvals(result.state.id)
+            if denial.decision is not None:
+                await runs.decide(result.state.id, question.id, denial.decision)
+            bureau.clock.advance(120)
+            result = await resumed(runs, result.state.id)
+    return result.interruption_reason
+
+
+EXHAUSTED = "agent_budget_exhausted"
+HELD_TODAY: dict[str, str | None] = dict.fromkeys((each.name for each in OF_TOOLS), EXHAUSTED)
+"""What is held for a denied call is free with the next commit: the next call of the same run finds it held."""
+HELD_IN_ONE_ORDER = HELD_TODAY | {"permission": None, "hook": None, "trust": None}
+"""Nothing is held for a call that is denied before the budget is asked."""
+
+
+@pytest.mark.parametrize("denial", OF_TOOLS, ids=lambda each: each.name)
+async def test_the_next_call_of_the_same_run_finds_the_place_of_a_denied_one_held(denial: Denial) -> None:
+    bureau, safe = Bureau(), Safe()
+
+    async def denied_and_allowed(worker: Worker) -> object:
+        await (safe.account() if denial.reads_a_secret else worker.desk.look("it"))
+        with pytest.raises(ToolError):
+            await worker.desk.pay(Decimal(5))
+        return await worker.desk.note("allowed")
+
+    budget = TenantBudget(bureau.store.spending, [BudgetWindow(HOUR, max_tool_calls=2)])
+    assert await ends_with(denial, bureau, budget, denied_and_allowed) == HELD_TODAY[denial.name]

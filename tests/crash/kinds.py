@@ -71,7 +71,7 @@ class Outside:
             case Ending.HANGS:
                 await asyncio.Event().wait()
             case Ending.UNENCODABLE:
-                return object()  # type: ignore[return-value]
+                return object()
         return f"effect {self.effects}"
 
     def find(self) -> str | None:
@@ -103,8 +103,9 @@ def actions_over(
             return await outside.act()
 
         @agent_tool(effects=_OUTSIDE, idempotency=_CONDITIONAL, approval=_UNGATED, timeout=timeout)
-        async def keyed(self, runtime_context: AgentToolRuntimeContext) -> str:
+        async def keyed(self, runtime_context: AgentToolRuntimeContext | None = None) -> str:
             """Change something; again with the same key changes nothing."""
+            assert runtime_context is not None
             return await outside.act(f"{runtime_context.idempotency_key}, attempt {runtime_context.attempt}")
 
         @agent_tool(
@@ -139,7 +140,7 @@ def actions_over(
     return {
         Kind.READ_ONLY: tools.read,
         Kind.IDEMPOTENT: tools.put,
-        Kind.KEYED: tools.keyed,  # type: ignore[dict-item]
+        Kind.KEYED: tools.keyed,
         Kind.RECONCILED: tools.reconciled,
         Kind.UNBACKED: tools.unbacked,
         Kind.UNREPEATABLE: tools.transfer,

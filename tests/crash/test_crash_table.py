@@ -160,7 +160,7 @@ async def test_a_crash_leads_to_what_the_table_says(kind: Kind, moment: Moment, 
         result = await resumed(runs, run_id)
         questions = await runs.approvals(run_id)
         assert await runs.verify(run_id) > 0
-    seen = Seen(triple(result.state), result.output, outside.effects, outside.reconciled)  # type: ignore[arg-type]
+    seen = Seen(triple(result.state), result.output, outside.effects, outside.reconciled)
     assert seen == expected(cell, moment)
     assert [type(each) for each in questions] == ([AgentRecoveryRequest] if cell is Cell.ASKS else [])
     assert len(set(outside.keys)) == 1

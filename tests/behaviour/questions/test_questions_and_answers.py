@@ -324,11 +324,11 @@ async def test_a_deferred_question_keeps_the_run_waiting() -> None:
 class Parent:
     """Leaves its task to another agent."""
 
-    def __init__(self, child: AGENT) -> None:  # type: ignore[valid-type]
+    def __init__(self, child: AGENT) -> None:
         self.child = child
 
     async def execute(self, order: str) -> object:
-        return await self.child.execute(order)  # type: ignore[attr-defined]
+        return await self.child.execute(order)
 
 
 @needs_answers
