@@ -68,6 +68,8 @@ class Case:
     """A place where its first process meets an error."""
     held_at: str | None = None
     """The place where its process is killed."""
+    is_modified: bool = False
+    """Whether it asks a person before it comes to that place, who allows that with other arguments."""
     is_cancelled_there: bool = False
     """Whether it is cancelled when it is held; then it is killed while it cleans up."""
     signals: Mapping[str, AgentSignalKind] = field(default_factory=dict)
@@ -108,11 +110,17 @@ async def _rejected(place: Place, case: Case, run_id: str) -> None:
         await resume(runs, run_id)
 
 
+async def modify(runs: AgentRuns, case: Case, run_id: str) -> None:
+    """Allow what a run asks for with other arguments, as soon as it waits."""
+    async for _ in runs.events(run_id):
+        """Until it pauses."""
+    await runs.modify((await runs.approvals(run_id))[0].id, {"what": f"{case.name} otherwise"})
+
+
 async def _modified(place: Place, case: Case, run_id: str) -> None:
     async with place.process() as app:
-        runs = app.get(AgentRuns)
-        await runs.modify((await runs.approvals(run_id))[0].id, {"what": "modified otherwise"})
-        await resume(runs, run_id)
+        await modify(app.get(AgentRuns), case, run_id)
+        await resume(app.get(AgentRuns), run_id)
 
 
 async def _cancelled(place: Place, case: Case, run_id: str) -> None:
@@ -220,6 +228,7 @@ CASES: tuple[Case, ...] = (
     _work("torn-write", "note", "write", "note", held_at="torn-write 1 write"),
     _work("torn-before", "note", "write", "note", held_at="before torn-before 1 write"),
     _work("torn-note", "note", "ask", held_at="torn-note 0 note"),
+    _work("torn-stamp", "stamp", "note", held_at="torn-stamp otherwise", is_modified=True),
     _work("torn-post", "post", "ask", held_at="torn-post 0 post"),
     _work("torn-ship", "ship", "ask", held_at="torn-ship 0 ship"),
     _work("torn-stream", "note", "talk", "note", held_at="model [torn-stream] Talk."),

@@ -24,7 +24,7 @@ from pilotage import Application
 from pilotage.adapters.sqlalchemy import DatabaseSettings
 from pilotage.errors import RunConflictError
 from pilotage.runtime import AgentRuns, LeaseSettings
-from tests.golden.cases import ADA, CASES, Case, go_on, start
+from tests.golden.cases import ADA, CASES, Case, go_on, modify, start
 from tests.golden.outside import Weather
 from tests.golden.place import KEY, LEDGER, Place
 from tests.golden.reading import Read, outcome, read
@@ -79,6 +79,9 @@ async def die(place: Place) -> None:
                 apps[case.pods] = await stack.enter_async_context(process)
             runs = apps[case.pods].get(AgentRuns)
             ids[case.name] = await start(runs, case)
+            if case.is_modified:
+                await modify(runs, case, ids[case.name])
+                await runs.resume(ids[case.name])
             await _reached(weather, str(case.held_at))
             if case.is_cancelled_there:
                 cancelling = asyncio.ensure_future(

@@ -26,7 +26,7 @@ from pilotage.agent import (
 )
 from pilotage.errors import ToolError
 
-UNGATED = ToolApprovalRequirement.NOT_REQUIRED
+UNGATED, GATED = ToolApprovalRequirement.NOT_REQUIRED, ToolApprovalRequirement.REQUIRED
 CHANGES = ToolEffects.write_state()
 LONG = "a long letter, " * 1_000
 
@@ -43,6 +43,17 @@ class Ledger:
         with self._file.open("a") as file:
             file.write(json.dumps({"what": what, "key": key}) + "\n")
         return f"did {what}"
+
+    def write_once(self, what: str, key: str) -> str:
+        """Let an effect happen unless it did with this key; its receipt.
+
+        Raises:
+            ValueError: something else happened with this key.
+        """
+        known = self.find(key)
+        if known not in (None, f"did {what}"):
+            raise ValueError(f"{known!r} came with the key of {what!r}")
+        return known or self.write(what, key)
 
     def effects(self) -> list[str]:
         """All effects in their order."""
@@ -103,14 +114,12 @@ class Hands:
     @agent_tool(effects=CHANGES, idempotency=Idempotency.IDEMPOTENT, approval=UNGATED, accepts_untrusted=True)
     async def note(self, what: str, runtime_context: AgentToolRuntimeContext) -> str:
         """Note something; noting it again changes nothing."""
-        key = runtime_context.idempotency_key
-        return await self._passed(what, self.ledger.find(key) or self.ledger.write(what, key))
+        return await self._passed(what, self.ledger.write_once(what, runtime_context.idempotency_key))
 
     @agent_tool(effects=CHANGES, idempotency=Idempotency.CONDITIONALLY_IDEMPOTENT, approval=UNGATED)
     async def post(self, what: str, runtime_context: AgentToolRuntimeContext) -> str:
         """Post something; the post office knows keys."""
-        key = runtime_context.idempotency_key
-        return await self._passed(what, self.ledger.find(key) or self.ledger.write(what, key))
+        return await self._passed(what, self.ledger.write_once(what, runtime_context.idempotency_key))
 
     @agent_tool(
         effects=CHANGES, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNGATED, reconcile="find_parcel"
@@ -133,6 +142,11 @@ class Hands:
     async def ask(self, what: str, runtime_context: AgentToolRuntimeContext) -> str:
         """Do something that a person has to allow."""
         return await self._passed(what, self.ledger.write(what, runtime_context.idempotency_key))
+
+    @agent_tool(effects=CHANGES, idempotency=Idempotency.IDEMPOTENT, approval=GATED)
+    async def stamp(self, what: str, runtime_context: AgentToolRuntimeContext) -> str:
+        """Stamp something when a person allows it; stamping it again changes nothing."""
+        return await self._passed(what, self.ledger.write_once(what, runtime_context.idempotency_key))
 
     @agent_tool(effects=ToolEffects.read_only())
     async def fail(self, what: str) -> str:

@@ -29,7 +29,7 @@ GIVEN_BY_KIND = {
 """The same for one kind of action."""
 NAMES = frozenset(
     "ask caught colleague fail kid kids letter look measure note pack page pick post research rounds ship sides "
-    "write writing".split()
+    "stamp write writing".split()
 )
 """Names of tools, children, branches and loops of the golden agents."""
 VALUES = frozenset(
