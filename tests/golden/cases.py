@@ -234,6 +234,9 @@ CASES: tuple[Case, ...] = (
     _work("torn-stream", "note", "talk", "note", held_at="model [torn-stream] Talk."),
     Case("torn-model", Clerk, "[torn-model] Write.", held_at="model [torn-model] Write."),
     Case("budget", Clerk, "[budget] Note.", pods=(tenant_budget,), held_at="budget note"),
+    Case(
+        "budget-held", Clerk, "[budget-held] Say.", pods=(tenant_budget,), held_at="model [budget-held] Say."
+    ),
     _play("child-torn", held_at="child-torn 0 write"),
     _work("cancelling", "note", "write", held_at="cancelling 1 write", is_cancelled_there=True),
 )

@@ -59,7 +59,7 @@ def _killed(place: Place) -> dict[str, str]:
     """Let a process be killed while it holds runs; their ids."""
     settings = place.settings
     command = [sys.executable, "-m", "tests.golden.make", "--dying", settings.url, str(place.folder)]
-    done = subprocess.run(command, check=False)  # noqa: S603 - our own command
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], check=False)  # noqa: S603 - our own command
     if done.returncode != -signal.SIGKILL:
         raise RuntimeError(f"the process that should have been killed ended with {done.returncode}")
     held: dict[str, str] = json.loads((place.folder / _HELD).read_text())

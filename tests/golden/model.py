@@ -71,6 +71,7 @@ _SCRIPT = (
     ),
     when("[deferred]", calls("pick", {"of": "walls"}, call_id="deferred-1"), says("It is picked.")),
     when("[budget]", calls("note", what="budget note", call_id="budget-1"), says("Within the budget.")),
+    when("[budget-held]", says("Said within the budget.")),
     when(
         "[torn-model]", calls("write", what="torn-model write", call_id="torn-model-1"), says("Said at last.")
     ),

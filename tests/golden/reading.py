@@ -24,7 +24,7 @@ async def all_runs(runs: AgentRuns) -> AsyncIterator[AgentState]:
 
 
 async def read(runs: AgentRuns, run_id: str) -> Read:
-    """How a run stands: its state, rows (checked), questions, events, evidence and result."""
+    """How a run stands: its state, rows (checked), questions, events, evidence, prompts and result."""
     state = await runs.get(run_id)
     found: Read = {
         "agent": state.agent_type,
@@ -38,7 +38,8 @@ async def read(runs: AgentRuns, run_id: str) -> Read:
     }
     try:
         events: list[JsonValue] = [event.kind.value async for event in runs.events(run_id, follow=False)]
-        return {**found, "events": events, **await outcome(runs, run_id)}
+        prompts = len(await runs.prompts(run_id))
+        return {**found, "events": events, "prompts": prompts, **await outcome(runs, run_id)}
     except RunErasedError:
         return {**found, "erased": True}
 
