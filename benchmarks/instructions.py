@@ -3,8 +3,9 @@
 Times of a shared machine are noise; instructions are not. Valgrind's callgrind runs this module (`--measured`) and
 writes its counter out at every call of getppid(2), which nothing else here calls: one process, one start-up, one count
 for each block between two marks. Hashes are not random, and addresses are the same in every run under valgrind. Of
-the blocks of a phase the median counts: in some a timer rings, or SQLite moves its log into the database. What
-is left of chance (ids, times and what depends on their digits) moves a figure by less than one in a hundred.
+the blocks of a phase the median counts: in some a timer rings, or SQLite moves its log into the database. Ephemeral
+figures are the same in every measurement; ids, times and timers move those of whole durable runs by up to three in a
+hundred, and those of turns and of resuming by one.
 """
 
 from __future__ import annotations
