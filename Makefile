@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat picture test test-vllm check docs reference bench bench-peers torture format lock clean
+.PHONY: help install demo chat picture test test-vllm check docs reference bench instructions bench-peers torture format lock clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -55,6 +55,9 @@ reference: $(STAMP) ## write docs/reference anew from what the packages export
 
 bench: $(STAMP) ## measure ratios, write benchmarks/results.json
 	@$(BIN)/python benchmarks/run.py
+
+instructions: $(STAMP) ## count the instructions of runs and turns with valgrind, write benchmarks/instructions.json
+	@$(BIN)/python -m benchmarks.instructions
 
 torture: $(STAMP) ## kill real processes over real databases, at every moment and at random (many minutes)
 	@$(BIN)/python -m tests.torture.run

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-from benchmarks import floor
+from benchmarks import floor, instructions
 from benchmarks.comparison import PEERS, figures_of
 from benchmarks.page import page_of
 from benchmarks.run import SUITES
@@ -76,3 +77,18 @@ def test_the_page_has_a_table_for_each_suite_and_a_column_for_each_framework() -
 
 def test_no_figure_has_two_targets() -> None:
     assert not AT_MOST.keys() & AT_LEAST.keys()
+
+
+async def test_every_phase_whose_instructions_are_counted_runs() -> None:
+    await instructions.measured(blocks=1, times=1, warm_up=0)
+
+
+def test_a_turn_costs_what_a_long_run_costs_more_than_a_short_one() -> None:
+    counts = {
+        name: 5_000_000.0 if name.endswith("11") else 1_000_000.0 for name in instructions.phase_names()
+    }
+    figures = instructions.figures_of(counts)
+    assert figures["ephemeral run of one turn"] == 1_000
+    assert figures["ephemeral turn"] == figures["durable turn, SQLite NORMAL"] == 400
+    written = json.loads(instructions.RESULTS.read_text())
+    assert written["thousands of instructions"].keys() == figures.keys()
