@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, fields
+from functools import cache
+from typing import Any, ParamSpec, Protocol, TypeVar, cast, get_args, get_type_hints, overload
 
 from pilotage.agent.tools.metadata import (
     AgentToolMetadata,
@@ -21,11 +23,20 @@ from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
 from pilotage.values import value
 
+P = ParamSpec("P")
+Tool = TypeVar("Tool", bound="Callable[..., object] | classmethod[Any, ..., object]")
+
 
 @value
 class ToolOptions:
-    """What was written in `@agent_tool(...)`; only a tool that no function carries out can be `deferred`."""
+    """The options of `@agent_tool(...)`: what a tool says about itself. None leaves it to what follows from the rest.
 
+    `name` and `description` default to the function's name and the summary of its docstring; `schema_name`, which the
+    model sees, to `name`. `data_access` and `externality` overrule what `effects` says. `reconcile` names a method of
+    the same class that finds out by `idempotency_key: str` what became of an earlier attempt.
+    """
+
+    _: KW_ONLY
     name: str | None = None
     schema_name: str | None = None
     description: str | None = None
@@ -43,59 +54,72 @@ class ToolOptions:
     reads_private: bool = False
     communicates: bool | None = None
     accepts_untrusted: bool = False
-    deferred: bool = False
 
     def reject_what_is_wrong(self, label: str) -> None:
         """Refuse values of the wrong type and blank texts, naming the function `label`."""
-        for name, expected in _EXPECTED.items():
-            value = cast(object, getattr(self, name))
-            if value is not None and not isinstance(value, expected):
+        texts: dict[str, str | None] = {}
+        for name, expected in _expected_types().items():
+            given = cast(object, getattr(self, name))
+            if given is not None and not isinstance(given, expected):
                 raise AgentDefinitionError(
-                    f"{label}: agent_tool.{name} is {value!r}. Give it a value of type {expected.__name__}."
+                    f"{label}: agent_tool.{name} is {given!r}. Give it a value of type {expected.__name__}."
                 )
+            if isinstance(given, str) and expected is str:
+                texts[name] = given
         _reject_other_than_permissions(label, self.permissions)
-        texts = {name: cast("str | None", getattr(self, name)) for name in _TEXTS}
         reject_blank(f"{label}: agent_tool", **texts)
 
-    def metadata(self) -> AgentToolMetadata:
-        """The typed declaration; what is said here about access and externality overrules the effects."""
+    def metadata(self, *, deferred: bool = False) -> AgentToolMetadata:
+        """Return the typed declaration; only a tool that no function carries out can be `deferred`."""
         effects = self.effects or ToolEffects()
-        return AgentToolMetadata(
-            permissions=tuple(self.permissions),
-            effects=effects,
-            idempotency=self.idempotency,
-            data_access=self.data_access or effects.data_access,
-            externality=self.externality or effects.externality,
-            timeout=self.timeout or TimeoutPolicy(),
-            result_budget=self.result_budget or ResultBudget(),
-            evidence=self.evidence,
-            approval=self.approval,
-            reconcile=self.reconcile,
-            reads_untrusted=self.reads_untrusted,
-            reads_private=self.reads_private,
-            communicates=self.communicates,
-            accepts_untrusted=self.accepts_untrusted,
-            deferred=self.deferred,
-        )
+        said = {name: given for name in _declared_names() if (given := getattr(self, name)) is not None}
+        said.setdefault("data_access", effects.data_access)
+        said.setdefault("externality", effects.externality)
+        return AgentToolMetadata(**said, deferred=deferred)
 
 
-_TEXTS = ("name", "schema_name", "description", "reconcile")
-_EXPECTED: dict[str, type] = {
-    **dict.fromkeys(_TEXTS, str),
-    "effects": ToolEffects,
-    "idempotency": Idempotency,
-    "data_access": DataAccess,
-    "externality": Externality,
-    "timeout": TimeoutPolicy,
-    "result_budget": ResultBudget,
-    "evidence": EvidenceCapture,
-    "approval": ToolApprovalRequirement,
-    "reads_untrusted": bool,
-    "reads_private": bool,
-    "communicates": bool,
-    "accepts_untrusted": bool,
-    "deferred": bool,
-}
+class AgentToolDecorator(Protocol):
+    """Marks a function, method, static or class method, and gives back the same kind of thing."""
+
+    def __call__(self, tool: Tool, /) -> Tool: ...
+
+
+class OptionalDecorator(Protocol[P]):
+    """A decorator that is used bare, or with options."""
+
+    @overload
+    def __call__(self, *_: P.args, **options: P.kwargs) -> AgentToolDecorator: ...
+    @overload
+    def __call__(self, tool: Tool, /) -> Tool: ...
+
+
+def takes_options_of(options: Callable[P, object]) -> Callable[[Callable[..., object]], OptionalDecorator[P]]:
+    """Give a decorator the parameters of `options` for type checkers; the function stays as it is."""
+
+    def typed(decorator: Callable[..., object]) -> OptionalDecorator[P]:
+        return cast("OptionalDecorator[P]", decorator)
+
+    return typed
+
+
+@cache
+def _declared_names() -> Sequence[str]:
+    """Return the options that are part of the declaration; the others name the tool."""
+    options = {each.name for each in fields(ToolOptions)}
+    return [each.name for each in fields(AgentToolMetadata) if each.name in options]
+
+
+@cache
+def _expected_types() -> Mapping[str, type]:
+    """Return the class of each option; permissions are a list and looked at one by one."""
+    hints = get_type_hints(ToolOptions)
+    names = [each.name for each in fields(ToolOptions) if each.name != "permissions"]
+    return {name: _without_none(hints[name]) for name in names}
+
+
+def _without_none(hint: object) -> type:
+    (kind,) = [each for each in get_args(hint) or [hint] if each is not type(None)]
+    return cast(type, kind)
 
 
 def _reject_other_than_permissions(label: str, permissions: object) -> None:
