@@ -42,11 +42,6 @@ def agent_tool(tool: object = None, /, **options: Any) -> object:
     The result is a plain function of the same signature. Outside a run, calling it calls the function;
     inside one, the run performs the call. The options are the fields of `ToolOptions`.
 
-    `reads_untrusted` (strangers may have written the result) and `communicates` (something may leave with a
-    call) follow from the effects unless they are given; `reads_private` says that the result is private.
-    A call that untrusted content may have decided needs a person, unless the tool only reads inside the application or
-    `accepts_untrusted`.
-
     Raises:
         AgentDefinitionError: a value is blank or of the wrong type, or this is not a function.
     """

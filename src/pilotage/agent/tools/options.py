@@ -29,31 +29,46 @@ Tool = TypeVar("Tool", bound="Callable[..., object] | classmethod[Any, ..., obje
 
 @value
 class ToolOptions:
-    """The options of `@agent_tool(...)`: what a tool says about itself. None leaves it to what follows from the rest.
-
-    `name` and `description` default to the function's name and the summary of its docstring; `schema_name`, which the
-    model sees, to `name`. `data_access` and `externality` overrule what `effects` says. `reconcile` names a method of
-    the same class that finds out by `idempotency_key: str` what became of an earlier attempt.
-    """
+    """The options of `@agent_tool(...)`, by name: what a tool says about itself."""
 
     _: KW_ONLY
     name: str | None = None
+    """What the tool is called; by default like its function."""
     schema_name: str | None = None
+    """The name that the model sees; by default `name`."""
     description: str | None = None
+    """What the model reads about the tool; by default the summary of the docstring."""
     permissions: Sequence[ToolPermission] = ()
+    """The rights that a caller needs."""
     effects: ToolEffects | None = None
+    """What a call does to the world."""
     idempotency: Idempotency = Idempotency.UNKNOWN
+    """What happens when a call is made again."""
     data_access: DataAccess | None = None
+    """Overrules what `effects` says about data."""
     externality: Externality | None = None
+    """Overrules what `effects` says about other systems."""
     timeout: TimeoutPolicy | None = None
+    """How long a call may take."""
     result_budget: ResultBudget | None = None
+    """How large a result may be before it is cut for the model."""
     evidence: EvidenceCapture = EvidenceCapture.STRUCTURED
+    """How much of a result the evidence keeps."""
     approval: ToolApprovalRequirement = ToolApprovalRequirement.DERIVED
+    """Whether a person must approve a call; derived from the risk by default."""
     reconcile: str | None = None
+    """A method of the same class that finds out by `idempotency_key: str` what became of an earlier attempt."""
     reads_untrusted: bool | None = None
+    """Whether strangers may have written the result; by default it follows from the effects."""
     reads_private: bool = False
+    """Whether the result is private."""
     communicates: bool | None = None
+    """Whether something may leave the application with a call; by default it follows from the effects."""
     accepts_untrusted: bool = False
+    """Whether a call that untrusted content may have decided needs no person.
+
+    A tool that only reads inside the application needs none either.
+    """
 
     def reject_what_is_wrong(self, label: str) -> None:
         """Refuse values of the wrong type and blank texts, naming the function `label`."""
