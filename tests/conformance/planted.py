@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from pilotage.agent.ports.commit_rules import Receipt
+from pilotage.agent.ports.journal import JournalCommit
+
 Fixtures = Callable[[], Mapping[str, object]]
 
 
@@ -15,6 +18,11 @@ async def failing_tests(kit: type, fixtures: Fixtures) -> list[str]:
     """The names of the tests of a kit that fail; each gets fixtures of its own."""
     names = [name for name in dir(kit) if name.startswith("test_")]
     return [name for name in names if not await _passes(kit, name, fixtures)]
+
+
+def receipt_of(commit: JournalCommit) -> Receipt | None:
+    """What the double knows a commit by that it has written."""
+    return (commit.token, commit.rows[-1].seq) if commit.rows else None
 
 
 async def _passes(kit: type, name: str, fixtures: Fixtures) -> bool:

@@ -39,7 +39,7 @@ from pilotage.testing.conformance import (
     StateRepositoryConformance,
     TransactionConformance,
 )
-from tests.conformance.planted import failing_tests
+from tests.conformance.planted import failing_tests, receipt_of
 
 
 class WithoutFence(MemoryJournal):
@@ -78,7 +78,7 @@ class WritesTwice(MemoryJournal):
 
     def _knows(self, commit: JournalCommit) -> bool:
         journal = self._tables.journals.find(commit.run.tenant_id, commit.run.run_id)
-        return journal is not None and commit.token in journal.receipts
+        return journal is not None and receipt_of(commit) in journal.receipts
 
 
 class TrustsDeadOwners(MemoryJournal):
@@ -89,8 +89,8 @@ class TrustsDeadOwners(MemoryJournal):
 
     def _commit(self, commit: JournalCommit) -> CommitOutcome:
         journal = self._tables.journals.find(commit.run.tenant_id, commit.run.run_id)
-        receipt = journal.receipts.get(commit.token) if journal else None
-        return Committed(receipt.head) if receipt else self._tables.commit(commit)
+        is_known = journal is not None and receipt_of(commit) in journal.receipts
+        return Committed(commit.rows[-1].seq) if is_known else self._tables.commit(commit)
 
 
 class LeaksBetweenTenants(MemoryJournal):
@@ -283,7 +283,8 @@ class StateApart(MemoryJournal):
         outcomes = await super().commit(commits)
         for commit, outcome in zip(commits, outcomes, strict=True):
             if isinstance(outcome, HeadMoved) and commit.state:
-                self._tables.commit(JournalCommit(commit.run, "state", outcome.head, (), commit.state))
+                kept = self._tables.kept_state(commit.state, self._tables.clock.now())
+                self._tables.states.put(commit.run.tenant_id, commit.run.run_id, kept)
         return outcomes
 
 

@@ -34,7 +34,7 @@ from pilotage.testing.late_outcomes import MemoryLateOutcomes
 from pilotage.testing.leases import MemoryLeases
 from pilotage.testing.tables import MemoryTables
 from pilotage.testing.wakeups import MemoryWakeUps, MemoryWakeUpSubscription
-from tests.conformance.planted import failing_tests
+from tests.conformance.planted import failing_tests, receipt_of
 
 
 class GrantsToEverybody(MemoryLeases):
@@ -536,7 +536,7 @@ class SaysBeforeTheCommit(OneByOne):
 class SaysAgain(OneByOne):
     async def take(self, commit: JournalCommit) -> CommitOutcome:
         journal = self._tables.journals.find(commit.run.tenant_id, commit.run.run_id)
-        if commit.turns is not None and journal is not None and commit.token in journal.receipts:
+        if commit.turns is not None and journal is not None and receipt_of(commit) in journal.receipts:
             self.conversation_of(commit).turns.extend(commit.turns.turns)
         return await super().take(commit)
 

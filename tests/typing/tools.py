@@ -23,6 +23,14 @@ class CanPay(ToolPermission):
     pass
 
 
+@agent_tool(name="add", reads_private=True)
+def added(first: int, second: int = 1) -> int:
+    return first + second
+
+
+assert_type(added(1), int)
+
+
 class DocsRead(ToolPermission):
     name = "docs.read"
 
@@ -81,4 +89,6 @@ def wrong_uses() -> None:
     agent_tool(permissions=["docs.read"])  # pyright: ignore[reportArgumentType]
     agent_tool(retries=3)  # pyright: ignore[reportCallIssue]
     agent_tool(5)  # pyright: ignore[reportArgumentType]
+    agent_tool("pay")  # pyright: ignore[reportArgumentType]
+    agent_tool(deferred=True)  # pyright: ignore[reportCallIssue]
     discover_agent_tools(docs)  # pyright: ignore[reportArgumentType]

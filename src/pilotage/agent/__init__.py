@@ -288,6 +288,7 @@ from pilotage.agent.tools.metadata import (
     ToolRisk,
     ToolRiskAxis,
 )
+from pilotage.agent.tools.options import ToolOptions
 from pilotage.agent.yields import (
     AgentYield,
     AgentYieldJsonEncoder,
@@ -667,6 +668,7 @@ __all__ = [
     "ToolCallStartEvent",
     "ToolCallingSpec",
     "ToolEffects",
+    "ToolOptions",
     "ToolPermission",
     "ToolResumeAction",
     "ToolResumeMetadata",

@@ -131,7 +131,7 @@ class MemoryJournal(IAgentJournal):
 
     async def head(self, run: RunKey) -> JournalHead | None:
         journal = self._tables.journals.find(run.tenant_id, run.run_id)
-        return journal.head if journal else None
+        return journal.end if journal else None
 
 
 class MemoryStateRepository(IAgentStateRepository):
@@ -155,7 +155,7 @@ class MemoryStateRepository(IAgentStateRepository):
         if state is None:
             return None
         journal = self._tables.journals.find(state.tenant_id, state_id)
-        return state, len(journal.rows) if journal else 0
+        return state, journal.head if journal else 0
 
     async def save(self, state: AgentState) -> AgentState:
         run = RunKey(state.tenant_id, state.id)

@@ -11,15 +11,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.commit_rules import RunSnapshot, decide, parent_of, wanted_conversation
 from pilotage.agent.ports.journal import (
     CommitOutcome,
-    CommitRefusal,
     CommitRefused,
     Committed,
-    HeadMoved,
     JournalCommit,
     JournalHead,
-    JournalStage,
     RunKey,
 )
 from pilotage.agent.ports.leases import Lease
@@ -35,30 +33,17 @@ from pilotage.testing.tenant_spending import SpendingTable
 from pilotage.testing.tenant_table import TenantTable
 from pilotage.values import value
 
-_Action = tuple[str, JournalStage, int]
-
-
-@value
-class _Receipt:
-    """What a token's commit led to: the head after it, and the epoch of the run's owner then."""
-
-    head: int
-    epoch: int
-
 
 @dataclass
-class RunJournal:
-    """The journal of one run: its rows, and what must be looked up in them."""
+class RunJournal(RunSnapshot):
+    """The journal of one run: its rows, and what a commit is decided by."""
 
     rows: list[KeptRow] = field(default_factory=list[KeptRow])
-    actions: set[_Action] = field(default_factory=set[_Action])
-    receipts: dict[str, _Receipt] = field(default_factory=dict[str, _Receipt])
-    epoch: int = 0
 
     @property
-    def head(self) -> JournalHead | None:
+    def end(self) -> JournalHead | None:
         """Where the journal ends, or None before the first row."""
-        return JournalHead(len(self.rows), self.epoch, self.rows[-1].digest) if self.rows else None
+        return JournalHead(self.head, self.epoch, self.rows[-1].digest) if self.rows else None
 
 
 @value
@@ -67,7 +52,6 @@ class _Writes:
 
     now: datetime
     rows: Sequence[KeptRow]
-    actions: Sequence[_Action]
     state: KeptState | None
     evidence: Sequence[KeptEvidence]
     outbox: Sequence[KeptEvent]
@@ -94,17 +78,29 @@ class MemoryTables:
     def commit(self, commit: JournalCommit) -> CommitOutcome:
         """Write all of a commit, or nothing of it."""
         journal = self.journals.find(commit.run.tenant_id, commit.run.run_id) or RunJournal()
-        receipt = journal.receipts.get(commit.token)
-        if receipt is not None and receipt.epoch == journal.epoch:
-            return Committed(receipt.head)
-        # A token of an earlier owner is known too: its rows are there, but it must not act on them any more.
-        if receipt is not None or commit.expected_head != len(journal.rows):
-            return HeadMoved(len(journal.rows), journal.epoch)
+        decided = decide(commit, journal, self)
+        if decided is not None:
+            return decided
         try:
             writes = self._prepare(commit)
         except UnkeepableError as error:
             return CommitRefused(str(error))
-        return self._objection(commit, writes.actions, journal) or self._write(commit, journal, writes)
+        return self._write(commit, journal, writes)
+
+    def status_of(self, run: RunKey) -> AgentStatus | None:
+        kept = self.states.find(run.tenant_id, run.run_id)
+        return None if kept is None else kept.bare.status
+
+    def holder_of(self, tenant_id: str, conversation_id: str) -> str | None:
+        holder = self.conversations.find(tenant_id, conversation_id).holder
+        status = self.status_of(holder) if holder else None
+        return None if holder is None or (status and status.is_terminal) else holder.run_id
+
+    def is_pending(self, run: RunKey, signal_id: str) -> bool:
+        return signal_id in self.queues.get(run, {})
+
+    def has_evidence(self, tenant_id: str, evidence_id: str) -> bool:
+        return self.evidence.find(tenant_id, evidence_id) is not None
 
     def run_of(self, tenant: str | None, run_id: str) -> RunKey:
         """The run with this id; without a tenant the one that any tenant has, or may come to have."""
@@ -114,7 +110,7 @@ class MemoryTables:
     def is_journaled(self, run: RunKey) -> bool:
         """Whether the run has rows, so that only the journal may write about it."""
         journal = self.journals.find(run.tenant_id, run.run_id)
-        return journal is not None and journal.head is not None
+        return journal is not None and journal.head > 0
 
     def kept_state(self, state: AgentState, now: datetime) -> KeptState:
         """The state as it is kept, with the store's timestamps: made when it was first stored, changed now."""
@@ -135,79 +131,16 @@ class MemoryTables:
         return _Writes(
             now,
             [KeptRow.of(row, now) for row in commit.rows],
-            [(row.action_id, row.stage, row.attempt) for row in commit.rows],
             self.kept_state(commit.state, now) if commit.state else None,
             [KeptEvidence.of(self.stamped_evidence(each)) for each in commit.evidence],
             [KeptEvent.of(each) for each in commit.outbox],
         )
 
-    def _objection(
-        self, commit: JournalCommit, actions: Sequence[_Action], journal: RunJournal
-    ) -> CommitRefused | None:
-        """Why the commit cannot be taken, or None."""
-        reason = (
-            _foreign_part(commit)
-            or _repeated_action(commit, actions, journal.actions)
-            or self._unavailable_signal(commit)
-            or self._repeated_evidence(commit)
-            or self._turns_elsewhere(commit)
-        )
-        return CommitRefused(reason) if reason else self._closed_parent(commit) or self._conflict(commit)
-
-    def _closed_parent(self, commit: JournalCommit) -> CommitRefused | None:
-        if commit.parent is None:
-            return None
-        kept = self.states.find(commit.parent.tenant_id, commit.parent.run_id)
-        if kept is not None and not _starts_nothing(kept.bare.status):
-            return None
-        how = f"is {kept.bare.status.value}" if kept else "does not exist"
-        words = f"run {commit.run.run_id!r} cannot start: its parent {commit.parent.run_id!r} {how}"
-        return CommitRefused(words, CommitRefusal.PARENT_CLOSED)
-
-    def _conflict(self, commit: JournalCommit) -> CommitRefused | None:
-        """One run at a time holds a conversation; one that has ended holds none any more."""
-        if commit.conversation is None:
-            return None
-        holder = self.conversations.find(commit.run.tenant_id, commit.conversation).holder
-        kept = self.states.find(holder.tenant_id, holder.run_id) if holder else None
-        if holder is None or (kept is not None and kept.bare.is_terminal):
-            return None
-        words = f"conversation {commit.conversation!r} is held by run {holder.run_id!r}, which has not ended"
-        return CommitRefused(words, CommitRefusal.CONVERSATION_HELD)
-
-    def _turns_elsewhere(self, commit: JournalCommit) -> str | None:
-        if commit.turns is None or commit.turns.conversation_id == commit.conversation:
-            return None
-        named = commit.turns.conversation_id
-        if self.conversations.find(commit.run.tenant_id, named).holder == commit.run:
-            return None
-        return f"run {commit.run.run_id!r} adds turns to conversation {named!r}, which it does not hold"
-
-    def _unavailable_signal(self, commit: JournalCommit) -> str | None:
-        if not commit.consumed_signals:
-            return None
-        pending = set(self.queues.get(commit.run, {}))
-        for signal_id in commit.consumed_signals:
-            if signal_id not in pending:
-                return f"signal {signal_id!r} is unknown to run {commit.run.run_id!r} or was consumed already"
-            pending.remove(signal_id)
-        return None
-
-    def _repeated_evidence(self, commit: JournalCommit) -> str | None:
-        seen: set[str] = set()
-        for each in commit.evidence:
-            if each.id in seen or self.evidence.find(commit.run.tenant_id, each.id) is not None:
-                return f"evidence {each.id!r} is recorded already"
-            seen.add(each.id)
-        return None
-
     def _write(self, commit: JournalCommit, journal: RunJournal, writes: _Writes) -> Committed:
         run, tenant = commit.run, commit.run.tenant_id
+        conversation = wanted_conversation(commit, journal)
         journal.rows.extend(writes.rows)
-        journal.actions.update(writes.actions)
-        claims = [row.epoch for row in commit.rows if row.stage is JournalStage.CLAIMED]
-        journal.epoch = claims[-1] if claims else journal.epoch
-        journal.receipts[commit.token] = _Receipt(len(journal.rows), journal.epoch)
+        journal.advance(commit)
         self.journals.put(tenant, run.run_id, journal)
         if writes.state is not None:
             self.states.put(tenant, run.run_id, writes.state)
@@ -215,17 +148,17 @@ class MemoryTables:
             del self.queues[run][signal_id]
         for each in writes.evidence:
             self.evidence.put(tenant, each.bare.id, each)
-        if commit.parent is not None:
-            self.parents[run] = commit.parent
-        if commit.conversation is not None:
-            self.conversations.hold(run, commit.conversation)
+        if (parent := parent_of(commit)) is not None:
+            self.parents.setdefault(run, RunKey(tenant, parent))
+        if conversation is not None:
+            self.conversations.hold(run, conversation)
         if commit.turns is not None:
             self.conversations.append(tenant, commit.turns.conversation_id, commit.turns.turns, run)
         self.outbox.add(run, writes.outbox, writes.now)
         for settlement in commit.settled:
             self.spending.settle(commit.run.tenant_id, settlement, self.clock.now())
         self._pass_lease(commit)
-        return Committed(len(journal.rows))
+        return Committed(journal.head)
 
     def _pass_lease(self, commit: JournalCommit) -> None:
         """Who begins a run drives it; one that has ended nobody drives any more."""
@@ -235,30 +168,3 @@ class MemoryTables:
             self.leases[run] = Lease(run, asked.owner, end, asked.seconds)
         if commit.state is not None and commit.state.is_terminal:
             self.leases.pop(run, None)
-
-
-def _starts_nothing(status: AgentStatus) -> bool:
-    return status.is_terminal or status is AgentStatus.CANCELLING
-
-
-def _foreign_part(commit: JournalCommit) -> str | None:
-    """A commit is about its own run; a part that names another one is a mistake of the writer."""
-    run, state = commit.run, commit.state
-    if state is not None and (state.tenant_id, state.id) != (run.tenant_id, run.run_id):
-        return f"state {state.id!r} of tenant {state.tenant_id!r} is not the state of run {run.run_id!r}"
-    for each in commit.evidence:
-        if each.agent_state_id != run.run_id:
-            return f"evidence {each.id!r} belongs to run {each.agent_state_id!r}, not to {run.run_id!r}"
-    return None
-
-
-def _repeated_action(commit: JournalCommit, actions: Sequence[_Action], present: set[_Action]) -> str | None:
-    """An action has one row of each stage per attempt."""
-    if present.isdisjoint(actions) and len(set(actions)) == len(actions):
-        return None
-    seen = set(present)
-    for row, action in zip(commit.rows, actions, strict=True):
-        if action in seen and row.stage.has_action:
-            return f"row {row.seq} repeats {row.stage.value!r} of {row.action_id!r}, attempt {row.attempt}"
-        seen.add(action)
-    return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pilotage.adapters.sqlalchemy.known import Known, StoredRun
 from pilotage.adapters.sqlalchemy.mapping import (
     NO_STATE,
     UnstorableError,
@@ -17,18 +18,15 @@ from pilotage.adapters.sqlalchemy.mapping import (
     evidence_values,
     state_values,
 )
-from pilotage.adapters.sqlalchemy.objections import objection
 from pilotage.adapters.sqlalchemy.rows import row_values, take_out_blobs
-from pilotage.adapters.sqlalchemy.standing import Known, Standing
 from pilotage.agent.ports.budget import BudgetSettlement
+from pilotage.agent.ports.commit_rules import decide, parent_of
 from pilotage.agent.ports.conversations import ConversationTurns
 from pilotage.agent.ports.journal import (
     CommitOutcome,
     CommitRefused,
     Committed,
-    HeadMoved,
     JournalCommit,
-    JournalStage,
     RunKey,
 )
 
@@ -37,7 +35,7 @@ class Writes:
     """What is to be written, by table."""
 
     def __init__(self) -> None:
-        self.runs: dict[RunKey, Standing] = {}
+        self.runs: dict[RunKey, StoredRun] = {}
         self.journal: list[Values] = []
         self.blobs: list[Values] = []
         self.consumed: list[Values] = []
@@ -57,22 +55,14 @@ class Batch:
         self.writes = Writes()
 
     def take(self, commit: JournalCommit) -> CommitOutcome:
-        """What becomes of a commit: whose token it is, whether the head is where it expects it, whether it is right."""
-        run = self.known.runs.get(commit.run) or Standing()
-        receipt = run.receipts.get(commit.token)
-        if receipt is not None and receipt[1] == run.epoch:
-            return Committed(receipt[0])
-        # A token of an earlier owner is known too: its rows are there, but it must not act on them any more.
-        if receipt is not None or commit.expected_head != run.head:
-            return HeadMoved(run.head, run.epoch)
-        actions = [(row.action_id, row.stage, row.attempt) for row in commit.rows]
-        if (refused := objection(commit, run, actions, self.known)) is not None:
-            return refused
+        """Return the outcome of a commit, and gather what it writes where it is taken."""
+        run = self.known.runs.get(commit.run) or StoredRun()
+        if (decided := decide(commit, run, self.known)) is not None:
+            return decided
         try:
             drafted = _drafted(commit)
         except UnstorableError as error:
             return CommitRefused(str(error))
-        run.actions.update(actions)
         return self._accept(commit, run, *drafted)
 
     def runs(self) -> list[Values]:
@@ -82,7 +72,7 @@ class Batch:
     def _accept(
         self,
         commit: JournalCommit,
-        run: Standing,
+        run: StoredRun,
         rows: list[Values],
         evidence: list[Values],
         outbox: list[Values],
@@ -110,13 +100,13 @@ class Batch:
         if commit.lease is not None:
             asked = {"owner": commit.lease.owner, "granted_seconds": commit.lease.seconds}
             writes.leases[key] = {**_named(key), **asked}
-        if run.has_ended:
+        if commit.state is not None and run.has_ended:
             # Nobody drives it any more. Whoever takes its lease away does not see one that is granted beside that.
             writes.leases.pop(key, None)
             writes.ended.append(_named(key))
         return Committed(run.head)
 
-    def _hold(self, key: RunKey, run: Standing) -> None:
+    def _hold(self, key: RunKey, run: StoredRun) -> None:
         if run.conversation is None:
             return
         place = (key.tenant_id, run.conversation)
@@ -135,39 +125,26 @@ def _drafted(commit: JournalCommit) -> tuple[list[Values], list[Values], list[Va
     )
 
 
-def _advance(run: Standing, commit: JournalCommit, state: Mapping[str, Any]) -> None:
+def _advance(run: StoredRun, commit: JournalCommit, state: Mapping[str, Any]) -> None:
     """Let a run stand as a commit leaves it."""
-    last = commit.rows[-1]
-    run.head, run.digest = last.seq, last.digest
-    for row in commit.rows:
-        if row.stage is JournalStage.CLAIMED:
-            run.epoch = row.epoch
-    run.conversation = run.conversation or commit.conversation
-    run.parent = run.parent or _parent_of(commit)
+    run.advance(commit)
+    run.digest = commit.rows[-1].digest
+    run.parent = run.parent or parent_of(commit)
     run.facts += len(commit.outbox)
     if commit.state is not None:
         given_at = run.state["given_at"] or state["given_at"]
-        run.status, run.state = commit.state.status, {**state, "given_at": given_at}
-    run.receipts[commit.token] = (run.head, run.epoch)
-
-
-def _parent_of(commit: JournalCommit) -> str | None:
-    """The run that a run belongs to, by what its first commit says or by what its state says."""
-    if commit.parent is not None:
-        return commit.parent.run_id
-    named = commit.state.metadata.get("parent") if commit.state else None
-    return named if isinstance(named, str) else None
+        run.state = {**state, "given_at": given_at}
 
 
 def _named(key: RunKey) -> Values:
     return {"tenant_id": key.tenant_id, "run_id": key.run_id}
 
 
-def _order(run: tuple[RunKey, Standing]) -> tuple[str, str]:
+def _order(run: tuple[RunKey, StoredRun]) -> tuple[str, str]:
     return run[0].tenant_id, run[0].run_id
 
 
-def _as_columns(key: RunKey, run: Standing) -> Values:
+def _as_columns(key: RunKey, run: StoredRun) -> Values:
     return {
         "tenant_id": key.tenant_id,
         "run_id": key.run_id,

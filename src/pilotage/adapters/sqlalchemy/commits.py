@@ -37,11 +37,12 @@ from pilotage.adapters.sqlalchemy.database import Begin
 from pilotage.adapters.sqlalchemy.driver import Line
 from pilotage.adapters.sqlalchemy.engines import Engines
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
+from pilotage.adapters.sqlalchemy.known import Known, StoredRun
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values
 from pilotage.adapters.sqlalchemy.recent import RecentRuns
-from pilotage.adapters.sqlalchemy.standing import Known, Standing
 from pilotage.adapters.sqlalchemy.tenant_spending import settle_together
 from pilotage.adapters.sqlalchemy.turns import append_turns
+from pilotage.agent.ports.commit_rules import wanted_conversation
 from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, RunKey
 from pilotage.agent.state import AgentStatus
 
@@ -50,7 +51,7 @@ class Carried(NamedTuple):
     """What became of commits, and how the runs stand that they wrote about, once the transaction is committed."""
 
     outcomes: list[CommitOutcome]
-    standings: Mapping[RunKey, Standing]
+    runs: Mapping[RunKey, StoredRun]
 
 
 def commit_together(
@@ -89,7 +90,7 @@ def _look(connection: Connection, commits: Sequence[JournalCommit]) -> Known:
     named = {key for commit in commits for key in (commit.run, commit.parent) if key is not None}
     keys = sorted((key.tenant_id, key.run_id) for key in named)
     for found in _locked(connection, keys):
-        known.runs[RunKey(found["tenant_id"], found["run_id"])] = _standing(found)
+        known.runs[RunKey(found["tenant_id"], found["run_id"])] = _stored_run(found)
     for commit in commits:
         run = known.runs.get(commit.run)
         if run is not None and commit.rows and commit.expected_head < run.stored_head:
@@ -106,8 +107,8 @@ def _locked(connection: Connection, keys: Sequence[tuple[str, str]]) -> Iterable
     return connection.execute(LOCKED_SOME, {"keys": keys}).mappings()
 
 
-def _standing(found: Stored) -> Standing:
-    return Standing(
+def _stored_run(found: Stored) -> StoredRun:
+    return StoredRun(
         stored_head=found["head"],
         head=found["head"],
         epoch=found["epoch"],
@@ -120,19 +121,23 @@ def _standing(found: Stored) -> Standing:
     )
 
 
-def _look_for_token(connection: Connection, commit: JournalCommit, run: Standing) -> None:
+def _look_for_token(connection: Connection, commit: JournalCommit, run: StoredRun) -> None:
     """A commit that expects an earlier head was sent before, or comes too late: its last row tells which."""
     last = commit.rows[-1].seq
     place = {"tenant": commit.run.tenant_id, "run": commit.run.run_id, "seq": last}
     if connection.execute(TOKEN, place).scalar() == commit.token:
         epoch = connection.execute(EPOCH_THEN, place).scalar()
-        run.receipts[commit.token] = (last, epoch or 0)
+        run.receipts[commit.token, last] = epoch or 0
 
 
 def _look_for_holders(connection: Connection, commits: Sequence[JournalCommit], known: Known) -> None:
-    held = {(commit.run.tenant_id, commit.conversation) for commit in commits if commit.conversation}
-    if held:
-        for tenant, conversation, run_id in connection.execute(HOLDERS, {"keys": sorted(held)}):
+    keys: set[tuple[str, str]] = set()
+    for commit in commits:
+        wanted = wanted_conversation(commit, known.runs.get(commit.run))
+        if wanted is not None:
+            keys.add((commit.run.tenant_id, wanted))
+    if keys:
+        for tenant, conversation, run_id in connection.execute(HOLDERS, {"keys": sorted(keys)}):
             known.holders[tenant, conversation] = run_id
 
 

@@ -83,7 +83,7 @@ class SqlAlchemyJournal(IAgentJournal):
         # A commit may be sent twice: its token tells whether it was written the first time.
         is_small = len(commits) <= _FEW
         carried = await self._database.transact(work, may_be_repeated=True, is_small=is_small)
-        recent.remember(carried.standings)
+        recent.remember(carried.runs)
         return carried.outcomes
 
     async def _page(self, run: RunKey, after: int) -> list[JournalRow]:

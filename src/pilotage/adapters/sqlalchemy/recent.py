@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pilotage.adapters.sqlalchemy.known import Known, StoredRun
 from pilotage.adapters.sqlalchemy.mapping import NO_STATE
-from pilotage.adapters.sqlalchemy.standing import Known, Standing
 from pilotage.agent.ports.journal import JournalCommit, RunKey
 
 _MOST = 10_000
@@ -19,7 +19,7 @@ class RecentRuns:
     """The runs that this process wrote about last, only so many, and none that has ended."""
 
     def __init__(self) -> None:
-        self._standings: dict[RunKey, Standing] = {}
+        self._runs: dict[RunKey, StoredRun] = {}
 
     def known(self, commits: Sequence[JournalCommit]) -> Known | None:
         """What has to be known to decide these commits; None where somebody must look for that.
@@ -30,26 +30,26 @@ class RecentRuns:
             return None
         known = Known()
         for commit in commits:
-            standing = self._standings.pop(commit.run, None)
-            if commit.expected_head == 0 and standing is None:
+            stored = self._runs.pop(commit.run, None)
+            if commit.expected_head == 0 and stored is None:
                 continue
-            if standing is None or standing.head != commit.expected_head:
+            if stored is None or stored.head != commit.expected_head:
                 return None
-            known.runs[commit.run] = standing
+            known.runs[commit.run] = stored
         return known
 
-    def remember(self, standings: Mapping[RunKey, Standing]) -> None:
+    def remember(self, runs: Mapping[RunKey, StoredRun]) -> None:
         """These runs stand like this now, for certain."""
-        for run, standing in standings.items():
-            if standing.has_ended:
+        for key, run in runs.items():
+            if run.has_ended:
                 continue
-            standing.stored_head, standing.is_stored = standing.head, True
-            standing.state = NO_STATE
-            standing.receipts.clear()
-            standing.actions.clear()
-            self._standings[run] = standing
-        while len(self._standings) > _MOST:
-            del self._standings[next(iter(self._standings))]
+            run.stored_head, run.is_stored = run.head, True
+            run.state = NO_STATE
+            run.receipts.clear()
+            run.actions.clear()
+            self._runs[key] = run
+        while len(self._runs) > _MOST:
+            del self._runs[next(iter(self._runs))]
 
 
 def _concerns_itself_only(commit: JournalCommit) -> bool:

@@ -349,20 +349,22 @@ class IAgentJournal(ABC):
 
     Every adapter guarantees: what `commit` reported as committed survives a crash; per run a commit is all
     or nothing; one run's lost head or bad payload fails only that run. A commit that is sent again with its
-    token after a lost reply is recognised and not written twice; if somebody has claimed the run since, the
+    token and rows after a lost reply is recognised and not written twice; if somebody has claimed the run since, the
     answer is `HeadMoved` all the same, for a writer that lost the run must not act.
 
-    Refused is a commit with a second row for one action, stage and attempt, with a state or evidence of
-    another run or tenant, that consumes a signal which is unknown or consumed already, or that adds turns to a
-    conversation which the run does not hold. Refused as PARENT_CLOSED is one whose parent has no state, is
-    cancelling or has ended; as CONVERSATION_HELD one whose conversation is held by a run that has not ended. Both
-    are decided inside the transaction: a parent that is being cancelled, or a second run of the conversation,
-    cannot slip in between.
+    Refused is a commit without a row, with a second row for one action, stage and attempt, with a state or evidence of
+    another run or tenant, with evidence that the tenant has already, that consumes a signal which is unknown or was
+    consumed, or that adds turns to a conversation which the run does not hold; a run that has ended holds none. Refused
+    as PARENT_CLOSED is one whose parent has no state, is cancelling or has ended; as CONVERSATION_HELD one whose
+    conversation is held by a run that has not ended. Both are decided inside the transaction: a parent that is being
+    cancelled, or a second run of the conversation, cannot slip in between. The rules are a function, `decide` in
+    `pilotage.agent.ports.commit_rules`, that every adapter decides with.
 
     The lease that the first commit of a run asks for is granted with it, from the moment it is written, whoever had one
     before: of several who begin a run the journal chooses one, and that one drives it. A commit whose state has ended
     the run takes the run's lease away, whoever has it: nobody drives it any more. Both are the leases of `IAgentLeases`
-    over the same store. A commit that is not written changes no lease; nor does one that is recognised by its token.
+    over the same store. A commit that is not written changes no lease; nor does one that is recognised by its token, or
+    one without a state behind the end of the run.
     """
 
     @abstractmethod

@@ -5,34 +5,21 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import field
 from types import FunctionType
-from typing import Any, Protocol, TypeVar, cast, overload
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from pilotage.agent.tools.active import active_tool_calls
 from pilotage.agent.tools.docstring import read_docstring
-from pilotage.agent.tools.metadata import (
-    AgentToolMetadata,
-    DataAccess,
-    EvidenceCapture,
-    Externality,
-    Idempotency,
-    ResultBudget,
-    TimeoutPolicy,
-    ToolApprovalRequirement,
-    ToolEffects,
-    ToolPermission,
-)
-from pilotage.agent.tools.options import ToolOptions
+from pilotage.agent.tools.metadata import AgentToolMetadata
+from pilotage.agent.tools.options import ToolOptions, takes_options_of
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
 from pilotage.values import value
 
 DEFINITION_SLOT = "__pilotage_agent_tool_definition__"
-
-Tool = TypeVar("Tool", bound="Callable[..., object] | classmethod[Any, ..., object]")
 
 
 @value
@@ -48,52 +35,12 @@ class AgentToolDefinition:
         reject_blank(self, name=self.name, schema_name=self.schema_name, description=self.description)
 
 
-class AgentToolDecorator(Protocol):
-    """Marks a function, method, static or class method, and gives back the same kind of thing."""
-
-    def __call__(self, tool: Tool, /) -> Tool: ...
-
-
-@overload
-def agent_tool(tool: Tool, /) -> Tool: ...
-
-
-@overload
-def agent_tool(
-    *,
-    name: str | None = None,
-    schema_name: str | None = None,
-    description: str | None = None,
-    permissions: Sequence[ToolPermission] = (),
-    effects: ToolEffects | None = None,
-    idempotency: Idempotency = Idempotency.UNKNOWN,
-    data_access: DataAccess | None = None,
-    externality: Externality | None = None,
-    timeout: TimeoutPolicy | None = None,
-    result_budget: ResultBudget | None = None,
-    evidence: EvidenceCapture = EvidenceCapture.STRUCTURED,
-    approval: ToolApprovalRequirement = ToolApprovalRequirement.DERIVED,
-    reconcile: str | None = None,
-    reads_untrusted: bool | None = None,
-    reads_private: bool = False,
-    communicates: bool | None = None,
-    accepts_untrusted: bool = False,
-) -> AgentToolDecorator: ...
-
-
+@takes_options_of(ToolOptions)
 def agent_tool(tool: object = None, /, **options: Any) -> object:
     """Offer a typed function or method to the model; its signature is the schema.
 
     The result is a plain function of the same signature. Outside a run, calling it calls the function;
-    inside one, the run performs the call. `name` and `description` default to the function's name and
-    the summary of its docstring; `schema_name`, which the model sees, to `name`. `data_access` and
-    `externality` overrule what `effects` says. `reconcile` names a method of the same class that finds
-    out by `idempotency_key: str` what became of an earlier attempt.
-
-    `reads_untrusted` (strangers may have written the result) and `communicates` (something may leave with a
-    call) follow from the effects unless they are given; `reads_private` says that the result is private.
-    A call that untrusted content may have decided needs a person, unless the tool only reads inside the application or
-    `accepts_untrusted`.
+    inside one, the run performs the call. The options are the fields of `ToolOptions`.
 
     Raises:
         AgentDefinitionError: a value is blank or of the wrong type, or this is not a function.

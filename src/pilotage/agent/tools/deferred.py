@@ -42,10 +42,10 @@ def deferred_tool(spec: ModelToolSpec) -> AgentToolDescriptor:
             reads_untrusted=True,
             accepts_untrusted=True,
             communicates=False,
-            deferred=True,
         ),
         owner=DeferredTools,
         input_schema=spec.parameters.schema,
+        deferred=True,
     )
 
 

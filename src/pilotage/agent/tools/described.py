@@ -40,12 +40,14 @@ def described_tool(
     output_schema: JsonObject = _NO_OUTPUT,
     input_sensitive_fields: tuple[SensitiveFieldDescriptor, ...] = (),
     output_sensitive_fields: tuple[SensitiveFieldDescriptor, ...] = (),
+    deferred: bool = False,
 ) -> AgentToolDescriptor:
     """A tool for a catalog: `act(arguments)` carries a call out and gives JSON.
 
     `options` are those of `@agent_tool`; the name is needed. `owner` is the provider's class: with the name it is
     who the tool is, across restarts. A second parameter `runtime_context` of `act` is filled with the idempotency
-    key, the attempt and the deadline of the call.
+    key, the attempt and the deadline of the call. A `deferred` tool is carried out outside of the application, and its
+    arguments are checked there.
 
     Raises:
         AgentDefinitionError: the name, the schema or an option is wrong.
@@ -55,7 +57,9 @@ def described_tool(
     name = cast(str, options.name)
     schema_name = options.schema_name or name
     takes_context = _takes_context(act)
-    definition = AgentToolDefinition(name, schema_name, options.description, options.metadata())
+    definition = AgentToolDefinition(
+        name, schema_name, options.description, options.metadata(deferred=deferred)
+    )
     tool = as_tool(_calling(act, takes_context=takes_context), definition)
     input_name, output_name = f"{schema_name}.input", f"{schema_name}.output"
     interface = ToolInterface(
@@ -64,7 +68,7 @@ def described_tool(
         injected=(InjectedParameter(RUNTIME_CONTEXT, None, NoDefault()),) if takes_context else (),
         input_schema=dict(input_schema),
         output_schema=dict(output_schema),
-        core_schema=_core_schema(input_schema, options),
+        core_schema=_core_schema(input_schema, deferred=deferred),
         input_sensitive_fields=input_sensitive_fields,
         output_sensitive_fields=output_sensitive_fields,
         may_be_strict=_is_closed(input_schema, properties),
@@ -110,9 +114,9 @@ def _calling(act: Callable[..., Awaitable[JsonValue]], *, takes_context: bool) -
     return cast(FunctionType, call)
 
 
-def _core_schema(input_schema: JsonObject, options: ToolOptions) -> CoreSchema:
+def _core_schema(input_schema: JsonObject, *, deferred: bool) -> CoreSchema:
     """What arguments are checked by; whoever carries a deferred call out wrote the schema, and checks them himself."""
-    if options.deferred:
+    if deferred:
         return {"type": "dict", "keys_schema": {"type": "str"}}
     return core_of_json({"properties": {}, **input_schema, "type": "object"})
 

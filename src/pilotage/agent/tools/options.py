@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, fields
+from functools import cache
+from typing import Any, ParamSpec, Protocol, TypeVar, cast, get_args, get_type_hints, overload
 
 from pilotage.agent.tools.metadata import (
     AgentToolMetadata,
@@ -21,81 +23,118 @@ from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
 from pilotage.values import value
 
+P = ParamSpec("P")
+Tool = TypeVar("Tool", bound="Callable[..., object] | classmethod[Any, ..., object]")
+
 
 @value
 class ToolOptions:
-    """What was written in `@agent_tool(...)`; only a tool that no function carries out can be `deferred`."""
+    """The options of `@agent_tool(...)`, by name: what a tool says about itself."""
 
+    _: KW_ONLY
     name: str | None = None
+    """What the tool is called; by default like its function."""
     schema_name: str | None = None
+    """The name that the model sees; by default `name`."""
     description: str | None = None
+    """What the model reads about the tool; by default the summary of the docstring."""
     permissions: Sequence[ToolPermission] = ()
+    """The rights that a caller needs."""
     effects: ToolEffects | None = None
+    """What a call does to the world."""
     idempotency: Idempotency = Idempotency.UNKNOWN
+    """What happens when a call is made again."""
     data_access: DataAccess | None = None
+    """Overrules what `effects` says about data."""
     externality: Externality | None = None
+    """Overrules what `effects` says about other systems."""
     timeout: TimeoutPolicy | None = None
+    """How long a call may take."""
     result_budget: ResultBudget | None = None
+    """How large a result may be before it is cut for the model."""
     evidence: EvidenceCapture = EvidenceCapture.STRUCTURED
+    """How much of a result the evidence keeps."""
     approval: ToolApprovalRequirement = ToolApprovalRequirement.DERIVED
+    """Whether a person must approve a call; derived from the risk by default."""
     reconcile: str | None = None
+    """A method of the same class that finds out by `idempotency_key: str` what became of an earlier attempt."""
     reads_untrusted: bool | None = None
+    """Whether strangers may have written the result; by default it follows from the effects."""
     reads_private: bool = False
+    """Whether the result is private."""
     communicates: bool | None = None
+    """Whether something may leave the application with a call; by default it follows from the effects."""
     accepts_untrusted: bool = False
-    deferred: bool = False
+    """Whether a call that untrusted content may have decided needs no person.
+
+    A tool that only reads inside the application needs none either.
+    """
 
     def reject_what_is_wrong(self, label: str) -> None:
         """Refuse values of the wrong type and blank texts, naming the function `label`."""
-        for name, expected in _EXPECTED.items():
-            value = cast(object, getattr(self, name))
-            if value is not None and not isinstance(value, expected):
+        texts: dict[str, str | None] = {}
+        for name, expected in _expected_types().items():
+            given = cast(object, getattr(self, name))
+            if given is not None and not isinstance(given, expected):
                 raise AgentDefinitionError(
-                    f"{label}: agent_tool.{name} is {value!r}. Give it a value of type {expected.__name__}."
+                    f"{label}: agent_tool.{name} is {given!r}. Give it a value of type {expected.__name__}."
                 )
+            if isinstance(given, str) and expected is str:
+                texts[name] = given
         _reject_other_than_permissions(label, self.permissions)
-        texts = {name: cast("str | None", getattr(self, name)) for name in _TEXTS}
         reject_blank(f"{label}: agent_tool", **texts)
 
-    def metadata(self) -> AgentToolMetadata:
-        """The typed declaration; what is said here about access and externality overrules the effects."""
+    def metadata(self, *, deferred: bool = False) -> AgentToolMetadata:
+        """Return the typed declaration; only a tool that no function carries out can be `deferred`."""
         effects = self.effects or ToolEffects()
-        return AgentToolMetadata(
-            permissions=tuple(self.permissions),
-            effects=effects,
-            idempotency=self.idempotency,
-            data_access=self.data_access or effects.data_access,
-            externality=self.externality or effects.externality,
-            timeout=self.timeout or TimeoutPolicy(),
-            result_budget=self.result_budget or ResultBudget(),
-            evidence=self.evidence,
-            approval=self.approval,
-            reconcile=self.reconcile,
-            reads_untrusted=self.reads_untrusted,
-            reads_private=self.reads_private,
-            communicates=self.communicates,
-            accepts_untrusted=self.accepts_untrusted,
-            deferred=self.deferred,
-        )
+        said = {name: given for name in _declared_names() if (given := getattr(self, name)) is not None}
+        said.setdefault("data_access", effects.data_access)
+        said.setdefault("externality", effects.externality)
+        return AgentToolMetadata(**said, deferred=deferred)
 
 
-_TEXTS = ("name", "schema_name", "description", "reconcile")
-_EXPECTED: dict[str, type] = {
-    **dict.fromkeys(_TEXTS, str),
-    "effects": ToolEffects,
-    "idempotency": Idempotency,
-    "data_access": DataAccess,
-    "externality": Externality,
-    "timeout": TimeoutPolicy,
-    "result_budget": ResultBudget,
-    "evidence": EvidenceCapture,
-    "approval": ToolApprovalRequirement,
-    "reads_untrusted": bool,
-    "reads_private": bool,
-    "communicates": bool,
-    "accepts_untrusted": bool,
-    "deferred": bool,
-}
+class AgentToolDecorator(Protocol):
+    """Marks a function, method, static or class method, and gives back the same kind of thing."""
+
+    def __call__(self, tool: Tool, /) -> Tool: ...
+
+
+class OptionalDecorator(Protocol[P]):
+    """A decorator that is used bare, or with options."""
+
+    @overload
+    def __call__(self, *_: P.args, **options: P.kwargs) -> AgentToolDecorator: ...
+    @overload
+    def __call__(self, tool: Tool, /) -> Tool: ...
+
+
+def takes_options_of(options: Callable[P, object]) -> Callable[[Callable[..., object]], OptionalDecorator[P]]:
+    """Give a decorator the parameters of `options` for type checkers; the function stays as it is."""
+
+    def typed(decorator: Callable[..., object]) -> OptionalDecorator[P]:
+        return cast("OptionalDecorator[P]", decorator)
+
+    return typed
+
+
+@cache
+def _declared_names() -> Sequence[str]:
+    """Return the options that are part of the declaration; the others name the tool."""
+    options = {each.name for each in fields(ToolOptions)}
+    return [each.name for each in fields(AgentToolMetadata) if each.name in options]
+
+
+@cache
+def _expected_types() -> Mapping[str, type]:
+    """Return the class of each option; permissions are a list and looked at one by one."""
+    hints = get_type_hints(ToolOptions)
+    names = [each.name for each in fields(ToolOptions) if each.name != "permissions"]
+    return {name: _without_none(hints[name]) for name in names}
+
+
+def _without_none(hint: object) -> type:
+    (kind,) = [each for each in get_args(hint) or [hint] if each is not type(None)]
+    return cast(type, kind)
 
 
 def _reject_other_than_permissions(label: str, permissions: object) -> None:

@@ -25,6 +25,7 @@ pytest.register_assert_rewrite(
             "memory",
             "model",
             "outbox",
+            "refused_commits",
             "retention",
             "sealing",
             "signals",

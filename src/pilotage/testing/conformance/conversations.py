@@ -276,6 +276,39 @@ class ConversationCommitConformance:
         assert list(await conversations.load_history(RUN.tenant_id, conversation)) == []
         assert await numbers_of(journal) == [1]
 
+    @pytest.mark.parametrize("is_taken", [True, False])
+    async def test_a_run_that_has_ended_adds_no_turns(
+        self, journal: IAgentJournal, conversations: ITaskStore, is_taken: bool
+    ) -> None:
+        await journal.commit([starts(RUN), moves(RUN, AgentStatus.COMPLETED)])
+        if is_taken:
+            await journal.commit([starts(OTHER_RUN)])
+        late = JournalCommit(RUN, "late", 2, (row(3),), turns=SAID)
+        refused = await commit_one(journal, late)
+        assert isinstance(refused, CommitRefused)
+        assert refused.code is CommitRefusal.INVALID
+        assert list(await history(conversations)) == []
+        assert await numbers_of(journal) == [1, 2]
+
+    async def test_a_run_that_goes_on_after_its_end_takes_hold_of_its_conversation_again(
+        self, journal: IAgentJournal
+    ) -> None:
+        await journal.commit([starts(RUN), moves(RUN, AgentStatus.FAILED), starts(OTHER_RUN)])
+        active = replace(moves(RUN, AgentStatus.ACTIVE), token="again", expected_head=2, rows=(row(3),))
+        assert is_held(await commit_one(journal, active))
+        assert await numbers_of(journal) == [1, 2]
+        await journal.commit([moves(OTHER_RUN, AgentStatus.COMPLETED)])
+        assert await commit_one(journal, active) == Committed(3)
+        assert is_held(await commit_one(journal, starts(RunKey(RUN.tenant_id, "run-3"))))
+
+    async def test_a_held_conversation_is_found_before_a_payload_is_looked_at(
+        self, journal: IAgentJournal
+    ) -> None:
+        await journal.commit([starts(RUN)])
+        assert is_held(
+            await commit_one(journal, replace(starts(OTHER_RUN), rows=(row(1, record=UNSTORABLE),)))
+        )
+
     async def test_an_application_may_speak_while_a_run_holds_the_conversation(
         self, journal: IAgentJournal, conversations: ITaskStore
     ) -> None:

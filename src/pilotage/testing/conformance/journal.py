@@ -14,6 +14,7 @@ from pilotage.agent.ports.journal import (
     Committed,
     HeadMoved,
     IAgentJournal,
+    JournalCommit,
     JournalHead,
     JournalStage,
     SealedRecord,
@@ -177,6 +178,30 @@ class JournalConformance:
         assert await journal.commit([here, there]) == [Committed(1), Committed(1)]
         assert await numbers_of(journal, OTHER_RUN) == [1]
 
+    async def test_a_token_is_recognised_only_with_the_rows_it_came_with(
+        self, journal: IAgentJournal
+    ) -> None:
+        first, second = commit_of(row(1), token="same"), commit_of(row(2), token="same")
+        assert await commit_one(journal, first) == Committed(1)
+        assert await commit_one(journal, second) == Committed(2)
+        assert await journal.commit([first, second]) == [Committed(1), Committed(2)]
+        others = [replace(first, run=OTHER_RUN), replace(second, run=OTHER_RUN)]
+        assert await journal.commit(others) == [Committed(1), Committed(2)]
+        assert await numbers_of(journal) == await numbers_of(journal, OTHER_RUN) == [1, 2]
+
+    async def test_a_commit_without_a_row_is_refused(self, journal: IAgentJournal) -> None:
+        empty = JournalCommit(RUN, "empty", 0, ())
+        refused, committed = await journal.commit([empty, commit_of(row(1), run=OTHER_RUN)])
+        assert isinstance(refused, CommitRefused)
+        assert committed == Committed(1)
+        assert await journal.head(RUN) is None
+        await journal.commit([commit_of(claim(1, epoch=1), token="first")])
+        assert await commit_one(journal, empty) == HeadMoved(1, 1)
+        for token in ("first", "empty"):
+            at_the_head = JournalCommit(RUN, token, 1, ())
+            assert isinstance(await commit_one(journal, at_the_head), CommitRefused)
+        assert await journal.head(RUN) == JournalHead(1, 1, "digest-1")
+
     async def test_nothing_to_commit_has_no_outcome(self, journal: IAgentJournal) -> None:
         assert list(await journal.commit([])) == []
 
@@ -238,6 +263,11 @@ class JournalConformance:
         )
         assert isinstance(twice, CommitRefused)
         assert isinstance(twice_at_once, CommitRefused)
+        first, in_one_call = await journal.commit(
+            [commit_of(row(1, "pay"), run=OTHER_RUN), commit_of(row(2, "pay"), run=OTHER_RUN)]
+        )
+        assert first == Committed(1)
+        assert isinstance(in_one_call, CommitRefused)
         assert await numbers_of(journal) == [1, 2, 3]
         assert await commit_one(journal, commit_of(row(4, "pay", attempt=again))) == Committed(4)
 

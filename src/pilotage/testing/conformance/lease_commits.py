@@ -185,6 +185,15 @@ class LeaseCommitConformance:
         assert await commit_one(journal, moved(AgentStatus.COMPLETED)) == Committed(2)
         assert await leases.holder(RUN) == taken
 
+    async def test_a_commit_without_a_state_takes_nothing_away_behind_the_end(
+        self, journal: IAgentJournal, leases: IAgentLeases
+    ) -> None:
+        await commit_one(journal, begun())
+        await commit_one(journal, moved(AgentStatus.COMPLETED))
+        taken = await leases.acquire(RUN, "bob", LONG)
+        assert await commit_one(journal, commit_of(row(3))) == Committed(3)
+        assert await leases.holder(RUN) == taken
+
     async def test_runs_that_are_committed_together_keep_their_leases_apart(
         self, journal: IAgentJournal, leases: IAgentLeases
     ) -> None:

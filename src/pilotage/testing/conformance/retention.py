@@ -164,11 +164,15 @@ class RetentionConformance:
         with pytest.raises(RunNotFoundError):
             await retention.erase(RUN)
 
+    @pytest.mark.parametrize("named_by", ["the commit", "the state"])
     async def test_a_child_stays_whole_until_its_parent_has_ended(
-        self, retention: IAgentRetention, journal: IAgentJournal
+        self, retention: IAgentRetention, journal: IAgentJournal, named_by: str
     ) -> None:
         parent = replace(ended(status=AgentStatus.INTERRUPTED), conversation=None, turns=None)
         child = replace(ended(OTHER_RUN, parent=RUN), conversation=None, turns=None)
+        if named_by == "the state" and child.state is not None:
+            named = replace(child.state, metadata={"parent": RUN.run_id})
+            child = replace(child, parent=None, state=named)
         await journal.commit([parent, child])
         with pytest.raises(CallerError):
             await retention.erase(OTHER_RUN)

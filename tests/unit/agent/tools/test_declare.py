@@ -3,6 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from pilotage.agent.tools.metadata import (
     ToolEffects,
     ToolPermission,
 )
+from pilotage.agent.tools.options import ToolOptions
 
 
 class Recorder:
@@ -187,6 +189,24 @@ def test_everything_that_is_declared_is_kept() -> None:
             accepts_untrusted=True,
         ),
     )
+
+
+def test_options_that_are_left_out_declare_nothing() -> None:
+    assert ToolOptions().metadata() == AgentToolMetadata()
+    assert ToolOptions(effects=None, timeout=None, result_budget=None).metadata() == AgentToolMetadata()
+
+
+def test_everything_that_can_be_declared_is_an_option() -> None:
+    options = {each.name for each in fields(ToolOptions)} - {"name", "schema_name", "description"}
+    assert {each.name for each in fields(AgentToolMetadata)} - options == {"deferred"}
+    assert options <= {each.name for each in fields(AgentToolMetadata)}
+
+
+def test_options_are_given_by_name() -> None:
+    with pytest.raises(TypeError):
+        ToolOptions("pay")  # type: ignore[misc]
+    with pytest.raises(TypeError, match="'deferred'"):
+        agent_tool(deferred=True)  # type: ignore[call-overload]
 
 
 def test_effects_set_access_and_externality_unless_they_are_given() -> None:
