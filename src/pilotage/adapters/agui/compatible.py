@@ -10,8 +10,8 @@ from typing import TypeAlias, TypeVar, cast
 from starlette.applications import Starlette
 from starlette.routing import Route, WebSocketRoute
 
-from pilotage.adapters.agui.endpoints import add_routes, http_stream_route, sse_route, websocket_route
 from pilotage.adapters.agui.errors import AgUiEndpointConflictError
+from pilotage.adapters.agui.routes import add_routes, http_stream_route, sse_route, websocket_route
 from pilotage.adapters.agui.serving import driver_for
 from pilotage.adapters.agui.settings import AgUiConfig, check_path
 from pilotage.agent.definition import AgentDefinition

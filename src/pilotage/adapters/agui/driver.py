@@ -15,8 +15,7 @@ from ag_ui.core import RunAgentInput
 from pilotage.adapters.agui.bookmark import Bookmark
 from pilotage.adapters.agui.encoder import AgUiEncoder, SseEncoder
 from pilotage.adapters.agui.projector import BROKEN, AgUiProjector
-from pilotage.adapters.agui.recent_frames import RecentFrames
-from pilotage.adapters.agui.stream import FrameStream, Marked, VoidBookmarkError
+from pilotage.adapters.agui.stream import FrameStream, Marked, RecentFrames, VoidBookmarkError
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.run_input import RunAgentInput as CoreRunInput
 from pilotage.errors import PilotageError

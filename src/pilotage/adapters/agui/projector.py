@@ -27,18 +27,16 @@ from ag_ui.core import (
     ToolCallResultEvent,
 )
 
-from pilotage.adapters.agui.frames import OpenFrames
+from pilotage.adapters.agui.frames import OpenFrames, SubAgents
 from pilotage.adapters.agui.interrupts import (
     approval_from_pause,
     interrupt_of,
     is_for_the_client,
     project_approval,
 )
+from pilotage.adapters.agui.run_end import TokensUsed, code_of, message_of
 from pilotage.adapters.agui.settings import AgUiConfig
-from pilotage.adapters.agui.subagents import SubAgents
 from pilotage.adapters.agui.transcript import TranscriptOfFrames
-from pilotage.adapters.agui.usage import TokensUsed
-from pilotage.adapters.agui.wording import code_of, message_of
 from pilotage.agent import events as neutral
 from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.stream.projection import CANCELLED

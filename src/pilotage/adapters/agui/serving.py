@@ -7,16 +7,15 @@ from dataclasses import replace
 
 from ag_ui.core import RunAgentInput
 
-from pilotage.adapters.agui.decisions import carries_approval_decision, decisions_in
+from pilotage.adapters.agui.answers import carries_approval_decision, decisions_in, tool_results_in
 from pilotage.adapters.agui.driver import AgUiRunDriver, RunOpener
 from pilotage.adapters.agui.encoder import encoder_for
-from pilotage.adapters.agui.given import check_size, with_history
+from pilotage.adapters.agui.input_parsing import cancelled_run_in, last_seen
 from pilotage.adapters.agui.openers import AnsweredRuns, EndedRuns, SeenRuns, StartedRuns
 from pilotage.adapters.agui.projector import AgUiProjector
-from pilotage.adapters.agui.props import cancelled_run_in, last_seen
-from pilotage.adapters.agui.recent_frames import RecentFrames
-from pilotage.adapters.agui.results import tool_results_in
+from pilotage.adapters.agui.run_input import check_size, with_history
 from pilotage.adapters.agui.settings import AgUiConfig
+from pilotage.adapters.agui.stream import RecentFrames
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_input import RunAgentInput as CoreRunInput
 from pilotage.container.application import Application

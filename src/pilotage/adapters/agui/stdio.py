@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TextIO
 
-from pilotage.adapters.agui.dialogue import Dialogue
 from pilotage.adapters.agui.driver import RunDriverFactory
 from pilotage.adapters.agui.encoder import NDJSON, line_of
 from pilotage.adapters.agui.settings import AgUiLimits
+from pilotage.adapters.agui.transport import Dialogue
 
 
 class AgUiStdioCommand:

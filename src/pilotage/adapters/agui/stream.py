@@ -1,8 +1,9 @@
-"""`FrameStream`: the frames of one stream with their bookmarks, from behind the one that a client has. Pure."""
+"""`FrameStream`: the frames of one stream with their bookmarks, after the one that a client has; and recent frames."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ag_ui.core import BaseEvent
@@ -12,6 +13,7 @@ from pilotage.adapters.agui.projector import AgUiProjector
 from pilotage.agent.events import AgentEvent
 from pilotage.runtime.stream.cursor import EventCursor
 
+_MOST = 2_000
 Marked: TypeAlias = tuple[Bookmark | None, BaseEvent]
 """A frame, and its bookmark where the run is one that can be read again."""
 
@@ -88,3 +90,23 @@ class FrameStream:
         if self._last is None or self._origin is None:
             return None
         return Bookmark(self._run_id, self._origin, self._last, part, is_of_the_end)
+
+
+class RecentFrames:
+    """The last frames that this process told, whatever the run, each behind the one before it."""
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._behind: OrderedDict[Bookmark, tuple[Bookmark, BaseEvent]] = OrderedDict()
+
+    def note(self, before: Bookmark, mark: Bookmark, frame: BaseEvent) -> None:
+        """A frame was told behind another one; what was told there first is what counts."""
+        self._behind.setdefault(before, (mark, frame))
+        if len(self._behind) > self._most:
+            self._behind.popitem(last=False)
+
+    def behind(self, seen: Bookmark) -> Iterator[tuple[Bookmark, BaseEvent]]:
+        """The frames that were told behind a bookmark, each with its own."""
+        while (told := self._behind.get(seen)) is not None:
+            yield told
+            seen, _ = told
