@@ -9,7 +9,7 @@ from pilotage.adapters.asgi.errors import (
     BodyTooLargeError,
     OriginRefusedError,
     RequestRefusedError,
-    StoreUnreachableError,
+    RunStoreUnreachableError,
     TooManyOwnStreamsError,
     TooManyStreamsError,
 )
@@ -65,7 +65,7 @@ def test_what_the_caller_can_mend_is_told_in_the_words_of_the_error(
         (ApplicationStateError, 503),
         (TooManyStreamsError, 503),
         (ServerStoppingError, 503),
-        (StoreUnreachableError, 503),
+        (RunStoreUnreachableError, 503),
     ],
 )
 def test_of_what_is_ours_only_the_code_leaves(error: type[PilotageError], status: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from starlette.requests import HTTPConnection
 
-from pilotage.adapters.asgi.errors import OriginRefusedError, StoreUnreachableError
+from pilotage.adapters.asgi.errors import OriginRefusedError, RunStoreUnreachableError
 from pilotage.adapters.asgi.origins import is_allowed_origin, is_from_this_machine
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.agent.principal import Principal
@@ -51,7 +51,7 @@ class Authentication:
         Raises:
             OriginRefusedError: the page that sends the request has an origin that is not allowed.
             NotAuthenticatedError: the principal is not known.
-            StoreUnreachableError: the resolver cannot reach its store.
+            RunStoreUnreachableError: the resolver cannot reach its store.
         """
         refuse_foreign_origin(connection, self._allowed)
         resolver = self._resolver()
@@ -125,7 +125,7 @@ async def _resolved(resolver: IPrincipalResolver, headers: dict[str, str]) -> Pr
     except PilotageError:
         raise
     except OSError as error:
-        raise StoreUnreachableError from error
+        raise RunStoreUnreachableError from error
     except Exception as error:
         _LOG.exception("%s could not resolve the principal", type(resolver).__name__)
         raise NotAuthenticatedError from error

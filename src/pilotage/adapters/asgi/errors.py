@@ -7,7 +7,7 @@ CallerError
 ├── TooManyStreamsError
 ├── TooManyOwnStreamsError
 ├── ServerStoppingError
-└── StoreUnreachableError
+└── RunStoreUnreachableError
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ServerStoppingError(CallerError):
     code: ClassVar[str] = "server_stopping"
 
 
-class StoreUnreachableError(CallerError):
+class RunStoreUnreachableError(CallerError):
     """The store of runs does not answer; whether something was written is unknown."""
 
     message: ClassVar[str] = "The store of runs does not answer. Try again in a moment."

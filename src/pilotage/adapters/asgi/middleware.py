@@ -11,7 +11,7 @@ from starlette.types import Message
 
 from pilotage.adapters.asgi.authentication import Authentication
 from pilotage.adapters.asgi.bodies import bounded_body, is_deeper_than
-from pilotage.adapters.asgi.errors import RequestRefusedError, StoreUnreachableError
+from pilotage.adapters.asgi.errors import RequestRefusedError, RunStoreUnreachableError
 from pilotage.adapters.asgi.problems import NOSNIFF, problem_of_status, problem_response
 from pilotage.adapters.asgi.settings import HttpSettings
 from pilotage.errors import PilotageError
@@ -53,13 +53,13 @@ class HttpMiddleware:
         except PilotageError as error:
             return problem_response(error)
         except StoreUnavailable:
-            return problem_response(StoreUnreachableError())
+            return problem_response(RunStoreUnreachableError())
         except ClientDisconnect:
             return problem_response(problem_of_status(400, "the body broke off"))
         except OSError:
             if not self.owns_errors:
                 raise
-            return problem_response(StoreUnreachableError())
+            return problem_response(RunStoreUnreachableError())
 
     async def _bounded(self, request: Request) -> Request:
         """Return the request with its body read: frameworks read bodies of any length and depth."""

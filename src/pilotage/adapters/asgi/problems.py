@@ -17,8 +17,8 @@ from pilotage.adapters.asgi.errors import (
     BodyTooLargeError,
     OriginRefusedError,
     RequestRefusedError,
+    RunStoreUnreachableError,
     ServerStoppingError,
-    StoreUnreachableError,
     TooManyOwnStreamsError,
     TooManyStreamsError,
 )
@@ -59,7 +59,7 @@ _STATUSES: Sequence[tuple[type[PilotageError], HTTPStatus]] = (
     (TooManyOwnStreamsError, HTTPStatus.TOO_MANY_REQUESTS),
     (TooManyStreamsError, HTTPStatus.SERVICE_UNAVAILABLE),
     (ServerStoppingError, HTTPStatus.SERVICE_UNAVAILABLE),
-    (StoreUnreachableError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (RunStoreUnreachableError, HTTPStatus.SERVICE_UNAVAILABLE),
     (ApplicationStateError, HTTPStatus.SERVICE_UNAVAILABLE),
     (PodNotFoundError, HTTPStatus.INTERNAL_SERVER_ERROR),
     (ContextNotActiveError, HTTPStatus.INTERNAL_SERVER_ERROR),

@@ -13,7 +13,7 @@ from starlette.websockets import WebSocket
 
 from pilotage.adapters.asgi import websockets
 from pilotage.adapters.asgi.authentication import Authentication, principal_in
-from pilotage.adapters.asgi.errors import StoreUnreachableError
+from pilotage.adapters.asgi.errors import RunStoreUnreachableError
 from pilotage.adapters.asgi.open_streams import OpenStreams
 from pilotage.adapters.asgi.settings import HttpSettings
 from pilotage.adapters.asgi.streaming import (
@@ -109,7 +109,7 @@ class RunFrames(AsyncIterator[Sequence[Frame]]):
             if not batch:
                 await self._stop()
         except OSError as error:
-            raise StoreUnreachableError from error
+            raise RunStoreUnreachableError from error
         self._ready.extend(map(self._encoded.frame_of, batch))
         self._is_over = isinstance(batch[-1][3], RunFinishedEvent | RunPausedEvent)
 
@@ -160,7 +160,7 @@ class EventSocket:
             cursor, runs = cursor_of(None, after), self._runs()
             await runs.get(run_id, principal=caller)
         except OSError as error:
-            raise StoreUnreachableError from error
+            raise RunStoreUnreachableError from error
         return RunFrames(runs, run_id, caller, cursor, self._encoded)
 
     async def _send(self, websocket: WebSocket, frames: RunFrames, shutdown: asyncio.Future[None]) -> None:
