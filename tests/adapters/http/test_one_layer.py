@@ -366,28 +366,32 @@ async def test_one_principal_has_a_part_of_the_sockets(place: str) -> None:
 
 @SOCKETS
 async def test_a_quiet_socket_sends_heartbeats(place: str) -> None:
-    async with opened(place, Badges(), HttpSettings(heartbeat_seconds=5)) as shop:
-        async with socket(shop, await shop.socket_path(place), ADA) as connection:
-            await accepted(connection)
-            shop.source.items.put_nowait("one")
-            await until_piece(connection, b"one")
-            await let_run()
-            shop.clock.advance(5)
-            beat = await connection.piece()
-            assert beat in (b'{"event":"heartbeat"}', b":\n\n")
+    async with (
+        opened(place, Badges(), HttpSettings(heartbeat_seconds=5)) as shop,
+        socket(shop, await shop.socket_path(place), ADA) as connection,
+    ):
+        await accepted(connection)
+        shop.source.items.put_nowait("one")
+        await until_piece(connection, b"one")
+        await let_run()
+        shop.clock.advance(5)
+        beat = await connection.piece()
+        assert beat in (b'{"event":"heartbeat"}', b":\n\n")
 
 
 @SOCKETS
 async def test_a_socket_whose_client_does_not_read_is_given_up(place: str) -> None:
-    async with opened(place, Badges(), HttpSettings(heartbeat_seconds=5)) as shop:
-        async with socket(shop, await shop.socket_path(place), ADA) as connection:
-            await accepted(connection)
-            shop.source.items.put_nowait("one")
-            await until_piece(connection, b"one")
-            connection.reads.clear()
-            shop.source.items.put_nowait("two")
-            assert await heartbeats_until_given_up(shop) in (4, 5)
-            await connection.over()
+    async with (
+        opened(place, Badges(), HttpSettings(heartbeat_seconds=5)) as shop,
+        socket(shop, await shop.socket_path(place), ADA) as connection,
+    ):
+        await accepted(connection)
+        shop.source.items.put_nowait("one")
+        await until_piece(connection, b"one")
+        connection.reads.clear()
+        shop.source.items.put_nowait("two")
+        assert await heartbeats_until_given_up(shop) in (4, 5)
+        await connection.over()
 
 
 @SOCKETS

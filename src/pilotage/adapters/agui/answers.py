@@ -32,7 +32,7 @@ _DECISIONS: Mapping[str, ApprovalDecision | RecoveryDecision] = {
 
 @value
 class AgUiDecision:
-    """What somebody decided about a question; `details` has what the decision needs besides."""
+    """A decision about a question; `details` has its comment, arguments or result."""
 
     request_id: str
     decision: ApprovalDecision | RecoveryDecision
@@ -45,20 +45,20 @@ class AgUiDecision:
 
 @value
 class AgUiContinuation:
-    """Somebody lets a run go on that paused without a question, or gives it up."""
+    """The continuation, or the cancellation, of a run that paused without a question."""
 
     run_id: str
     is_cancelled: bool = False
 
 
 def carries_approval_decision(ag_ui_input: RunAgentInput) -> bool:
-    """Whether an input answers something; whether the answer can be read is another question."""
+    """Return whether an input carries a decision, readable or not."""
     forwarded = _forwarded(ag_ui_input)
     return bool(ag_ui_input.resume) or any(_answers_at_the_end(ag_ui_input)) or forwarded is not None
 
 
 def decisions_in(ag_ui_input: RunAgentInput) -> tuple[AgUiDecision | AgUiContinuation, ...]:
-    """What an input decides.
+    """Return the decisions of an input.
 
     Raises:
         AgUiApprovalDecodeError: it decides nothing, or something that cannot be read.
@@ -113,7 +113,7 @@ def _resumed(entry: ResumeEntry) -> AgUiDecision | AgUiContinuation:
 
 
 def messages_at_the_end(ag_ui_input: RunAgentInput) -> list[ToolMessage]:
-    """The tool's messages behind everything else; earlier ones are history, and were read then."""
+    """Return the tool messages at the end of an input; earlier ones are history."""
     behind: list[ToolMessage] = []
     for message in reversed(ag_ui_input.messages):
         if not isinstance(message, ToolMessage):
@@ -123,13 +123,13 @@ def messages_at_the_end(ag_ui_input: RunAgentInput) -> list[ToolMessage]:
 
 
 def is_decision(ag_ui_input: RunAgentInput, message: ToolMessage) -> bool:
-    """Whether a tool's message decides something; the result of a client's own tool may look like it, and does not."""
+    """Return whether a tool message is a decision; the result of a client's own tool may look like one."""
     called = _called(ag_ui_input, message.tool_call_id)
     return called in (None, HITL_TOOL) and "decision" in _object_in(message.content)
 
 
 def _called(ag_ui_input: RunAgentInput, call_id: str) -> str | None:
-    """The tool of a call, where the messages of the client tell."""
+    """Return the tool of a call, where the messages of the client have it."""
     for message in ag_ui_input.messages:
         for call in (message.tool_calls or ()) if isinstance(message, AssistantMessage) else ():
             if call.id == call_id:
@@ -180,7 +180,7 @@ def _read(where: str, request_id: JsonValue, content: JsonObject) -> AgUiDecisio
         raise AgUiApprovalDecodeError(f"{where} has a modified_payload that is no object of arguments.")
     if comment is not None and not isinstance(comment, str):
         raise AgUiApprovalDecodeError(f"{where} has a comment that is no text.")
-    # Nothing else of what a client sends travels along: who decided, for one, is not the client's to say.
+    # Other fields are dropped: the principal that decided, for one, is not taken from the client.
     details = {name: content[name] for name in _DETAILS if content.get(name) is not None}
     if decision is RecoveryDecision.DONE:
         details["result"] = content.get("result")
@@ -189,14 +189,14 @@ def _read(where: str, request_id: JsonValue, content: JsonObject) -> AgUiDecisio
 
 @value
 class AgUiToolResult:
-    """What a client says came of a call."""
+    """The result of a tool call that the client ran."""
 
     call_id: str
     result: JsonValue
 
 
 def tool_results_in(ag_ui_input: RunAgentInput) -> tuple[AgUiToolResult, ...]:
-    """The results that an input ends with; whether somebody waits for them is another question."""
+    """Return the results at the end of an input, whether or not a run waits for them."""
     return tuple(
         AgUiToolResult(message.tool_call_id, _result_of(message))
         for message in messages_at_the_end(ag_ui_input)

@@ -1,4 +1,4 @@
-"""`@AGUICompatible`: an agent that says itself where it is served, and the routes of all such agents."""
+"""`@AGUICompatible`: the paths of an agent, declared at its class, and the routes of all such agents."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AgUiRoute: TypeAlias = Route | WebSocketRoute
 
 @value
 class _Paths:
-    """Where an agent is served; without any it is where the settings say."""
+    """The paths of an agent; a path that is None is that of the settings."""
 
     sse_path: str | None
     http_stream_path: str | None

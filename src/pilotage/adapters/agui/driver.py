@@ -91,7 +91,7 @@ class AgUiRunDriver(AsyncIterable[str]):
             yield self._encoded(each)
 
     def _told_before(self) -> Iterator[Marked]:
-        """What was told behind what the client has, as far as this process remembers: it has that too, then."""
+        """Return the frames after the last one of the client that this process remembers."""
         if self._seen is not None:
             for mark, frame in self._recent.behind(self._seen):
                 self._seen = mark

@@ -24,7 +24,7 @@ class AbstractAgUiError(CallerError):
 
 
 class AgUiRunResolutionError(AbstractAgUiError, RequestRefusedError):
-    """An AG-UI input does not say which run to start, or with what."""
+    """An AG-UI input does not name a run to start, or its input."""
 
     message: ClassVar[str] = "The AG-UI input says no run."
     code: ClassVar[str] = "agui_run_resolution_error"

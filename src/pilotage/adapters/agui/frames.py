@@ -45,7 +45,7 @@ class OpenFrames:
         self._steps: dict[str, None] = {}
 
     def at(self, branch: str | None) -> OpenFrames:
-        """What a part of the run has open: these frames themselves for what the run itself says."""
+        """Return the frames of a branch of the run; these frames themselves for the run."""
         if branch is None or branch == self._place:
             return self
         if branch not in self._parts:
@@ -110,7 +110,7 @@ class OpenFrames:
         return [StepStartedEvent(step_name=name, subagent_run_id=self._by)]
 
     def end_step(self, name: str) -> list[BaseEvent]:
-        """A step ends, and with it whatever was said in it."""
+        """End a step, with all frames in it."""
         told = self.close()
         if name in self._steps:
             del self._steps[name]
@@ -149,7 +149,7 @@ class _Part(OpenFrames):
 
 
 class SubAgents:
-    """The sub-agents that a client was told of and not told the end of, with what each has open."""
+    """The sub-agents that were announced to a client and have not ended, with their open frames."""
 
     def __init__(self) -> None:
         self._open: dict[str, OpenFrames] = {}
@@ -159,7 +159,7 @@ class SubAgents:
         return self._open[run_id]
 
     def announce(self, by: AgentEventAttribution, top: str) -> list[BaseEvent]:
-        """Say who speaks from now on, unless the client knows; `top` is the run whose stream it is."""
+        """Announce a sub-agent, unless it is announced; `top` is the run of the stream."""
         if by.run_id in self._open:
             return []
         self._open[by.run_id] = OpenFrames(by.run_id, by.branch)
@@ -169,7 +169,7 @@ class SubAgents:
         ]
 
     def suspend(self, run_id: str) -> list[BaseEvent]:
-        """A sub-agent waits, or nobody knows what becomes of it: it ends for this stream."""
+        """End a sub-agent for this stream: it waits, or its end is not known."""
         frames = self._open.pop(run_id, None)
         if frames is None:
             return []
@@ -186,5 +186,5 @@ class SubAgents:
         return [*told, SubagentErrorEvent(subagent_run_id=by, message=message, code=code)]
 
     def close_all(self) -> list[BaseEvent]:
-        """The stream ends: so do all who are left, the last one first."""
+        """End all open sub-agents, the last one first."""
         return [frame for run_id in reversed([*self._open]) for frame in self.suspend(run_id)]

@@ -93,7 +93,7 @@ def props_of(ag_ui_input: RunAgentInput) -> JsonObject:
 
 
 def last_seen(ag_ui_input: RunAgentInput) -> Bookmark | None:
-    """Where a client that comes back left the stream.
+    """Return where a reconnecting client left the stream.
 
     Raises:
         AgUiRunResolutionError: what it says is no id of a frame.

@@ -13,7 +13,7 @@ _COUNTED = ("input_tokens", "output_tokens", "total_tokens")
 
 
 def message_of(error: JsonObject) -> str:
-    """What went wrong, for a person: the message, else the reason, else everything there is."""
+    """Return the message of an error, else its reason, else all of it."""
     for name in ("message", "reason"):
         if isinstance(words := error.get(name), str):
             return words
@@ -21,19 +21,19 @@ def message_of(error: JsonObject) -> str:
 
 
 def code_of(error: JsonObject) -> str | None:
-    """What went wrong, for a program."""
+    """Return the code of an error."""
     code = error.get("code")
     return code if isinstance(code, str) else None
 
 
 class TokensUsed:
-    """Adds up what steps say; where none says anything there is nothing to tell."""
+    """The sum of the tokens that steps report; None where no step reports any."""
 
     def __init__(self) -> None:
         self._sums: Counter[str] = Counter()
 
     def add(self, metadata: JsonObject) -> None:
-        """Take in what a finished step says of its model call."""
+        """Add the tokens that a finished step reports."""
         usage = metadata.get("usage")
         counts: JsonObject = usage if isinstance(usage, Mapping) else {}
         for name in _COUNTED:

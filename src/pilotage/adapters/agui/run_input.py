@@ -39,14 +39,14 @@ from pilotage.runtime.service.answers import run_of
 from pilotage.safety.trust import Integrity, TrustLabel
 
 RESUMED = "Go on with what was decided."
-"""The instruction of a run that comes back without new words of a user; nobody reads it."""
+"""The instruction of a resumed run without a new user message; it is not used."""
 FROM_CLIENT = TrustLabel(Integrity.UNTRUSTED, origins=frozenset({"ag-ui client"}))
 _SOURCE = "ag-ui client"
 _USUAL = AgUiLimits()
 
 
 def run_input_of(ag_ui_input: RunAgentInput, limits: AgUiLimits = _USUAL) -> CoreRunInput:
-    """What a run is started or resumed with.
+    """Return the input with which a run is started or resumed.
 
     Raises:
         AgUiRunResolutionError: the input has no words of a user, or a field that cannot be.
@@ -181,7 +181,7 @@ def tools_of(ag_ui_input: RunAgentInput, most: int) -> tuple[ModelToolSpec, ...]
 
 
 def with_history(run_input: CoreRunInput, ag_ui_input: RunAgentInput) -> CoreRunInput:
-    """The input with what a client says was said before, as material and not as anybody's words."""
+    """Return the input with the history that a client sends, as context and not as messages."""
     said = "\n".join(_lines(ag_ui_input))
     if not said or run_input.resume:
         return run_input
@@ -190,7 +190,7 @@ def with_history(run_input: CoreRunInput, ag_ui_input: RunAgentInput) -> CoreRun
 
 
 def check_size(run_input: CoreRunInput, limits: AgUiLimits) -> None:
-    """Refuse more than a model should be shown of a client's.
+    """Refuse more context and tools of a client than a model should be shown.
 
     Raises:
         AgUiInputTooLargeError: it is more than the limits allow.
@@ -210,7 +210,7 @@ def _pack(pack_id: str, content: str, role: ContextPackRole) -> ContextPack:
 
 
 def _lines(ag_ui_input: RunAgentInput) -> Iterator[str]:
-    """What was said before the last words of the user."""
+    """Return the messages before the last one of the user, as lines."""
     messages = list(ag_ui_input.messages)
     while messages and not isinstance(messages[-1], UserMessage):
         messages.pop()

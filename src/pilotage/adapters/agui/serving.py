@@ -38,7 +38,7 @@ class AgentDriver:
     config: AgUiConfig | None = None
 
     def for_principal(self, principal: Principal) -> AgentDriver:
-        """The same streams, acting for somebody else."""
+        """Return the same streams, acting for another principal."""
         return replace(self, principal=principal)
 
     @property
@@ -85,7 +85,7 @@ class AgentDriver:
     def _given(
         self, runner: AgentRunner, run_input: CoreRunInput, ag_ui_input: RunAgentInput
     ) -> CoreRunInput:
-        """The input as this agent can take it: tools of the client if it can wait, its history if nobody keeps one."""
+        """Return the input that this agent accepts: tools of the client if it can wait, history if none is stored."""
         if not can_wait_for_callers(runner.definition):
             run_input = replace(run_input, deferred_tools=())
         if self._runs.services.conversations is None:

@@ -19,11 +19,11 @@ Marked: TypeAlias = tuple[Bookmark | None, BaseEvent]
 
 
 class VoidBookmarkError(Exception):
-    """What a client has does not count any more: its stream begins again."""
+    """The bookmark of a client does not count any more: its stream begins again."""
 
 
 class FrameStream:
-    """Takes the events of a run in order. What stands before `seen` is projected and not told."""
+    """Takes the events of a run in order. Events before `seen` are projected and not returned."""
 
     def __init__(self, projector: AgUiProjector, seen: Bookmark | None = None) -> None:
         self._projector = projector
@@ -38,7 +38,7 @@ class FrameStream:
         self._run_id, self._origin, self._last = run_id, origin, origin
 
     def take(self, event: AgentEvent, at: EventCursor | None) -> list[Marked]:
-        """What the client is told of an event; `at` is the cursor behind it.
+        """Return the frames of an event; `at` is the cursor after it.
 
         Raises:
             VoidBookmarkError: the client has what does not count any more.
@@ -69,7 +69,7 @@ class FrameStream:
         return self._ending(self._projector.finish())[seen.part :]
 
     def fail(self, message: str, code: str) -> list[Marked]:
-        """Something broke."""
+        """End the stream with an error."""
         return self._ending(self._projector.fail(message, code))
 
     def _check(self, seen: Bookmark, ahead: EventCursor | None) -> None:
@@ -93,20 +93,23 @@ class FrameStream:
 
 
 class RecentFrames:
-    """The last frames that this process told, whatever the run, each behind the one before it."""
+    """The last frames that this process sent, of all runs, each by the bookmark before it.
+
+    Nothing depends on it: frames that are forgotten, or were sent by another process, are projected again.
+    """
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
         self._behind: OrderedDict[Bookmark, tuple[Bookmark, BaseEvent]] = OrderedDict()
 
     def note(self, before: Bookmark, mark: Bookmark, frame: BaseEvent) -> None:
-        """A frame was told behind another one; what was told there first is what counts."""
+        """Remember a frame by the bookmark before it; the first one counts."""
         self._behind.setdefault(before, (mark, frame))
         if len(self._behind) > self._most:
             self._behind.popitem(last=False)
 
     def behind(self, seen: Bookmark) -> Iterator[tuple[Bookmark, BaseEvent]]:
-        """The frames that were told behind a bookmark, each with its own."""
+        """Return the frames after a bookmark, each with its own."""
         while (told := self._behind.get(seen)) is not None:
             yield told
             seen, _ = told

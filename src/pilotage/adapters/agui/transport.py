@@ -32,7 +32,7 @@ async def open_stream(
     last_event_id: str | None = None,
     limits: AgUiLimits = _USUAL,
 ) -> AsyncIterable[str]:
-    """The stream for one input, of which nothing is told yet.
+    """Return the stream for one input, of which nothing is sent yet.
 
     Raises:
         PilotageError: the input cannot be served.
@@ -64,7 +64,7 @@ async def frames_for(
 
 
 async def frames_of(stream: AsyncIterable[str]) -> AsyncGenerator[str, None]:
-    """The frames of a stream, which is closed as soon as whoever reads them leaves."""
+    """Yield the frames of a stream, which is closed as soon as the reader leaves."""
     frames = aiter(stream)
     try:
         async for frame in frames:
@@ -75,17 +75,17 @@ async def frames_of(stream: AsyncIterable[str]) -> AsyncGenerator[str, None]:
 
 
 class Dialogue:
-    """Reads inputs and tells frames; no more than a few inputs wait for their turn."""
+    """Reads inputs and sends frames; a few inputs may wait for their turn."""
 
     def __init__(
         self,
         run_driver_factory: RunDriverFactory,
-        tell: Callable[[str], Awaitable[None]],
+        send: Callable[[str], Awaitable[None]],
         accept: str | None = None,
         limits: AgUiLimits | None = None,
     ) -> None:
         self._factory = run_driver_factory
-        self._tell = tell
+        self._send = send
         self._accept = accept
         self._limits = limits or AgUiLimits()
         self._waiting: asyncio.Queue[str | bytes | None] = asyncio.Queue(_MOST_WAITING)
@@ -119,10 +119,10 @@ class Dialogue:
         frames = frames_for(self._factory, text, self._accept, limits=self._limits)
         async with aclosing(frames):
             async for frame in frames:
-                await self._tell(frame)
+                await self._send(frame)
 
     async def _end_at_once(self, text: str | bytes) -> None:
-        """End the run that an input wants ended; what stands against it is told in its turn."""
+        """Cancel the run that an input cancels; an error is sent when it is the input's turn."""
         words = text if isinstance(text, str) else text.decode(errors="replace")
         if not isinstance(self._factory, AgentDriver) or CANCEL_RUN not in words:
             return

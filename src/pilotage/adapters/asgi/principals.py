@@ -59,7 +59,7 @@ class TrustedHeaders(IPrincipalResolver):
 
 
 class OnePrincipal(IPrincipalResolver):
-    """Resolves every request to the same principal. Only for servers that nobody else reaches."""
+    """Resolves every request to the same principal. Only for servers that no one else reaches."""
 
     def __init__(self, principal: Principal = LOCAL) -> None:
         self._principal = principal

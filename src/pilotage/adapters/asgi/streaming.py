@@ -110,7 +110,7 @@ class ClientWriter(Generic[T]):
         finally:
             if self._beating is not None:
                 await stopped([self._beating])
-                # A failure of the last heartbeat says no more than the end of the stream.
+                # A failed heartbeat needs no report: the stream has ended.
                 if not self._beating.cancelled():
                     self._beating.exception()
         raise ClientDisconnect

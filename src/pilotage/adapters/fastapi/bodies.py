@@ -102,7 +102,7 @@ class ForkBody(_Body):
 
 
 def details_of(body: DecisionBody) -> dict[str, JsonValue]:
-    """What goes with a decision: only what the client sent, since a result may be null."""
+    """Return the details of a decision: only those that the client sent, since a result may be null."""
     sent = body.model_fields_set - {"request_id", "decision"}
     return {name: getattr(body, name) for name in sorted(sent)}
 
@@ -121,7 +121,7 @@ def signal_kind_of(body: SignalBody) -> AgentSignalKind:
 
 
 def cursor_of(last_event_id: str | None, after: str | None) -> str | None:
-    """Where a reader goes on: the header is newer than the address, which clients repeat when they come back.
+    """Return the cursor of a reader: the header is newer than the address, which reconnecting clients repeat.
 
     Raises:
         RequestRefusedError: it is no cursor.

@@ -41,7 +41,7 @@ def place_of(method: str, path: str) -> Place:
 
 @value
 class ControllerRoute:
-    """One route of one controller: the pod, the method, and what is said of it."""
+    """One route of one controller: the pod, the method and its mark."""
 
     pod: ControllerDefinition
     name: str
@@ -79,7 +79,7 @@ def routes_of(pod: ControllerDefinition) -> list[ControllerRoute]:
 
 
 def problems_of(graph: Graph, others: Mapping[Place, str] | None = None) -> Iterator[Problem]:
-    """All that is wrong with the controllers of an application; `others` are routes that are there already."""
+    """Return all errors in the controllers of an application; `others` are routes that exist already."""
     taken: dict[Place, str] = {**(others or {})}
     for pod in controllers_in(graph):
         routes = routes_of(pod)
@@ -128,7 +128,7 @@ def _wrong_with(route: ControllerRoute) -> Problem | None:
 
 
 def _wrong_signature(route: ControllerRoute) -> Problem | None:
-    """What FastAPI cannot read it refuses, with words of its own."""
+    """Return the error of a signature that FastAPI refuses, with its own message."""
     try:
         shape = seen_signature(route.function)
         if has_variable_parameters(shape):
@@ -151,7 +151,7 @@ def _wrong_signature(route: ControllerRoute) -> Problem | None:
         endpoint = shown_as(lambda: None, route.function, shape)
         options |= route.mark.options
         APIRouter().add_api_route(route.path, endpoint, methods=[route.mark.method], **options)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is told with everything else that is wrong
+    except Exception as error:  # noqa: BLE001 - any error is reported with the others
         first = str(error).partition("\n")[0]
         return _problem(
             "route_signature", route.label, f"FastAPI refuses it: {first}", "Change its signature.", error
@@ -164,11 +164,11 @@ def _problem(code: str, where: str, summary: str, remedy: str, detail: object = 
 
 
 class ControllerCheck(IPostProcessor):
-    """Looks at the controllers of an application when it starts."""
+    """Checks the controllers of an application when it starts."""
 
     @classmethod
     def check(cls, graph: Graph) -> Iterable[Problem]:
-        """All that is wrong with them."""
+        """Return all errors in them."""
         return problems_of(graph)
 
 

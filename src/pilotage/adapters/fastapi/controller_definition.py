@@ -34,7 +34,7 @@ class ControllerDefinition(Controller):
 
 
 class RouteKind(StrEnum):
-    """How a method answers: at once, with a stream of events, or over a WebSocket."""
+    """How a method responds: with one response, a stream of events, or over a WebSocket."""
 
     PLAIN = "plain"
     SSE = "sse"
@@ -43,7 +43,7 @@ class RouteKind(StrEnum):
 
 @value
 class RouteMark:
-    """What a decorator says of a method: how it answers, to which HTTP method (none for a WebSocket), where."""
+    """The mark of a method: its kind, its HTTP method (empty for a WebSocket), path and options."""
 
     kind: RouteKind
     method: str

@@ -53,7 +53,7 @@ def socket_parameter(shape: Signature) -> str | None:
 
 
 def shown_as(endpoint: Any, function: Any, shape: Signature) -> Any:
-    """Let an endpoint look like the method it stands for."""
+    """Give an endpoint the name, documentation and signature of its method, and return it."""
     endpoint.__name__, endpoint.__doc__ = function.__name__, function.__doc__
     endpoint.__qualname__, endpoint.__module__ = function.__qualname__, function.__module__
     endpoint.__signature__ = shape
@@ -97,7 +97,7 @@ def socket_endpoint(
 
 
 def has_variable_parameters(shape: Signature) -> bool:
-    """Whether a method takes `*args` or `**kwargs`, of which no request says what they are."""
+    """Return whether a method takes `*args` or `**kwargs`, which no request can fill."""
     return any(
         each.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD) for each in shape.parameters.values()
     )

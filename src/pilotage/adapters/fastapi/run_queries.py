@@ -100,7 +100,7 @@ class RunQueries:
         return json_response(page_view(page))
 
     async def get_run(self, caller: Caller, run_id: RunId) -> Response:
-        """How a run stands."""
+        """The state of a run."""
         return json_response(run_view(await self._runs().get(run_id, principal=caller)))
 
     async def read_events(
@@ -110,7 +110,7 @@ class RunQueries:
         after: str | None = None,
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> Response:
-        """What a run does, as server-sent events, until it pauses or ends.
+        """The events of a run as server-sent events, until it pauses or ends.
 
         The id of each is a cursor: a client that sends the last one it has, as `Last-Event-ID` or as `after`, misses
         nothing. 204 says that the run has ended and there is nothing more to come back for.
@@ -128,7 +128,7 @@ class RunQueries:
         )
 
     async def get_result(self, caller: Caller, run_id: RunId) -> Response:
-        """How a run stands, with its output once there is one."""
+        """The result of a run, with its output once there is one."""
         return json_response(result_view(await self._runs().result(run_id, principal=caller)))
 
     async def list_questions(self, caller: Caller, run_id: RunId) -> Response:
@@ -137,7 +137,7 @@ class RunQueries:
         return json_response(QuestionsView(questions=[question_view(each) for each in found]))
 
     async def list_evidence(self, caller: Caller, run_id: RunId) -> Response:
-        """What a run did, as everybody in its tenant may read it."""
+        """The evidence of a run, which everybody in its tenant may read."""
         found = await self._runs().evidence(run_id, principal=caller)
         return json_response(EvidencesView(evidence=[evidence_view(each) for each in found]))
 

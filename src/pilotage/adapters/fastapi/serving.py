@@ -54,13 +54,13 @@ def asgi_application(
     settings: HttpSettings | None = None,
     extensions: Iterable[Extension] = (),
 ) -> FastAPI:
-    """The routes of runs and of controllers in a FastAPI application that starts and stops the application.
+    """Return a FastAPI application with the routes of runs and of controllers, which starts and stops the application.
 
-    Without a `principal`, and without an `IPrincipalResolver` among the pods, it answers programs on this machine
-    only, and takes all of them for the application itself.
+    Without a `principal`, and without an `IPrincipalResolver` among the pods, it serves programs on this machine
+    only, all as the application's own principal.
 
     Raises:
-        ApplicationStartError: with everything that is wrong with the controllers.
+        ApplicationStartError: with all errors in the controllers.
     """
     settings = settings or HttpSettings.from_environment()
     api = FastAPI(title=app.name, lifespan=pilotage_lifespan(app, settings=settings))
@@ -86,14 +86,14 @@ def serve(
     settings: HttpSettings | None = None,
     extensions: Iterable[Extension] = (),
 ) -> None:
-    """Serve the application until it is told to stop (SIGTERM, SIGINT); needs `pip install "pilotage[serve]"`.
+    """Serve the application until a signal stops it (SIGTERM, SIGINT); needs `pip install "pilotage[serve]"`.
 
-    It stops in good order: streams end with a frame that says so, each run stops behind its current action, and
-    whoever takes it up goes on from there.
+    It stops in good order: streams end with a frame that asks to reconnect, each run stops after its current action,
+    and another process goes on from there.
 
     Raises:
-        BindingRefusedError: others would reach it, and nothing says who they are.
-        ApplicationStartError: with everything that is wrong with the application; nothing was made.
+        BindingRefusedError: others would reach it, and there is no principal resolver.
+        ApplicationStartError: with all errors in the application; nothing was created.
     """
     from pilotage.adapters.fastapi.server import GracefulServer  # noqa: PLC0415 - needs an extra of its own
 
