@@ -287,9 +287,14 @@ class Connection:
         assert self.task is not None
         await self.task
 
+    async def message(self) -> dict[str, Any]:
+        """The next message of the server; a server that sends none fails the test instead of blocking it."""
+        async with asyncio.timeout(20):
+            return await self.sent.get()
+
     async def start(self) -> tuple[int, dict[str, str]]:
         """The status and the headers of the response."""
-        message = await self.sent.get()
+        message = await self.message()
         assert message["type"].endswith("http.response.start"), message
         return message["status"], {name.decode(): text.decode() for name, text in message["headers"]}
 
@@ -303,7 +308,7 @@ class Connection:
 
     async def piece(self) -> bytes:
         """The next piece of the body, or the next message of a WebSocket."""
-        message = await self.sent.get()
+        message = await self.message()
         return message["body"] if "body" in message else str(message["text"]).encode()
 
     async def _receive(self) -> dict[str, Any]:

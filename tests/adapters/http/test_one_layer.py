@@ -195,6 +195,8 @@ async def test_every_response_forbids_sniffing(place: str) -> None:
         async with Connection(shop.api, PLACES[place].refused_path, ADA) as refused:
             assert NOSNIFF in (await refused.start())[1].items()
         shop.source.refusal = None
+        async with Connection(shop.api, PLACES[place].refused_path, ADA) as accepted_request:
+            assert NOSNIFF in (await accepted_request.start())[1].items()
         async with stream(shop, place, ADA) as connection:
             headers = (await connection.start())[1]
     assert NOSNIFF in headers.items()
@@ -318,7 +320,7 @@ def socket(shop: Shop, path: str, headers: dict[str, str] | None = None) -> Conn
 
 
 async def accepted(connection: Connection) -> str | None:
-    message = await connection.sent.get()
+    message = await connection.message()
     assert message["type"] == "websocket.accept", message
     if "agui" in connection.path:
         connection.inbox.put_nowait({"type": "websocket.receive", "text": BODY.decode()})
@@ -403,6 +405,6 @@ async def test_a_socket_is_closed_with_a_code_that_says_to_come_back_when_the_se
             await accepted(connection)
             await let_run()
             shop.streams.close()
-            while (message := await connection.sent.get())["type"] != "websocket.close":
+            while (message := await connection.message())["type"] != "websocket.close":
                 pass
         assert (message["code"], message["reason"]) == (1012, "come back with the last id")
