@@ -36,7 +36,7 @@ PACKAGES = {
     ),
     "pilotage.adapters.asgi": (
         "adapters-asgi.md",
-        "What adapters that answer over HTTP and WebSockets share; needs Starlette.",
+        "The HTTP layer of all adapters: authentication, limits, problems, streams; needs Starlette.",
     ),
     "pilotage.adapters.agui": (
         "adapters-agui.md",

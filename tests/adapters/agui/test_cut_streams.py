@@ -14,7 +14,7 @@ from tests.adapters.agui.transports import TRANSPORTS, Socket, Stdio, Transport
 from tests.behaviour.newsroom import Newsroom, Writer, turns
 
 from pilotage.adapters.agui import driver_for
-from pilotage.adapters.agui.recent_frames import RecentFrames
+from pilotage.adapters.agui.stream import RecentFrames
 from pilotage.runtime import AgentRuns
 from pilotage.testing import Fault, ProcessStopped, StopAfter, StopBefore
 

@@ -24,7 +24,7 @@ from pilotage.adapters.agui import (
     add_agui_websocket_endpoint,
     driver_for,
 )
-from pilotage.adapters.asgi import CommonEnd
+from pilotage.adapters.asgi import OpenStreams
 from pilotage.agent import AgentStatus
 from pilotage.runtime import AgentRuns
 from pilotage.testing import MemoryStore, ScriptedModel, calls, says
@@ -311,7 +311,7 @@ async def test_streams_end_when_the_server_stops_and_their_runs_go_on(path: str,
     ):
         async with http.stream("POST", path, json=said()) as answer:
             await gate.reached.get()
-            CommonEnd.of(app).close()
+            OpenStreams.of(app).close()
             told = frames_in((await answer.aread()).decode())
         refused = await http.post(path, json=said(runId="client-2"))
         assert gate.left.empty()
@@ -326,7 +326,7 @@ async def test_a_socket_is_told_to_come_back_when_the_server_stops() -> None:
         served(endpoints(teller(app))) as address,
         websockets.connect(f"ws://{address}/agui/ws") as socket,
     ):
-        CommonEnd.of(app).close()
+        OpenStreams.of(app).close()
         with pytest.raises(websockets.ConnectionClosed):
             await socket.recv()
         assert socket.close_code == 1012

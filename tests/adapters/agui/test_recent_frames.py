@@ -5,7 +5,7 @@ from __future__ import annotations
 from ag_ui.core import RunErrorEvent
 
 from pilotage.adapters.agui import Bookmark
-from pilotage.adapters.agui.recent_frames import RecentFrames
+from pilotage.adapters.agui.stream import RecentFrames
 from pilotage.runtime.events.feed import START, EventCursor
 
 MARKS = [Bookmark("run-1", START, EventCursor(1, number)) for number in range(5)]

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from tests.behaviour.newsroom import let_run
 
-from pilotage.adapters.asgi.waiting import until_the_first_ends
+from pilotage.adapters.asgi.streaming import until_the_first_ends
 
 
 class Work:

@@ -142,7 +142,7 @@ async def test_a_server_that_stops_tells_its_streams_to_come_back_and_leaves_its
 async def test_a_server_that_stops_begins_no_more_streams() -> None:
     async with moored(Newsroom(), parts(1)) as here:
         run_id = await start(here, "reporter", parts=1)
-        here.streams.end.close()
+        here.streams.close()
         refused = await here.at.client.get(f"/api/runs/{run_id}/events")
         assert (refused.status_code, refused.json()["code"]) == (503, "server_stopping")
         assert refused.headers["retry-after"] == "1"

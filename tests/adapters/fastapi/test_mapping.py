@@ -9,25 +9,24 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pilotage.adapters.fastapi.answers import json_text
+from pilotage.adapters.asgi.bodies import is_deeper_than
+from pilotage.adapters.asgi.errors import RequestRefusedError
+from pilotage.adapters.asgi.problems import json_text, problem_of
 from pilotage.adapters.fastapi.bodies import (
     DecisionBody,
     SignalBody,
     StartBody,
     cursor_of,
     details_of,
-    is_deeper_than,
     signal_kind_of,
 )
-from pilotage.adapters.fastapi.errors import RequestRefusedError
 from pilotage.adapters.fastapi.frames import (
-    RECONNECT,
+    RECONNECT_FRAME,
     Frame,
     event_frame,
     item_frame,
     problem_frame,
 )
-from pilotage.adapters.fastapi.problems import problem_of
 from pilotage.adapters.fastapi.views import question_view, result_view, run_view, signal_view
 from pilotage.agent import (
     AgentActionKind,
@@ -182,7 +181,7 @@ def test_a_problem_in_a_stream_has_no_id_to_come_back_to() -> None:
 
 
 def test_a_stream_that_ends_before_its_run_says_when_to_come_back() -> None:
-    text = RECONNECT.sse
+    text = RECONNECT_FRAME.sse
     assert text.startswith("retry: 1000\nevent: reconnect\ndata: {")
     assert "id:" not in text
 
@@ -211,6 +210,7 @@ def test_whatever_has_a_json_form_can_be_told() -> None:
         (b'{"a":[{}]}', 3),
         (b'{"a":"[[[["}', 1),
         (b'{"a\\"[[":"\\\\","b":[1]}', 2),
+        (b'{"a":"\\\\","b":[[[[]]]],"c":""}', 5),
         (b"[[],[[]],{}]", 3),
         (b"[" * 50, 50),
     ],

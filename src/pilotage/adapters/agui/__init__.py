@@ -5,6 +5,15 @@ from importlib.util import find_spec
 if find_spec("ag_ui") is None or find_spec("starlette") is None:
     raise ImportError('this adapter needs an extra: pip install "pilotage[agui]"')
 
+from pilotage.adapters.agui.answers import (
+    AgUiContinuation,
+    AgUiDecision,
+    AgUiToolResult,
+    carries_approval_decision,
+    decisions_in,
+    ingest_decision,
+    tool_results_in,
+)
 from pilotage.adapters.agui.bookmark import Bookmark
 from pilotage.adapters.agui.compatible import (
     AgUiAgent,
@@ -13,20 +22,8 @@ from pilotage.adapters.agui.compatible import (
     agui_extension,
     agui_routes,
 )
-from pilotage.adapters.agui.decisions import (
-    AgUiContinuation,
-    AgUiDecision,
-    carries_approval_decision,
-    decisions_in,
-    ingest_decision,
-)
 from pilotage.adapters.agui.driver import AgUiRunDriver, RunDriverFactory, RunOpener
 from pilotage.adapters.agui.encoder import AgUiEncoder, NdjsonEncoder, SseEncoder, encoder_for, line_of
-from pilotage.adapters.agui.endpoints import (
-    add_agui_endpoint,
-    add_agui_http_stream_endpoint,
-    add_agui_websocket_endpoint,
-)
 from pilotage.adapters.agui.errors import (
     AbstractAgUiError,
     AgUiApprovalDecodeError,
@@ -35,7 +32,7 @@ from pilotage.adapters.agui.errors import (
     AgUiPendingApprovalError,
     AgUiRunResolutionError,
 )
-from pilotage.adapters.agui.inbound import run_input_of
+from pilotage.adapters.agui.input_parsing import parse_input
 from pilotage.adapters.agui.interrupts import (
     AgUiApproval,
     approval_from_pause,
@@ -44,8 +41,12 @@ from pilotage.adapters.agui.interrupts import (
     project_pending_approval,
 )
 from pilotage.adapters.agui.projector import AgUiProjector
-from pilotage.adapters.agui.reading import parse_input
-from pilotage.adapters.agui.results import AgUiToolResult, tool_results_in
+from pilotage.adapters.agui.routes import (
+    add_agui_endpoint,
+    add_agui_http_stream_endpoint,
+    add_agui_websocket_endpoint,
+)
+from pilotage.adapters.agui.run_input import run_input_of
 from pilotage.adapters.agui.serving import AgentDriver, driver_for
 from pilotage.adapters.agui.settings import AgUiConfig, AgUiLimits
 from pilotage.adapters.agui.stdio import AgUiStdioCommand

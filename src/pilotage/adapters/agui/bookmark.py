@@ -55,7 +55,7 @@ class Bookmark:
         )
 
     def is_void(self, reached: EventCursor | None, ahead: EventCursor | None) -> bool:
-        """Whether the frame does not count any more, by what was read up to it and what comes first behind it.
+        """Return whether the frame does not count any more: by the cursor read up to it, and the first one after it.
 
         None is the beginning, or the end, of the stream.
         """
@@ -66,7 +66,7 @@ class Bookmark:
         return ahead is None or (ahead.epoch, ahead.number) != (self.at.epoch, self.at.number)
 
     def split(self, event: AgentEvent, at: EventCursor) -> tuple[AgentEvent | None, AgentEvent | None]:
-        """What of an event stands before the bookmark, and what behind it."""
+        """Return the part of an event before the bookmark, and the part after it."""
         if at.number != self.at.number:
             return (event, None) if at.number < self.at.number else (None, event)
         if self.part and not self.is_of_the_end:

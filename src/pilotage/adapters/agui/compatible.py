@@ -1,4 +1,4 @@
-"""`@AGUICompatible`: an agent that says itself where it is served, and the routes of all such agents."""
+"""`@AGUICompatible`: the paths of an agent, declared at its class, and the routes of all such agents."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TypeAlias, TypeVar, cast
 from starlette.applications import Starlette
 from starlette.routing import Route, WebSocketRoute
 
-from pilotage.adapters.agui.endpoints import add_routes, http_stream_route, sse_route, websocket_route
 from pilotage.adapters.agui.errors import AgUiEndpointConflictError
+from pilotage.adapters.agui.routes import add_routes, http_stream_route, sse_route, websocket_route
 from pilotage.adapters.agui.serving import driver_for
 from pilotage.adapters.agui.settings import AgUiConfig, check_path
 from pilotage.agent.definition import AgentDefinition
@@ -30,7 +30,7 @@ AgUiRoute: TypeAlias = Route | WebSocketRoute
 
 @value
 class _Paths:
-    """Where an agent is served; without any it is where the settings say."""
+    """The paths of an agent; a path that is None is that of the settings."""
 
     sse_path: str | None
     http_stream_path: str | None

@@ -15,8 +15,7 @@ from ag_ui.core import RunAgentInput
 from pilotage.adapters.agui.bookmark import Bookmark
 from pilotage.adapters.agui.encoder import AgUiEncoder, SseEncoder
 from pilotage.adapters.agui.projector import BROKEN, AgUiProjector
-from pilotage.adapters.agui.recent_frames import RecentFrames
-from pilotage.adapters.agui.stream import FrameStream, Marked, VoidBookmarkError
+from pilotage.adapters.agui.stream import FrameStream, Marked, RecentFrames, VoidBookmarkError
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.run_input import RunAgentInput as CoreRunInput
 from pilotage.errors import PilotageError
@@ -92,7 +91,7 @@ class AgUiRunDriver(AsyncIterable[str]):
             yield self._encoded(each)
 
     def _told_before(self) -> Iterator[Marked]:
-        """What was told behind what the client has, as far as this process remembers: it has that too, then."""
+        """Return the frames after the last one of the client that this process remembers."""
         if self._seen is not None:
             for mark, frame in self._recent.behind(self._seen):
                 self._seen = mark

@@ -16,7 +16,7 @@ _DATA = "data: "
 
 
 class AgUiEncoder(Protocol):
-    """Turns events into pieces of a stream; `cursor` says where in the run the event stands, if anybody knows."""
+    """Turns events into pieces of a stream; `cursor` is the id of the frame, if it has one."""
 
     content_type: str
 
@@ -37,7 +37,7 @@ class SseEncoder:
 
 
 class NdjsonEncoder:
-    """One JSON text a line; a cursor stands in the event's metadata, where the protocol leaves room."""
+    """One JSON text a line; a cursor goes into the event's metadata."""
 
     content_type = NDJSON
 
@@ -64,5 +64,5 @@ def json_of(event: BaseEvent) -> str:
     try:
         return event.model_dump_json(by_alias=True)
     except PydanticSerializationError:
-        # Text of a model may hold half of a surrogate pair, which has no UTF-8: JSON can still say it, escaped.
+        # Text of a model may hold half of a surrogate pair, which has no UTF-8: JSON can still hold it, escaped.
         return json.dumps(event.model_dump(by_alias=True), separators=(",", ":"))

@@ -1,183 +1,158 @@
-"""`add_agui_endpoint` and its siblings: AG-UI for any FastAPI or Starlette application.
+"""Endpoints of AG-UI over HTTP and WebSockets, on the HTTP layer of all adapters.
 
-Who asks is known before a byte of a body is read. What cannot be served is a problem (RFC 9457) as long as no stream
-has begun; from then on every stream has an end.
+An input that cannot be served is a problem (RFC 9457) until its stream begins; from then on every stream has an end.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from http import HTTPStatus
+from typing import Protocol, runtime_checkable
 
-from starlette.applications import Starlette
+from ag_ui.core import RunErrorEvent
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from pilotage.adapters.agui.driver import RunDriverFactory
-from pilotage.adapters.agui.encoder import NDJSON, SSE, line_of
-from pilotage.adapters.agui.errors import (
-    AgUiApprovalDecodeError,
-    AgUiEndpointConflictError,
-    AgUiInputTooLargeError,
-    AgUiRunResolutionError,
+from pilotage.adapters.agui.encoder import NDJSON, SSE, AgUiEncoder, NdjsonEncoder, SseEncoder, line_of
+from pilotage.adapters.agui.serving import AgentDriver
+from pilotage.adapters.agui.settings import AgUiConfig
+from pilotage.adapters.agui.transport import Dialogue, frames_of, open_stream
+from pilotage.adapters.asgi import websockets
+from pilotage.adapters.asgi.authentication import Authentication, principal_in
+from pilotage.adapters.asgi.open_streams import OpenStreams
+from pilotage.adapters.asgi.problems import ProblemView
+from pilotage.adapters.asgi.streaming import (
+    RECONNECT,
+    ClientWriter,
+    Heartbeat,
+    clock_of,
+    until_the_first_ends,
 )
-from pilotage.adapters.agui.gatekeeping import Gatekeeper
-from pilotage.adapters.agui.settings import AgUiConfig, AgUiLimits
-from pilotage.adapters.agui.sockets import SocketEndpoint
-from pilotage.adapters.agui.transport import frames_of, open_stream
-from pilotage.adapters.asgi.bodies import bounded_body
-from pilotage.adapters.asgi.lasting_answer import Heartbeat, LastingAnswer, OpenStreams
-from pilotage.adapters.asgi.problems import Statuses, problem_answer
+from pilotage.adapters.asgi.streaming_response import SSE_HEARTBEAT, StreamFormat, StreamingResponse
 from pilotage.agent.ports.principals import IPrincipalResolver
+from pilotage.agent.principal import Principal
 from pilotage.errors import PilotageError
 
-_STATUSES: Statuses = (
-    (AgUiInputTooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
-    (AgUiRunResolutionError, HTTPStatus.UNPROCESSABLE_ENTITY),
-    (AgUiApprovalDecodeError, HTTPStatus.UNPROCESSABLE_ENTITY),
-)
-_BEAT = b":\n\n"
+
+@runtime_checkable
+class ActsForOthers(Protocol):
+    """A factory of streams that can act for any principal; the result of `driver_for` is one."""
+
+    def for_principal(self, principal: Principal) -> RunDriverFactory:
+        """Return the same streams, acting for a principal."""
+        ...
+
+
+class EndpointParts:
+    """What an endpoint needs of the HTTP layer, for one factory of streams.
+
+    The principal of a request is resolved by `principal`, else by the application's own resolver. Without both, the
+    factory acts for the principal it was made with, for programs on this machine only.
+    """
+
+    def __init__(
+        self, factory: RunDriverFactory, config: AgUiConfig, principal: IPrincipalResolver | None
+    ) -> None:
+        self._factory = factory
+        self.app = factory.app if isinstance(factory, AgentDriver) else None
+        self.limits = config.limits
+        self.settings = config.http
+        self.authentication = Authentication.of(self.app, principal, config.http.allowed_origins)
+        self.streams = OpenStreams.of(self.app) if self.app is not None else OpenStreams()
+
+    def factory_for(self, principal: Principal | None) -> RunDriverFactory:
+        """Return the factory, acting for the principal of a request."""
+        if principal is None or not isinstance(self._factory, ActsForOthers):
+            return self._factory
+        return self._factory.for_principal(principal)
 
 
 class PostEndpoint:
-    """Serves inputs that are posted, each with a stream of its own: of server-sent events, or of lines."""
+    """Serves inputs that are posted, each with a stream of its own."""
 
-    def __init__(self, gatekeeper: Gatekeeper, limits: AgUiLimits, media_type: str) -> None:
-        self._gatekeeper = gatekeeper
-        self._limits = limits
-        self._media_type = media_type
-        self._streams = OpenStreams(limits.max_streams, gatekeeper.common_end)
+    def __init__(self, parts: EndpointParts, format: StreamFormat[str]) -> None:  # noqa: A002 - the usual word
+        self._parts = parts
+        self._format = format
 
     async def serve(self, request: Request) -> Response:
-        """The stream for an input, or why there is none."""
+        """Return the stream for an input.
+
+        Raises:
+            PilotageError: the input cannot be served.
+        """
+        parts, principal = self._parts, principal_in(request.scope)
+        parts.streams.refuse(principal, parts.settings)
+        stream = await open_stream(
+            parts.factory_for(principal),
+            await request.body(),
+            self._format.media_type,
+            last_event_id=request.headers.get("last-event-id"),
+            limits=parts.limits,
+        )
+        return StreamingResponse(
+            frames_of(stream),
+            self._format,
+            streams=parts.streams,
+            settings=parts.settings,
+            clock=clock_of(parts.app),
+        )
+
+
+class SocketEndpoint:
+    """Serves WebSockets: each message is an input, and each answer a frame as server-sent events have it."""
+
+    def __init__(self, parts: EndpointParts) -> None:
+        self._parts = parts
+
+    async def serve(self, socket: WebSocket) -> None:
+        """Serve one connection, from its authentication to its end."""
+        parts = self._parts
         try:
-            factory = await self._gatekeeper.admitted(request)
-            self._streams.refuse_more()
-            body = await bounded_body(request, self._limits.max_body_bytes)
-            last_event_id = request.headers.get("last-event-id")
-            stream = await open_stream(
-                factory, body, self._media_type, last_event_id=last_event_id, limits=self._limits
-            )
+            principal = await parts.authentication.principal_of(socket)
+            with parts.streams.entered(principal, parts.settings) as shutdown:
+                await websockets.accept(socket)
+                writer = self._writer(socket)
+                dialogue = Dialogue(parts.factory_for(principal), writer.write, SSE, parts.limits)
+                async with aclosing(_messages(socket)) as messages:
+                    await until_the_first_ends(dialogue.hold(messages), writer.keep_alive(), shutdown)
+                # Inputs last as long as the client is connected: it is the server that stops.
+                await socket.close(RECONNECT.code, RECONNECT.reason)
         except PilotageError as error:
-            return problem_answer(error, _STATUSES)
-        except ClientDisconnect:
-            return Response(status_code=HTTPStatus.BAD_REQUEST)
-        return self._answer(stream)
+            await websockets.refuse(socket, error)
+        except (ClientDisconnect, WebSocketDisconnect, OSError):
+            # The client has gone; its durable runs go on.
+            return
 
-    def _answer(self, stream: AsyncIterable[str]) -> Response:
-        clock, beat = self._gatekeeper.clock, Heartbeat(_BEAT, self._limits.heartbeat_seconds)
-        if self._media_type == SSE:
-            return LastingAnswer(frames_of(stream), SSE, self._streams, clock, beat)
-        return LastingAnswer(_lines(frames_of(stream)), NDJSON, self._streams, clock)
+    def _writer(self, socket: WebSocket) -> ClientWriter[str]:
+        async def send(frame: str) -> None:
+            await websockets.send_text(socket, frame)
 
-
-def add_agui_endpoint(
-    app: Starlette | Router,
-    *,
-    run_driver_factory: RunDriverFactory,
-    config: AgUiConfig | None = None,
-    principal: IPrincipalResolver | None = None,
-) -> None:
-    """Serve an agent as server-sent events: POST of a RunAgentInput to `config.sse_path`.
-
-    `principal` says who asks; without one the application's `IPrincipalResolver` does.
-
-    Raises:
-        AgUiEndpointConflictError: something else is served on the path.
-    """
-    add_routes(app, [sse_route(run_driver_factory, config or AgUiConfig.from_environment(), principal)])
+        heartbeat = Heartbeat(SSE_HEARTBEAT.decode(), self._parts.settings.heartbeat_seconds)
+        return ClientWriter(send, heartbeat, self._parts.streams, clock_of(self._parts.app))
 
 
-def add_agui_http_stream_endpoint(
-    app: Starlette | Router,
-    *,
-    run_driver_factory: RunDriverFactory,
-    config: AgUiConfig | None = None,
-    principal: IPrincipalResolver | None = None,
-) -> None:
-    """Serve an agent as lines of JSON: POST of a RunAgentInput to `config.http_stream_path`.
-
-    Raises:
-        AgUiEndpointConflictError: something else is served on the path.
-    """
-    route = http_stream_route(run_driver_factory, config or AgUiConfig.from_environment(), principal)
-    add_routes(app, [route])
+async def _messages(socket: WebSocket) -> AsyncGenerator[str | bytes, None]:
+    while True:
+        message = await socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1000), message.get("reason"))
+        text = message.get("text")
+        yield text if text is not None else message.get("bytes") or b""
 
 
-def add_agui_websocket_endpoint(
-    app: Starlette | Router,
-    *,
-    run_driver_factory: RunDriverFactory,
-    config: AgUiConfig | None = None,
-    principal: IPrincipalResolver | None = None,
-) -> None:
-    """Serve an agent over WebSockets at `config.websocket_path`: each message is a RunAgentInput.
-
-    Raises:
-        AgUiEndpointConflictError: something else is served on the path.
-    """
-    route = websocket_route(run_driver_factory, config or AgUiConfig.from_environment(), principal)
-    add_routes(app, [route])
+def _error_with(encoder: AgUiEncoder, problem: ProblemView) -> bytes:
+    return encoder.encode(RunErrorEvent(message=problem.detail, code=problem.code)).encode()
 
 
-def sse_route(
-    factory: RunDriverFactory, config: AgUiConfig, principal: IPrincipalResolver | None = None
-) -> Route:
-    """The route of server-sent events."""
-    return _post_route(config.sse_path, factory, config, principal, SSE)
-
-
-def http_stream_route(
-    factory: RunDriverFactory, config: AgUiConfig, principal: IPrincipalResolver | None = None
-) -> Route:
-    """The route of lines."""
-    return _post_route(config.http_stream_path, factory, config, principal, NDJSON)
-
-
-def websocket_route(
-    factory: RunDriverFactory, config: AgUiConfig, principal: IPrincipalResolver | None = None
-) -> WebSocketRoute:
-    """The route of sockets."""
-    endpoint = SocketEndpoint(Gatekeeper(factory, config, principal), config.limits)
-    return WebSocketRoute(config.websocket_path, endpoint.serve, name=f"agui:{config.websocket_path}")
-
-
-def add_routes(app: Starlette | Router, routes: list[Route | WebSocketRoute]) -> None:
-    """Add routes, none of which is there already.
-
-    Raises:
-        AgUiEndpointConflictError: something else is served on one of the paths.
-    """
-    router = app.router if isinstance(app, Starlette) else app
-    for route in routes:
-        if any(_is_in_the_way(other, route) for other in router.routes):
-            raise AgUiEndpointConflictError(
-                f"{route.path!r} is served already. Give each agent paths of its own: AgUiConfig(sse_path=...), or "
-                "@AGUICompatible(sse_path=...)."
-            )
-    router.routes.extend(routes)
-
-
-def _is_in_the_way(other: BaseRoute, route: Route | WebSocketRoute) -> bool:
-    if isinstance(route, WebSocketRoute):
-        return isinstance(other, WebSocketRoute) and other.path == route.path
-    return isinstance(other, Route) and other.path == route.path and "POST" in (other.methods or ())
-
-
-def _post_route(
-    path: str,
-    factory: RunDriverFactory,
-    config: AgUiConfig,
-    principal: IPrincipalResolver | None,
-    media_type: str,
-) -> Route:
-    endpoint = PostEndpoint(Gatekeeper(factory, config, principal), config.limits, media_type)
-    return Route(path, endpoint.serve, methods=["POST"], name=f"agui:{path}", include_in_schema=False)
-
-
-async def _lines(frames: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
-    async with aclosing(frames):
-        async for frame in frames:
-            yield line_of(frame)
+SSE_FORMAT: StreamFormat[str] = StreamFormat(
+    SSE, encode=str.encode, problem=lambda problem: _error_with(SseEncoder(), problem)
+)
+# Lines of JSON have no piece without a meaning, so no heartbeat.
+NDJSON_FORMAT: StreamFormat[str] = StreamFormat(
+    NDJSON,
+    encode=lambda frame: line_of(frame).encode(),
+    problem=lambda problem: _error_with(NdjsonEncoder(), problem),
+    heartbeat=None,
+)

@@ -1,9 +1,9 @@
-"""What goes wrong between AG-UI and a run.
+"""Errors between AG-UI and a run. Their statuses over HTTP are those of the errors they derive from.
 
 AbstractAgUiError
-├── AgUiRunResolutionError      an input says no run: no words of a user, a wrong field
-├── AgUiInputTooLargeError      an input is longer than this server takes
-├── AgUiApprovalDecodeError     an input should carry a decision and does not, or one that nobody can read
+├── AgUiRunResolutionError      an input names no run: no user message, a wrong field
+├── AgUiInputTooLargeError      an input is longer than this server accepts
+├── AgUiApprovalDecodeError     an input carries no decision that can be read
 ├── AgUiPendingApprovalError    a run does not wait for an approval, or for the result of a tool call
 └── AgUiEndpointConflictError   two agents want the same path
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from pilotage.adapters.asgi.errors import BodyTooLargeError, RequestRefusedError
 from pilotage.errors import ApplicationStartError, CallerError
 
 
@@ -22,21 +23,21 @@ class AbstractAgUiError(CallerError):
     code: ClassVar[str] = "agui_error"
 
 
-class AgUiRunResolutionError(AbstractAgUiError):
-    """An AG-UI input does not say which run to start, or with what."""
+class AgUiRunResolutionError(AbstractAgUiError, RequestRefusedError):
+    """An AG-UI input does not name a run to start, or its input."""
 
     message: ClassVar[str] = "The AG-UI input says no run."
     code: ClassVar[str] = "agui_run_resolution_error"
 
 
-class AgUiInputTooLargeError(AbstractAgUiError):
+class AgUiInputTooLargeError(AbstractAgUiError, BodyTooLargeError):
     """An AG-UI input is longer than this server takes, or has more of something."""
 
     message: ClassVar[str] = "The AG-UI input is too large."
     code: ClassVar[str] = "agui_input_too_large"
 
 
-class AgUiApprovalDecodeError(AbstractAgUiError):
+class AgUiApprovalDecodeError(AbstractAgUiError, RequestRefusedError):
     """An AG-UI input carries no decision that can be read; nothing was decided."""
 
     message: ClassVar[str] = "The AG-UI input carries no decision that can be read."

@@ -1,4 +1,4 @@
-"""What one run has begun to say and not ended: AG-UI wants everything closed before something else begins. Pure."""
+"""Frames that a run and its sub-agents have begun and not ended: each is closed before another begins. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from ag_ui.core import (
     ReasoningStartEvent,
     StepFinishedEvent,
     StepStartedEvent,
+    SubagentErrorEvent,
+    SubagentFinishedEvent,
+    SubagentFinishedSuspendedOutcome,
+    SubagentStartedEvent,
     TextMessageContentEvent,
     TextMessageEndEvent,
     TextMessageStartEvent,
@@ -18,6 +22,9 @@ from ag_ui.core import (
     ToolCallEndEvent,
     ToolCallStartEvent,
 )
+
+from pilotage.adapters.agui.run_end import code_of, message_of
+from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent
 
 
 class OpenFrames:
@@ -38,7 +45,7 @@ class OpenFrames:
         self._steps: dict[str, None] = {}
 
     def at(self, branch: str | None) -> OpenFrames:
-        """What a part of the run has open: these frames themselves for what the run itself says."""
+        """Return the frames of a branch of the run; these frames themselves for the run."""
         if branch is None or branch == self._place:
             return self
         if branch not in self._parts:
@@ -103,7 +110,7 @@ class OpenFrames:
         return [StepStartedEvent(step_name=name, subagent_run_id=self._by)]
 
     def end_step(self, name: str) -> list[BaseEvent]:
-        """A step ends, and with it whatever was said in it."""
+        """End a step, with all frames in it."""
         told = self.close()
         if name in self._steps:
             del self._steps[name]
@@ -139,3 +146,45 @@ class _Part(OpenFrames):
 
     def end_step(self, name: str) -> list[BaseEvent]:
         return super().end_step(f"{self._place}/{name}")
+
+
+class SubAgents:
+    """The sub-agents that were announced to a client and have not ended, with their open frames."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, OpenFrames] = {}
+
+    def frames_of(self, run_id: str) -> OpenFrames:
+        """What a sub-agent that was announced has open."""
+        return self._open[run_id]
+
+    def announce(self, by: AgentEventAttribution, top: str) -> list[BaseEvent]:
+        """Announce a sub-agent, unless it is announced; `top` is the run of the stream."""
+        if by.run_id in self._open:
+            return []
+        self._open[by.run_id] = OpenFrames(by.run_id, by.branch)
+        above = by.parent_run_id if by.parent_run_id != top else None
+        return [
+            SubagentStartedEvent(subagent_run_id=by.run_id, name=by.agent_id, parent_subagent_run_id=above)
+        ]
+
+    def suspend(self, run_id: str) -> list[BaseEvent]:
+        """End a sub-agent for this stream: it waits, or its end is not known."""
+        frames = self._open.pop(run_id, None)
+        if frames is None:
+            return []
+        suspended = SubagentFinishedSuspendedOutcome()
+        return [*frames.close_all(), SubagentFinishedEvent(subagent_run_id=run_id, outcome=suspended)]
+
+    def end(self, event: RunFinishedEvent) -> list[BaseEvent]:
+        """A sub-agent that was announced has its answer, or none."""
+        by = event.attribution.run_id
+        told = self._open.pop(by).close_all()
+        if event.error is None:
+            return [*told, SubagentFinishedEvent(subagent_run_id=by, result=event.metadata.get("output"))]
+        message, code = message_of(event.error), code_of(event.error)
+        return [*told, SubagentErrorEvent(subagent_run_id=by, message=message, code=code)]
+
+    def close_all(self) -> list[BaseEvent]:
+        """End all open sub-agents, the last one first."""
+        return [frame for run_id in reversed([*self._open]) for frame in self.suspend(run_id)]

@@ -18,7 +18,7 @@ from pilotage.values import value
 HITL_TOOL = "hitl_approval"
 """The tool that older clients see called, and answer with a decision."""
 PAUSE = "pause:"
-"""What the id of an interrupt begins with behind which there is no question: the run's id follows."""
+"""The prefix of the id of an interrupt without a question; the run's id follows."""
 
 
 @value
@@ -102,7 +102,7 @@ def interrupt_of(event: RunPausedEvent, by: str | None = None) -> Interrupt:
 
 
 def is_for_the_client(event: RunPausedEvent) -> bool:
-    """Whether a run waits for what came of a tool call that its client carries out."""
+    """Return whether a run waits for the result of a tool that its client runs."""
     metadata = event.metadata.get("metadata")
     return isinstance(metadata, Mapping) and DEFERRED_CALL in metadata
 

@@ -6,10 +6,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from pilotage.adapters.agui.answers import AgUiContinuation, AgUiDecision, AgUiToolResult
 from pilotage.adapters.agui.bookmark import Bookmark
-from pilotage.adapters.agui.decisions import AgUiContinuation, AgUiDecision
 from pilotage.adapters.agui.errors import AgUiPendingApprovalError
-from pilotage.adapters.agui.results import AgUiToolResult
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, RunFinishedEvent, RunStartedEvent
 from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
 from pilotage.agent.run_input import RunAgentInput as CoreRunInput
@@ -42,13 +41,13 @@ class _Opener:
             )
 
     async def _take_up(self, state: AgentState) -> None:
-        """Bring a run on that has something to do and that nobody may be driving."""
+        """Resume a run that has work to do and may have no owner."""
         if state.status is AgentStatus.INTERRUPTED:
             has_work = bool(await self._runs.services.signals.list_pending(state.id))
         else:
             has_work = not state.is_terminal
         if has_work:
-            # Where somebody else drives it, or it has ended in this moment, it is read all the same.
+            # A run that has another owner, or has just ended, is read all the same.
             with suppress(CallerError):
                 await self._runs.resume(state.id, principal=self._principal)
 
@@ -153,7 +152,7 @@ class AnsweredRuns(_Opener):
             await self._runs.cancel(decided.run_id, principal=self._principal)
 
     async def _top_of(self, decided: AgUiDecision | AgUiContinuation) -> AgentState:
-        """The run that nobody delegated, at or above the one that asked."""
+        """Return the run without a parent, at or above the one that asked."""
         asked = run_of(decided.request_id) if isinstance(decided, AgUiDecision) else decided.run_id
         state = await self._runs.get(asked, principal=self._principal)
         while isinstance(parent := state.metadata.get("parent"), str):
@@ -162,7 +161,7 @@ class AnsweredRuns(_Opener):
 
 
 class SeenRuns(_Opener):
-    """Lets a client come back to the stream of a run; one that nobody drives is taken up again."""
+    """Reconnects a client to the stream of a run; a run without an owner is resumed."""
 
     def __init__(self, runs: AgentRuns, runner: AgentRunner, seen: Bookmark) -> None:
         super().__init__(runs, runner)
@@ -201,14 +200,14 @@ class _ReadRun:
 
 
 class EndedRuns(_Opener):
-    """Ends a run because its client wants that, and tells how it ended."""
+    """Cancels a run for its client, and streams how it ended."""
 
     def __init__(self, runs: AgentRuns, runner: AgentRunner, name: str) -> None:
         super().__init__(runs, runner)
         self._name = name
 
     async def end(self) -> RunResult:
-        """Cancel the run, wherever it stands; one that has ended stays as it is.
+        """Cancel the run; one that has ended stays as it is.
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
@@ -220,12 +219,12 @@ class EndedRuns(_Opener):
         return await self._runs.result(run_id, principal=self._principal)
 
     async def open(self, given: object, /) -> OpenedRun:
-        """The run, of which nothing is told but its end."""
+        """Return the run, of which only the end is streamed."""
         return _EndedRun(await self.end())
 
 
 class _EndedRun:
-    """A run of which only the end is told."""
+    """A run of which only the end is streamed."""
 
     def __init__(self, result: RunResult) -> None:
         self.id = result.state.id

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pilotage.adapters.agui.compatible import AgUiEndpoints
-from pilotage.adapters.agui.recent_frames import RecentFrames
 from pilotage.adapters.agui.settings import AgUiConfig
+from pilotage.adapters.agui.stream import RecentFrames
 from pilotage.container.application import Application
 
 

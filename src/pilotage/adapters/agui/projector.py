@@ -27,25 +27,23 @@ from ag_ui.core import (
     ToolCallResultEvent,
 )
 
-from pilotage.adapters.agui.frames import OpenFrames
+from pilotage.adapters.agui.frames import OpenFrames, SubAgents
 from pilotage.adapters.agui.interrupts import (
     approval_from_pause,
     interrupt_of,
     is_for_the_client,
     project_approval,
 )
+from pilotage.adapters.agui.run_end import TokensUsed, code_of, message_of
 from pilotage.adapters.agui.settings import AgUiConfig
-from pilotage.adapters.agui.subagents import SubAgents
 from pilotage.adapters.agui.transcript import TranscriptOfFrames
-from pilotage.adapters.agui.usage import TokensUsed
-from pilotage.adapters.agui.wording import code_of, message_of
 from pilotage.agent import events as neutral
 from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.events.catch_up import SUPERSEDED
 from pilotage.runtime.events.projections import CANCELLED
 
 BROKEN = "agui_stream_broken"
-"""The code of a stream that ends although its run has not told an end."""
+"""The code of a stream that ends without an end of its run."""
 
 _Beside: TypeAlias = neutral.StateSnapshotEvent | neutral.StateDeltaEvent | neutral.ArtifactEvent
 _Said: TypeAlias = (
@@ -90,7 +88,7 @@ class AgUiProjector:
         )
 
     def project(self, event: neutral.AgentEvent) -> list[BaseEvent]:
-        """What a client is told of an event."""
+        """Return the frames of an event."""
         if self._root is None:
             self._root = event.attribution
         if self._has_ended:
@@ -101,20 +99,20 @@ class AgUiProjector:
         return told
 
     def finish(self) -> list[BaseEvent]:
-        """The stream is over: close what is open, and say what the run waits for, or that its end is not known."""
+        """End the stream: close open frames, with the interrupts of the run, or an error where its end is not known."""
         if self._has_ended:
             return []
         if self._interrupts:
             return self._end(RunFinishedInterruptOutcome(interrupts=self._interrupts))
         if self._waits_for_client:
-            # The next word is the client's: it has been told of a call that has no result yet.
+            # The client continues: it has a tool call without a result.
             return self._end(RunFinishedSuccessOutcome())
         if not self._has_begun:
             return self._close()
         return self.fail("The stream ended and the run has not. Send the same input again to go on.", BROKEN)
 
     def fail(self, message: str, code: str) -> list[BaseEvent]:
-        """Something broke: close what is open and say so, unless the run has ended already."""
+        """End the stream with an error, unless the run has ended already."""
         if self._has_ended:
             return []
         told = self._close()
@@ -126,7 +124,7 @@ class AgUiProjector:
         if own is None:
             return self._told(event, None, self._frames.at(by.branch))
         if isinstance(event, neutral.RunPausedEvent):
-            # What it asks is told by the run above it, too: that is where people are asked.
+            # The parent run has the same question: that is where people are asked.
             return self._subagents.suspend(own)
         announced = self._subagents.announce(by, self._top.run_id)
         if isinstance(event, neutral.RunStartedEvent):
@@ -255,7 +253,7 @@ def _result(event: neutral.ToolCallResultEvent, by: str | None) -> ToolCallResul
 
 
 def _superseded(event: neutral.AgentEvent, by: str | None, frames: OpenFrames) -> list[BaseEvent]:
-    """A text or call that was told does not count: the model was asked again."""
+    """Return the frames that withdraw a text or call: the model was asked again."""
     match event:
         case neutral.MessageDeltaEvent():
             value = {"messageId": event.message_id}

@@ -7,16 +7,15 @@ from dataclasses import replace
 
 from ag_ui.core import RunAgentInput
 
-from pilotage.adapters.agui.decisions import carries_approval_decision, decisions_in
+from pilotage.adapters.agui.answers import carries_approval_decision, decisions_in, tool_results_in
 from pilotage.adapters.agui.driver import AgUiRunDriver, RunOpener
 from pilotage.adapters.agui.encoder import encoder_for
-from pilotage.adapters.agui.given import check_size, with_history
+from pilotage.adapters.agui.input_parsing import cancelled_run_in, last_seen
 from pilotage.adapters.agui.openers import AnsweredRuns, EndedRuns, SeenRuns, StartedRuns
 from pilotage.adapters.agui.projector import AgUiProjector
-from pilotage.adapters.agui.props import cancelled_run_in, last_seen
-from pilotage.adapters.agui.recent_frames import RecentFrames
-from pilotage.adapters.agui.results import tool_results_in
+from pilotage.adapters.agui.run_input import check_size, with_history
 from pilotage.adapters.agui.settings import AgUiConfig
+from pilotage.adapters.agui.stream import RecentFrames
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_input import RunAgentInput as CoreRunInput
 from pilotage.container.application import Application
@@ -39,7 +38,7 @@ class AgentDriver:
     config: AgUiConfig | None = None
 
     def for_principal(self, principal: Principal) -> AgentDriver:
-        """The same streams, acting for somebody else."""
+        """Return the same streams, acting for another principal."""
         return replace(self, principal=principal)
 
     @property
@@ -86,7 +85,7 @@ class AgentDriver:
     def _given(
         self, runner: AgentRunner, run_input: CoreRunInput, ag_ui_input: RunAgentInput
     ) -> CoreRunInput:
-        """The input as this agent can take it: tools of the client if it can wait, its history if nobody keeps one."""
+        """Return the input that this agent accepts: tools of the client if it can wait, history if none is stored."""
         if not can_wait_for_callers(runner.definition):
             run_input = replace(run_input, deferred_tools=())
         if self._runs.services.conversations is None:

@@ -1,13 +1,13 @@
-"""Where AG-UI is served, to whom, how much may come in, and what its clients are shown."""
+"""Settings of AG-UI: paths, allowed origins, limits, snapshots."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any
-from urllib.parse import urlsplit
 
+from pilotage.adapters.asgi.origins import checked_origins
+from pilotage.adapters.asgi.settings import HttpSettings, numbers_in, origins_in
 from pilotage.checks import reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.values import shared, value
@@ -18,10 +18,11 @@ _SWITCH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no
 
 @value
 class AgUiLimits:
-    """How much of a client's is taken: bytes and depth of an input, what of it a model may be shown, and streams.
+    """Limits: bytes and depth of an input, what of it a model may be shown, and streams.
 
-    `max_given_bytes` bounds state, context, tools and history together; `heartbeat_seconds` is the time between two
-    signs of life in a stream of server-sent events.
+    `max_given_bytes` bounds state, context, tools and history together; `max_streams` counts all open streams of the
+    application, `max_streams_per_principal` those of one principal; `heartbeat_seconds` is the time between two
+    heartbeats of a stream.
     """
 
     max_body_bytes: int = 1_000_000
@@ -29,6 +30,7 @@ class AgUiLimits:
     max_given_bytes: int = 100_000
     max_tools: int = 64
     max_streams: int = 1_000
+    max_streams_per_principal: int = 100
     heartbeat_seconds: float = 15.0
 
     def __post_init__(self) -> None:
@@ -41,6 +43,7 @@ _NUMBERS: Mapping[str, Callable[[str], float]] = {
     "max_given_bytes": int,
     "max_tools": int,
     "max_streams": int,
+    "max_streams_per_principal": int,
     "heartbeat_seconds": float,
 }
 
@@ -62,16 +65,24 @@ class AgUiConfig:
     limits: AgUiLimits = field(default_factory=shared(AgUiLimits))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "allowed_origins", tuple(self.allowed_origins))
+        origins = checked_origins("AgUiConfig.allowed_origins", self.allowed_origins)
+        object.__setattr__(self, "allowed_origins", origins)
         for name in ("sse_path", "websocket_path", "http_stream_path"):
             check_path(f"AgUiConfig.{name}", getattr(self, name))
-        for origin in self.allowed_origins:
-            parts = urlsplit(origin)
-            if not parts.netloc or origin != f"{parts.scheme}://{parts.netloc}":
-                raise AgentDefinitionError(
-                    f"AgUiConfig.allowed_origins has {origin!r}, which is no origin. Write it like "
-                    "'https://app.example.org', without a path."
-                )
+
+    @property
+    def http(self) -> HttpSettings:
+        """The settings of the HTTP layer; the depth of inputs is checked where they are parsed, on every transport."""
+        limits = self.limits
+        return HttpSettings(
+            max_body_bytes=limits.max_body_bytes,
+            # No text is nested deeper than it is long.
+            max_body_depth=limits.max_body_bytes,
+            max_streams=limits.max_streams,
+            max_streams_per_principal=limits.max_streams_per_principal,
+            heartbeat_seconds=limits.heartbeat_seconds,
+            allowed_origins=self.allowed_origins,
+        )
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> AgUiConfig:
@@ -81,15 +92,14 @@ class AgUiConfig:
             AgentDefinitionError: a variable has a value that cannot be.
         """
         usual = cls()
-        origins = _text(environ, "ALLOWED_ORIGINS", "").split(",")
         return cls(
             _text(environ, "SSE_PATH", usual.sse_path),
             _text(environ, "WEBSOCKET_PATH", usual.websocket_path),
             _text(environ, "HTTP_STREAM_PATH", usual.http_stream_path),
             _switch(environ, "EMIT_STATE_SNAPSHOT", usual.emit_state_snapshot),
             _switch(environ, "MESSAGES_SNAPSHOT_ENABLED", usual.messages_snapshot_enabled),
-            tuple(origin.strip() for origin in origins if origin.strip()),
-            AgUiLimits(**_numbers(environ)),
+            origins_in(environ, PREFIX),
+            AgUiLimits(**numbers_in(environ, PREFIX, _NUMBERS)),
         )
 
 
@@ -114,17 +124,3 @@ def _switch(environ: Mapping[str, str], name: str, usual: bool) -> bool:
     if word not in _SWITCH:
         raise AgentDefinitionError(f"{PREFIX}{name} is {word!r}: write true or false.")
     return _SWITCH[word]
-
-
-def _numbers(environ: Mapping[str, str]) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-    for name, read in _NUMBERS.items():
-        text = _text(environ, name.upper(), "")
-        try:
-            if text:
-                given[name] = read(text)
-        except ValueError as error:
-            raise AgentDefinitionError(
-                f"{PREFIX}{name.upper()} is {text!r}. Use a positive number."
-            ) from error
-    return given

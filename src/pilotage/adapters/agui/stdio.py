@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TextIO
 
-from pilotage.adapters.agui.dialogue import Dialogue
 from pilotage.adapters.agui.driver import RunDriverFactory
 from pilotage.adapters.agui.encoder import NDJSON, line_of
 from pilotage.adapters.agui.settings import AgUiLimits
+from pilotage.adapters.agui.transport import Dialogue
 
 
 class AgUiStdioCommand:
@@ -31,7 +31,7 @@ class AgUiStdioCommand:
     ) -> None:
         self._input = input_stream
         self._output = output_stream
-        self._dialogue = Dialogue(run_driver_factory, self._tell, accept or NDJSON, limits)
+        self._dialogue = Dialogue(run_driver_factory, self._write, accept or NDJSON, limits)
 
     async def __call__(self, run_input_json: str | None = None) -> None:
         """Serve one input, or all lines of the input stream; one that cannot be served is answered with an error."""
@@ -47,6 +47,6 @@ class AgUiStdioCommand:
             if line.strip():
                 yield line
 
-    async def _tell(self, frame: str) -> None:
+    async def _write(self, frame: str) -> None:
         self._output.write(line_of(frame))
         self._output.flush()

@@ -1,8 +1,9 @@
-"""`FrameStream`: the frames of one stream with their bookmarks, from behind the one that a client has. Pure."""
+"""`FrameStream`: the frames of one stream with their bookmarks, after the one that a client has; and recent frames."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ag_ui.core import BaseEvent
@@ -12,16 +13,17 @@ from pilotage.adapters.agui.projector import AgUiProjector
 from pilotage.agent.events import AgentEvent
 from pilotage.runtime.events.feed import EventCursor
 
+_MOST = 2_000
 Marked: TypeAlias = tuple[Bookmark | None, BaseEvent]
 """A frame, and its bookmark where the run is one that can be read again."""
 
 
 class VoidBookmarkError(Exception):
-    """What a client has does not count any more: its stream begins again."""
+    """The bookmark of a client does not count any more: its stream begins again."""
 
 
 class FrameStream:
-    """Takes the events of a run in order. What stands before `seen` is projected and not told."""
+    """Takes the events of a run in order. Events before `seen` are projected and not returned."""
 
     def __init__(self, projector: AgUiProjector, seen: Bookmark | None = None) -> None:
         self._projector = projector
@@ -36,7 +38,7 @@ class FrameStream:
         self._run_id, self._origin, self._last = run_id, origin, origin
 
     def take(self, event: AgentEvent, at: EventCursor | None) -> list[Marked]:
-        """What the client is told of an event; `at` is the cursor behind it.
+        """Return the frames of an event; `at` is the cursor after it.
 
         Raises:
             VoidBookmarkError: the client has what does not count any more.
@@ -67,7 +69,7 @@ class FrameStream:
         return self._ending(self._projector.finish())[seen.part :]
 
     def fail(self, message: str, code: str) -> list[Marked]:
-        """Something broke."""
+        """End the stream with an error."""
         return self._ending(self._projector.fail(message, code))
 
     def _check(self, seen: Bookmark, ahead: EventCursor | None) -> None:
@@ -88,3 +90,26 @@ class FrameStream:
         if self._last is None or self._origin is None:
             return None
         return Bookmark(self._run_id, self._origin, self._last, part, is_of_the_end)
+
+
+class RecentFrames:
+    """The last frames that this process sent, of all runs, each by the bookmark before it.
+
+    Nothing depends on it: frames that are forgotten, or were sent by another process, are projected again.
+    """
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._behind: OrderedDict[Bookmark, tuple[Bookmark, BaseEvent]] = OrderedDict()
+
+    def note(self, before: Bookmark, mark: Bookmark, frame: BaseEvent) -> None:
+        """Remember a frame by the bookmark before it; the first one counts."""
+        self._behind.setdefault(before, (mark, frame))
+        if len(self._behind) > self._most:
+            self._behind.popitem(last=False)
+
+    def behind(self, seen: Bookmark) -> Iterator[tuple[Bookmark, BaseEvent]]:
+        """Return the frames after a bookmark, each with its own."""
+        while (told := self._behind.get(seen)) is not None:
+            yield told
+            seen, _ = told

@@ -1,4 +1,4 @@
-"""What a client has by now: its own messages and those it was told, as MESSAGES_SNAPSHOT sends them. Pure.
+"""The messages that a client has: its own and those of the stream, as MESSAGES_SNAPSHOT sends them. Pure.
 
 Reasoning and what sub-agents say are left out: they are told as they happen and are no part of the conversation.
 """
@@ -37,7 +37,7 @@ class TranscriptOfFrames:
         return list(self._messages.values())
 
     def take(self, frames: Iterable[BaseEvent]) -> None:
-        """Take in what a client is told."""
+        """Take in frames of the stream."""
         for frame in frames:
             if getattr(frame, "subagent_run_id", None) is None:
                 self._take(frame)

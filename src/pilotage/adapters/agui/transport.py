@@ -1,20 +1,26 @@
-"""From the text of an input to the pieces of its stream: what all transports share."""
+"""From the text of inputs to the frames of their streams: what all transports share.
+
+`Dialogue` serves inputs one after the other over one connection, as WebSockets and stdio do. An input that cancels a
+run does not wait for its turn: the run may be the one that is being streamed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable
-from contextlib import aclosing
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
+from contextlib import aclosing, suppress
 
 from ag_ui.core import RunErrorEvent
 
 from pilotage.adapters.agui.driver import RunDriverFactory
 from pilotage.adapters.agui.encoder import encoder_for
-from pilotage.adapters.agui.inbound import run_input_of
-from pilotage.adapters.agui.props import with_last_seen
-from pilotage.adapters.agui.reading import parse_input
+from pilotage.adapters.agui.input_parsing import CANCEL_RUN, cancelled_run_in, parse_input, with_last_seen
+from pilotage.adapters.agui.run_input import run_input_of
+from pilotage.adapters.agui.serving import AgentDriver
 from pilotage.adapters.agui.settings import AgUiLimits
 from pilotage.errors import PilotageError
 
+_MOST_WAITING = 16
 _USUAL = AgUiLimits()
 
 
@@ -26,7 +32,7 @@ async def open_stream(
     last_event_id: str | None = None,
     limits: AgUiLimits = _USUAL,
 ) -> AsyncIterable[str]:
-    """The stream for one input, of which nothing is told yet.
+    """Return the stream for one input, of which nothing is sent yet.
 
     Raises:
         PilotageError: the input cannot be served.
@@ -58,7 +64,7 @@ async def frames_for(
 
 
 async def frames_of(stream: AsyncIterable[str]) -> AsyncGenerator[str, None]:
-    """The frames of a stream, which is closed as soon as whoever reads them leaves."""
+    """Yield the frames of a stream, which is closed as soon as the reader leaves."""
     frames = aiter(stream)
     try:
         async for frame in frames:
@@ -66,3 +72,61 @@ async def frames_of(stream: AsyncIterable[str]) -> AsyncGenerator[str, None]:
     finally:
         if isinstance(frames, AsyncGenerator):
             await frames.aclose()
+
+
+class Dialogue:
+    """Reads inputs and sends frames; a few inputs may wait for their turn."""
+
+    def __init__(
+        self,
+        run_driver_factory: RunDriverFactory,
+        send: Callable[[str], Awaitable[None]],
+        accept: str | None = None,
+        limits: AgUiLimits | None = None,
+    ) -> None:
+        self._factory = run_driver_factory
+        self._send = send
+        self._accept = accept
+        self._limits = limits or AgUiLimits()
+        self._waiting: asyncio.Queue[str | bytes | None] = asyncio.Queue(_MOST_WAITING)
+
+    async def hold(self, inputs: AsyncIterable[str | bytes]) -> None:
+        """Answer all inputs; returns when there are no more and the last is answered.
+
+        What the inputs raise, such as that the client is gone, ends it at once.
+        """
+        tasks = [asyncio.ensure_future(self._read(inputs)), asyncio.ensure_future(self._serve())]
+        try:
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in ended:
+            task.result()
+
+    async def _read(self, inputs: AsyncIterable[str | bytes]) -> None:
+        async for text in inputs:
+            await self._end_at_once(text)
+            await self._waiting.put(text)
+        await self._waiting.put(None)
+
+    async def _serve(self) -> None:
+        while (text := await self._waiting.get()) is not None:
+            await self._answer(text)
+
+    async def _answer(self, text: str | bytes) -> None:
+        frames = frames_for(self._factory, text, self._accept, limits=self._limits)
+        async with aclosing(frames):
+            async for frame in frames:
+                await self._send(frame)
+
+    async def _end_at_once(self, text: str | bytes) -> None:
+        """Cancel the run that an input cancels; an error is sent when it is the input's turn."""
+        words = text if isinstance(text, str) else text.decode(errors="replace")
+        if not isinstance(self._factory, AgentDriver) or CANCEL_RUN not in words:
+            return
+        with suppress(PilotageError):
+            run = cancelled_run_in(parse_input(text, self._limits))
+            if run is not None:
+                await self._factory.cancel(run)

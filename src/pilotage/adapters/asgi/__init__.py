@@ -1,21 +1,53 @@
-"""What adapters that answer over HTTP and WebSockets share: who asks, how much they send, answers that last."""
+"""The HTTP layer of all adapters: authentication, limits, problems, streaming responses, WebSockets, shutdown."""
 
-from pilotage.adapters.asgi.admission import Admission, OriginRefusedError
-from pilotage.adapters.asgi.bodies import BodyTooLargeError, bounded_body
-from pilotage.adapters.asgi.common_end import CommonEnd, ServerStoppingError
-from pilotage.adapters.asgi.lasting_answer import Heartbeat, LastingAnswer, OpenStreams, TooManyStreamsError
-from pilotage.adapters.asgi.problems import problem_answer
+from pilotage.adapters.asgi.authentication import Authentication
+from pilotage.adapters.asgi.bodies import bounded_body
+from pilotage.adapters.asgi.errors import (
+    BodyTooLargeError,
+    OriginRefusedError,
+    RequestRefusedError,
+    RunStoreUnreachableError,
+    ServerStoppingError,
+    TooManyOwnStreamsError,
+    TooManyStreamsError,
+)
+from pilotage.adapters.asgi.lifespan import pilotage_lifespan
+from pilotage.adapters.asgi.middleware import HttpMiddleware
+from pilotage.adapters.asgi.open_streams import OpenStreams
+from pilotage.adapters.asgi.principals import BearerTokens, TrustedHeaders
+from pilotage.adapters.asgi.problems import problem_response
+from pilotage.adapters.asgi.settings import HttpSettings
+from pilotage.adapters.asgi.streaming import Heartbeat
+from pilotage.adapters.asgi.streaming_response import StreamFormat, StreamingResponse
+
+# Earlier names of the same things.
+Admission = Authentication
+CommonEnd = OpenStreams
+LastingAnswer = StreamingResponse
+problem_answer = problem_response
 
 __all__ = [
     "Admission",
+    "Authentication",
+    "BearerTokens",
     "BodyTooLargeError",
     "CommonEnd",
     "Heartbeat",
+    "HttpMiddleware",
+    "HttpSettings",
     "LastingAnswer",
     "OpenStreams",
     "OriginRefusedError",
+    "RequestRefusedError",
+    "RunStoreUnreachableError",
     "ServerStoppingError",
+    "StreamFormat",
+    "StreamingResponse",
+    "TooManyOwnStreamsError",
     "TooManyStreamsError",
+    "TrustedHeaders",
     "bounded_body",
+    "pilotage_lifespan",
     "problem_answer",
+    "problem_response",
 ]

@@ -1,27 +1,23 @@
-"""Bodies of requests, within bounds."""
+"""Bodies of requests, bounded in length and depth."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+import re
 
 from starlette.requests import Request
 
-from pilotage.errors import CallerError
+from pilotage.adapters.asgi.errors import BodyTooLargeError
 
-
-class BodyTooLargeError(CallerError):
-    """The body is longer than this process takes."""
-
-    message: ClassVar[str] = "The body is too long."
-    code: ClassVar[str] = "body_too_large"
+_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 async def bounded_body(request: Request, longest: int) -> bytes:
-    """The body of a request; no more of it is read than allowed.
+    """Return the body of a request, of which no more than allowed is read.
 
     Raises:
         BodyTooLargeError: it is longer.
-        ClientDisconnect: it broke off.
+        ClientDisconnect: the client left before the end of the body.
     """
     pieces: list[bytes] = []
     size = 0
@@ -33,3 +29,13 @@ async def bounded_body(request: Request, longest: int) -> bytes:
             )
         pieces.append(piece)
     return b"".join(pieces)
+
+
+def is_deeper_than(levels: int, body: bytes) -> bool:
+    """Return whether a JSON text is nested deeper, without decoding it."""
+    depth = 0
+    for bracket in _STRINGS.sub(b"", body).translate(None, _NO_BRACKETS):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > levels:
+            return True
+    return False

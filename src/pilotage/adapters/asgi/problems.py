@@ -1,43 +1,65 @@
-"""Errors as problem details (RFC 9457), for what fails before an answer begins. Pure.
+"""Errors as problem details (RFC 9457): the one table of errors and statuses, for every adapter over HTTP. Pure.
 
-What the caller can mend is told in the words of the error; of everything else only its code leaves the process.
+An error that the caller can fix is sent with its message; of any other error only the code leaves the process.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import TypeAlias
+from typing import Any, cast
 
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from pilotage.adapters.asgi.admission import OriginRefusedError
-from pilotage.adapters.asgi.bodies import BodyTooLargeError
-from pilotage.adapters.asgi.common_end import ServerStoppingError
-from pilotage.adapters.asgi.lasting_answer import TooManyStreamsError
+from pilotage.adapters.asgi.errors import (
+    BodyTooLargeError,
+    OriginRefusedError,
+    RequestRefusedError,
+    RunStoreUnreachableError,
+    ServerStoppingError,
+    TooManyOwnStreamsError,
+    TooManyStreamsError,
+)
 from pilotage.errors import (
     ApplicationStateError,
     CallerError,
     ContextNotActiveError,
+    EvidenceNotFoundError,
     NotAuthenticatedError,
     PermissionDeniedError,
     PilotageError,
     PodNotFoundError,
+    RunErasedError,
     RunNotFoundError,
+    SignalNotFoundError,
 )
-
-Statuses: TypeAlias = Sequence[tuple[type[PilotageError], HTTPStatus]]
+from pilotage.jsonvalue import to_json_value
 
 PROBLEM_JSON = "application/problem+json"
-_STATUSES: Statuses = (
+NOSNIFF = {"x-content-type-options": "nosniff"}
+# What a run holds belongs to one tenant: no cache may keep it.
+SECURITY_HEADERS = {"cache-control": "no-store", **NOSNIFF}
+_TYPE = "urn:pilotage:error:"
+_RETRY_SECONDS = "1"
+
+# The first row that fits counts, so errors of adapters that derive from these have their status. An error of no row
+# is a fault of the server.
+_STATUSES: Sequence[tuple[type[PilotageError], HTTPStatus]] = (
     (NotAuthenticatedError, HTTPStatus.UNAUTHORIZED),
-    (OriginRefusedError, HTTPStatus.FORBIDDEN),
     (PermissionDeniedError, HTTPStatus.FORBIDDEN),
     (RunNotFoundError, HTTPStatus.NOT_FOUND),
+    (SignalNotFoundError, HTTPStatus.NOT_FOUND),
+    (EvidenceNotFoundError, HTTPStatus.NOT_FOUND),
+    (RunErasedError, HTTPStatus.GONE),
     (BodyTooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+    (RequestRefusedError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (OriginRefusedError, HTTPStatus.FORBIDDEN),
+    (TooManyOwnStreamsError, HTTPStatus.TOO_MANY_REQUESTS),
     (TooManyStreamsError, HTTPStatus.SERVICE_UNAVAILABLE),
     (ServerStoppingError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (RunStoreUnreachableError, HTTPStatus.SERVICE_UNAVAILABLE),
     (ApplicationStateError, HTTPStatus.SERVICE_UNAVAILABLE),
     (PodNotFoundError, HTTPStatus.INTERNAL_SERVER_ERROR),
     (ContextNotActiveError, HTTPStatus.INTERNAL_SERVER_ERROR),
@@ -45,18 +67,68 @@ _STATUSES: Statuses = (
 )
 
 
-def problem_answer(error: PilotageError, statuses: Statuses = ()) -> Response:
-    """An error as an answer: by the first row that fits, those of the adapter before the usual ones."""
+class FieldProblem(BaseModel):
+    """An error in one part of a request."""
+
+    where: str
+    what: str
+
+
+class ProblemView(BaseModel):
+    """Why a request failed; `code` is stable and meant for programs, `detail` for people."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    problems: list[FieldProblem] = Field(default_factory=list[FieldProblem])
+
+
+def problem_of(error: PilotageError) -> ProblemView:
+    """Return an error as the client sees it."""
     ours = HTTPStatus.INTERNAL_SERVER_ERROR
-    found = next((status for kind, status in (*statuses, *_STATUSES) if isinstance(error, kind)), ours)
-    problem = {
-        "type": f"urn:pilotage:error:{error.code}",
-        "title": found.phrase,
-        "status": found.value,
-        "code": error.code,
-        "detail": error.message if found == ours else str(error),
-    }
-    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-    if found == HTTPStatus.UNAUTHORIZED:
+    status = next((status for kind, status in _STATUSES if isinstance(error, kind)), ours)
+    return _problem(status, error.code, error.message if status >= ours else str(error))
+
+
+def problem_of_fields(errors: Sequence[Mapping[str, Any]]) -> ProblemView:
+    """Return the errors that the validation of a request found, without the values that were sent."""
+    found = [
+        FieldProblem(where=".".join(map(str, cast("Sequence[object]", each["loc"]))), what=str(each["msg"]))
+        for each in errors
+    ]
+    words = "; ".join(f"{each.where}: {each.what}" for each in found[:3])
+    refused = RequestRefusedError
+    problem = _problem(HTTPStatus.UNPROCESSABLE_ENTITY, refused.code, f"{refused.message} {words}.")
+    return problem.model_copy(update={"problems": found})
+
+
+def problem_of_status(status: int, detail: str) -> ProblemView:
+    """Return a refusal by the framework itself."""
+    known = HTTPStatus(status)
+    return _problem(known, known.name.lower(), detail)
+
+
+def problem_response(error: PilotageError | ProblemView) -> Response:
+    """Return an error, or a problem, as a response."""
+    problem = error if isinstance(error, ProblemView) else problem_of(error)
+    headers = dict(SECURITY_HEADERS)
+    if problem.status == HTTPStatus.UNAUTHORIZED:
         headers["www-authenticate"] = "Bearer"
-    return Response(json.dumps(problem), found.value, headers, media_type=PROBLEM_JSON)
+    if problem.status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
+        headers["retry-after"] = _RETRY_SECONDS
+    return Response(json_text(problem), problem.status, headers=headers, media_type=PROBLEM_JSON)
+
+
+def json_text(view: BaseModel) -> bytes:
+    """Return the JSON text of a view; all of it ASCII, because lone surrogates have no other form on the wire."""
+    return json.dumps(to_json_value(view.model_dump()), separators=(",", ":"), allow_nan=False).encode()
+
+
+def _problem(status: HTTPStatus, code: str, detail: str) -> ProblemView:
+    return ProblemView(type=_TYPE + code, title=status.phrase, status=status.value, code=code, detail=detail)
+
+
+INTERNAL = problem_of(PilotageError())
+"""The problem of an unexpected error."""

@@ -1,16 +1,19 @@
 """Runs and controllers over HTTP, in any FastAPI application: `pip install "pilotage[fastapi]"`."""
 
-from pilotage.adapters.fastapi.binding import BindingRefusedError
-from pilotage.adapters.fastapi.callers import Caller
+from importlib.util import find_spec
+
+if find_spec("fastapi") is None:
+    raise ImportError('this adapter needs an extra: pip install "pilotage[fastapi]"')
+
+from pilotage.adapters.asgi.lifespan import pilotage_lifespan
+from pilotage.adapters.asgi.principals import BearerTokens, TrustedHeaders
+from pilotage.adapters.asgi.settings import HttpSettings
 from pilotage.adapters.fastapi.controller import ApiController
+from pilotage.adapters.fastapi.controller_definition import delete, get, patch, post, put, sse, websocket
 from pilotage.adapters.fastapi.controller_routes import controller_routes
-from pilotage.adapters.fastapi.inject import Inject
-from pilotage.adapters.fastapi.lifespan import pilotage_lifespan
-from pilotage.adapters.fastapi.principals import BearerTokens, TrustedHeaders
-from pilotage.adapters.fastapi.route_marks import delete, get, patch, post, put, sse, websocket
+from pilotage.adapters.fastapi.dependencies import Caller, Inject
 from pilotage.adapters.fastapi.routes import agent_routes
-from pilotage.adapters.fastapi.serving import asgi_application, serve
-from pilotage.adapters.fastapi.settings import HttpSettings
+from pilotage.adapters.fastapi.serving import BindingRefusedError, asgi_application, serve
 
 __all__ = [
     "ApiController",

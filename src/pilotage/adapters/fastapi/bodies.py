@@ -1,22 +1,22 @@
-"""What clients send, as typed bodies, and what of it the run service is given. Pure."""
+"""Bodies of requests as typed values, and what the run service is given of them. Pure."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from math import isfinite
 from typing import Annotated, Any, cast
 
+from fastapi import Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from pilotage.adapters.fastapi.errors import RequestRefusedError
+from pilotage.adapters.asgi.errors import RequestRefusedError
 from pilotage.agent.recovery_request import RecoveryDecision
 from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.events.feed import EventCursor
 
-_OWN_WAYS = {
+_OWN_ROUTES = {
     AgentSignalKind.APPROVAL_DECISION: "decisions",
     AgentSignalKind.CANCEL: "cancel",
 }
@@ -24,8 +24,8 @@ _OWN_WAYS = {
 _ALIAS = "alias"
 
 
-def _kept_as_it_is(value: Any) -> Any:
-    """Refuse what a decoder lets through and a journal cannot keep: numbers that are none. The guard bounds depth."""
+def _finite(value: Any) -> Any:
+    """Refuse numbers that a decoder accepts and JSON does not have. The middleware bounds the depth."""
     level: list[Any] = [value]
     while level:
         if any(isinstance(each, float) and not isfinite(each) for each in level):
@@ -47,25 +47,12 @@ def _without_own_keys(metadata: dict[str, Any]) -> dict[str, Any]:
     return metadata
 
 
-Json = Annotated[Any, AfterValidator(_kept_as_it_is)]
-JsonDict = Annotated[dict[str, Any], AfterValidator(_kept_as_it_is)]
+Json = Annotated[Any, AfterValidator(_finite)]
+JsonDict = Annotated[dict[str, Any], AfterValidator(_finite)]
 # Not every database keeps a null character.
 Name = Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*[^\x00\s][^\x00]*$")]
 Words = Annotated[str, Field(max_length=10_000)]
-
-
-_STRINGS = re.compile(rb'"(?:[^"\\\\]|\\\\.)*"', re.DOTALL)
-_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-
-
-def is_deeper_than(levels: int, body: bytes) -> bool:
-    """Whether a JSON text is nested deeper, seen without decoding it."""
-    depth = 0
-    for bracket in _STRINGS.sub(b"", body).translate(None, _NO_BRACKETS):
-        depth += 1 if bracket in b"[{" else -1
-        if depth > levels:
-            return True
-    return False
+RunId = Annotated[str, Path(max_length=512, pattern=r"^[!-~]+$")]
 
 
 class _Body(BaseModel):
@@ -115,7 +102,7 @@ class ForkBody(_Body):
 
 
 def details_of(body: DecisionBody) -> dict[str, JsonValue]:
-    """What goes with a decision: only what the client sent, since a result may be null."""
+    """Return the details of a decision: only those that the client sent, since a result may be null."""
     sent = body.model_fields_set - {"request_id", "decision"}
     return {name: getattr(body, name) for name in sorted(sent)}
 
@@ -126,15 +113,15 @@ def signal_kind_of(body: SignalBody) -> AgentSignalKind:
     Raises:
         RequestRefusedError: it has a way of its own, which checks more.
     """
-    if body.kind in _OWN_WAYS:
+    if body.kind in _OWN_ROUTES:
         raise RequestRefusedError(
-            f"{body.kind.value!r} is no signal to send by itself. POST it to /runs/<id>/{_OWN_WAYS[body.kind]}."
+            f"{body.kind.value!r} is no signal to send by itself. POST it to /runs/<id>/{_OWN_ROUTES[body.kind]}."
         )
     return body.kind
 
 
 def cursor_of(last_event_id: str | None, after: str | None) -> str | None:
-    """Where a reader goes on: the header is newer than the address, which clients repeat when they come back.
+    """Return the cursor of a reader: the header is newer than the address, which reconnecting clients repeat.
 
     Raises:
         RequestRefusedError: it is no cursor.

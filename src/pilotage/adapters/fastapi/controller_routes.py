@@ -6,34 +6,33 @@ from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Depends
+from starlette.exceptions import HTTPException
+from starlette.websockets import WebSocket
 
-from pilotage.adapters.fastapi.answers import stream_responses
-from pilotage.adapters.fastapi.controller_check import (
-    ControllerRoute,
-    controllers_in,
-    problems_of,
-    routes_of,
-)
-from pilotage.adapters.fastapi.controller_definition import ControllerDefinition
-from pilotage.adapters.fastapi.controller_methods import (
+from pilotage.adapters.asgi import websockets
+from pilotage.adapters.asgi.authentication import Authentication, has_resolver
+from pilotage.adapters.asgi.middleware import HttpMiddleware
+from pilotage.adapters.asgi.open_streams import OpenStreams
+from pilotage.adapters.asgi.problems import problem_of, problem_response
+from pilotage.adapters.asgi.settings import HttpSettings
+from pilotage.adapters.asgi.streaming import clock_of
+from pilotage.adapters.asgi.streaming_response import StreamingResponse
+from pilotage.adapters.fastapi.controller import ControllerRoute, controllers_in, problems_of, routes_of
+from pilotage.adapters.fastapi.controller_definition import ControllerDefinition, RouteKind
+from pilotage.adapters.fastapi.controller_endpoints import (
+    ControllerSockets,
+    ItemFrames,
     plain_endpoint,
     seen_signature,
     socket_endpoint,
     stream_endpoint,
 )
-from pilotage.adapters.fastapi.controller_sockets import ControllerSockets
-from pilotage.adapters.fastapi.entrance import Entrance, entrance_of
-from pilotage.adapters.fastapi.event_stream import EventStream
-from pilotage.adapters.fastapi.guard import Guard, route_behind
-from pilotage.adapters.fastapi.open_streams import OpenStreams
-from pilotage.adapters.fastapi.route_marks import RouteKind
-from pilotage.adapters.fastapi.settings import HttpSettings
-from pilotage.adapters.fastapi.socket_guard import SocketGuard
-from pilotage.adapters.fastapi.telling import Frames
+from pilotage.adapters.fastapi.frames import SSE_FORMAT
+from pilotage.adapters.fastapi.responses import stream_responses
+from pilotage.adapters.fastapi.route_class import route_class_with
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.container.application import Application
-from pilotage.errors import start_error
-from pilotage.ids import IClock, SystemClock
+from pilotage.errors import PilotageError, start_error
 
 
 def controller_routes(
@@ -42,44 +41,59 @@ def controller_routes(
     principal: IPrincipalResolver | None = None,
     settings: HttpSettings | None = None,
 ) -> APIRouter:
-    """A router over the `@ApiController` pods: `api.include_router(controller_routes(app), prefix="/api")`.
+    """Return a router over the `@ApiController` pods: `api.include_router(controller_routes(app), prefix="/api")`.
 
     Call it when the application is put together. With a `principal`, or an `IPrincipalResolver` among the pods,
-    only those are let in whom it knows, except to controllers that are `public`.
+    requests need authentication, except those to controllers that are `public`.
 
     Raises:
-        ApplicationStartError: with everything that is wrong with the controllers.
+        ApplicationStartError: with all errors in the controllers.
     """
     if problems := list(problems_of(app.graph)):
         raise start_error(app.name, problems)
-    maker = _Maker(app, entrance_of(app, principal), settings or HttpSettings.from_environment())
+    bounds = settings or HttpSettings.from_environment()
+    authentication = Authentication.of(app, principal, bounds.allowed_origins)
+    routers = _ControllerRouters(app, authentication if has_resolver(app, principal) else None, bounds)
     router = APIRouter()
     for pod in controllers_in(app.graph):
-        router.include_router(maker.router_of(pod))
+        router.include_router(routers.router_of(pod))
     return router
 
 
-class _Maker:
+class _ControllerRouters:
     """Makes routers of controllers."""
 
-    def __init__(self, app: Application, entrance: Entrance | None, settings: HttpSettings) -> None:
+    def __init__(
+        self, app: Application, authentication: Authentication | None, settings: HttpSettings
+    ) -> None:
         self._app = app
-        self._entrance = entrance
+        self._authentication = authentication
         self._settings = settings
         self._streams = OpenStreams.of(app)
         self._sockets = ControllerSockets(self._streams, settings)
 
     def router_of(self, pod: ControllerDefinition) -> APIRouter:
-        """The routes of one controller, behind the guard or open to everybody."""
-        entrance = None if pod.public else self._entrance
-        guard = Guard(entrance, self._settings)
-        router = APIRouter(tags=list(pod.tags or (pod.target.__name__,)), route_class=route_behind(guard))
-        admit = SocketGuard(entrance, self._settings).depend
+        """Return the routes of one controller, with authentication unless it is public."""
+        authentication = None if pod.public else self._authentication
+        middleware = HttpMiddleware(authentication, self._settings)
+        router = APIRouter(
+            tags=list(pod.tags or (pod.target.__name__,)), route_class=route_class_with(middleware)
+        )
+
+        async def authenticate(websocket: WebSocket) -> None:
+            try:
+                await websockets.authenticate(websocket, authentication, self._settings)
+            except PilotageError as error:
+                problem = problem_of(error)
+                headers = dict(problem_response(problem).headers)
+                del headers["content-length"], headers["content-type"]
+                raise HTTPException(problem.status, problem.detail, headers) from error
+
         for route in routes_of(pod):
-            self._add(route, router, admit)
+            self._add(route, router, authenticate)
         return router
 
-    def _add(self, route: ControllerRoute, router: APIRouter, admit: Any) -> None:
+    def _add(self, route: ControllerRoute, router: APIRouter, authenticate: Any) -> None:
         method = partial(self._method, route)
         function, shape, mark = route.function, seen_signature(route.function), route.mark
         match mark.kind:
@@ -91,22 +105,21 @@ class _Maker:
                 described: dict[str, Any] = {
                     "status_code": 200,
                     "response_model": None,
-                    "response_class": EventStream,
+                    "response_class": StreamingResponse,
                     "responses": stream_responses(401, 429, 503),
                     **mark.options,
                 }
                 router.add_api_route(route.path, endpoint, methods=[mark.method], **described)
             case RouteKind.WEBSOCKET:
                 endpoint = socket_endpoint(method, function, shape, self._sockets.use)
-                router.add_api_websocket_route(route.path, endpoint, dependencies=[Depends(admit)])
+                router.add_api_websocket_route(route.path, endpoint, dependencies=[Depends(authenticate)])
 
     def _method(self, route: ControllerRoute) -> Any:
-        """The method of the pod as it is for this request: a prototype is made anew."""
+        """Return the method of the pod for this request: a prototype is created anew."""
         return getattr(self._app.get(route.pod.target, route.pod.name), route.name)
 
-    def _stream(self, told: Frames) -> EventStream:
-        return EventStream(told, self._streams, self._settings, self._clock)
-
-    @property
-    def _clock(self) -> IClock:
-        return self._app.get_or_none(IClock) or SystemClock()
+    def _stream(self, frames: ItemFrames) -> StreamingResponse:
+        clock = clock_of(self._app)
+        return StreamingResponse(
+            frames, SSE_FORMAT, streams=self._streams, settings=self._settings, clock=clock
+        )

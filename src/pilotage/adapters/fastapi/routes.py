@@ -6,15 +6,14 @@ from functools import partial
 
 from fastapi import APIRouter
 
-from pilotage.adapters.fastapi.acting import ActingRoutes
-from pilotage.adapters.fastapi.entrance import entrance_of
-from pilotage.adapters.fastapi.event_socket import EventSocket
-from pilotage.adapters.fastapi.guard import Guard, route_behind
-from pilotage.adapters.fastapi.open_streams import OpenStreams
-from pilotage.adapters.fastapi.reading import ReadingRoutes
-from pilotage.adapters.fastapi.run_frames import EncodedEvents
-from pilotage.adapters.fastapi.settings import HttpSettings
-from pilotage.adapters.fastapi.socket_guard import SocketGuard
+from pilotage.adapters.asgi.authentication import Authentication, has_resolver
+from pilotage.adapters.asgi.middleware import HttpMiddleware
+from pilotage.adapters.asgi.open_streams import OpenStreams
+from pilotage.adapters.asgi.settings import HttpSettings
+from pilotage.adapters.fastapi.route_class import route_class_with
+from pilotage.adapters.fastapi.run_commands import RunCommands
+from pilotage.adapters.fastapi.run_events import EncodedEvents, EventSocket
+from pilotage.adapters.fastapi.run_queries import RunQueries
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError
@@ -27,24 +26,25 @@ def agent_routes(
     principal: IPrincipalResolver | None = None,
     settings: HttpSettings | None = None,
 ) -> APIRouter:
-    """A router over `AgentRuns`: `api.include_router(agent_routes(app), prefix="/api")`.
+    """Return a router over `AgentRuns`: `api.include_router(agent_routes(app), prefix="/api")`.
 
-    Who asks is said by `principal`, or by the application's `IPrincipalResolver`. Without one there are no routes:
-    nobody is let in by default.
+    The principal of a request is resolved by `principal`, or by the application's `IPrincipalResolver`. Without one
+    there are no routes: no request is accepted by default.
 
     Raises:
-        AgentDefinitionError: nothing says who asks.
+        AgentDefinitionError: there is no principal resolver.
     """
-    entrance = entrance_of(app, principal)
-    if entrance is None:
+    if not has_resolver(app, principal):
         raise AgentDefinitionError(
             f"nothing says who may reach the runs of application {app.name!r} over HTTP. Give "
             "agent_routes(app, principal=BearerTokens({...})), or add a pod that implements IPrincipalResolver."
         )
     settings = settings or HttpSettings.from_environment()
+    authentication = Authentication.of(app, principal, settings.allowed_origins)
+    middleware = HttpMiddleware(authentication, settings, owns_errors=True)
+    router = APIRouter(tags=["runs"], route_class=route_class_with(middleware))
     runs, streams, encoded = partial(app.get, AgentRuns), OpenStreams.of(app), EncodedEvents()
-    router = APIRouter(tags=["runs"], route_class=route_behind(Guard(entrance, settings, owns_errors=True)))
-    ReadingRoutes(runs, streams, settings, encoded).add_to(router)
-    EventSocket(runs, SocketGuard(entrance, settings), streams, settings, encoded).add_to(router)
-    ActingRoutes(runs).add_to(router)
+    RunQueries(runs, streams, settings, encoded).add_to(router)
+    EventSocket(runs, authentication, streams, settings, encoded).add_to(router)
+    RunCommands(runs).add_to(router)
     return router

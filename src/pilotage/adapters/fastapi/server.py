@@ -1,4 +1,4 @@
-"""The server behind `serve`: uvicorn, with streams that end well when it stops."""
+"""The server of `serve`: uvicorn, with a shutdown that ends streams first."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import socket
 from contextlib import suppress
 from typing import Self
 
-from pilotage.adapters.asgi.common_end import CommonEnd
-from pilotage.adapters.fastapi.settings import HttpSettings
+from pilotage.adapters.asgi.open_streams import OpenStreams
+from pilotage.adapters.asgi.settings import HttpSettings
 from pilotage.container.application import Application
 
 try:
@@ -19,16 +19,16 @@ except ImportError as error:
 
 
 class GracefulServer(uvicorn.Server):
-    """Ends the streams of an application before it waits for its connections: those would last for ever."""
+    """Ends the streams of an application before it waits for its connections, which would last for ever."""
 
-    def __init__(self, config: uvicorn.Config, streams: CommonEnd, seconds: float) -> None:
+    def __init__(self, config: uvicorn.Config, streams: OpenStreams, seconds: float) -> None:
         super().__init__(config)
         self._streams = streams
         self._seconds = seconds
 
     @classmethod
     def over(cls, app: Application, api: FastAPI, host: str, port: int, settings: HttpSettings) -> Self:
-        """A server for an application, with its bounds."""
+        """Return a server for an application, with its limits."""
         config = uvicorn.Config(
             api,
             host=host,
@@ -37,15 +37,15 @@ class GracefulServer(uvicorn.Server):
             timeout_graceful_shutdown=max(1, round(settings.shutdown_seconds)),
             server_header=False,
         )
-        return cls(config, CommonEnd.of(app), settings.shutdown_seconds)
+        return cls(config, OpenStreams.of(app), settings.shutdown_seconds)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until told to stop; being told by the keyboard is as good as any other way."""
+        """Serve until a signal stops it; Ctrl-C is such a signal."""
         with suppress(KeyboardInterrupt):
             super().run(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no more connections, end the streams, then everything else."""
+        """Accept no more connections, end the streams, then everything else."""
         for server in self.servers:
             server.close()
         self._streams.close()

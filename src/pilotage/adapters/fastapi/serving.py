@@ -1,30 +1,47 @@
-"""A whole server over an application: runs, controllers and whatever else, in one ASGI application."""
+"""A whole server over an application: runs, controllers and extensions in one ASGI application."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute, APIWebSocketRoute
-from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
-from starlette.websockets import WebSocketClose
+from starlette.websockets import WebSocket
 
-from pilotage.adapters.fastapi.answers import problem_answer
-from pilotage.adapters.fastapi.binding import is_from_here, refuse_open_binding
-from pilotage.adapters.fastapi.controller_check import Place, place_of, problems_of
+from pilotage.adapters.asgi import websockets
+from pilotage.adapters.asgi.authentication import (
+    has_resolver,
+    refuse_foreign_origin,
+    refuse_other_machines,
+)
+from pilotage.adapters.asgi.lifespan import pilotage_lifespan
+from pilotage.adapters.asgi.origins import is_loopback
+from pilotage.adapters.asgi.principals import OnePrincipal
+from pilotage.adapters.asgi.problems import problem_response
+from pilotage.adapters.asgi.settings import HttpSettings
+from pilotage.adapters.fastapi.controller import Place, place_of, problems_of
 from pilotage.adapters.fastapi.controller_routes import controller_routes
-from pilotage.adapters.fastapi.lifespan import pilotage_lifespan
-from pilotage.adapters.fastapi.principals import OnePrincipal
-from pilotage.adapters.fastapi.problems import problem_of_status
 from pilotage.adapters.fastapi.routes import agent_routes
-from pilotage.adapters.fastapi.settings import HttpSettings
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.container.application import Application
-from pilotage.errors import start_error
+from pilotage.errors import PilotageError, StartupError, start_error
 
 _THE_ROUTES_OF_RUNS = "the routes of runs"
+
+
+class BindingRefusedError(StartupError):
+    """The server would be open to others without authentication; `host` is where it would listen."""
+
+    message: ClassVar[str] = "The server would be open to everybody."
+    code: ClassVar[str] = "binding_refused"
+
+    def __init__(self, *args: object, host: str = "") -> None:
+        super().__init__(*args)
+        self.host = host
+
 
 Extension: TypeAlias = Callable[[FastAPI], object]
 """Adds something of its own to a server: `lambda api: api.include_router(...)`."""
@@ -37,18 +54,18 @@ def asgi_application(
     settings: HttpSettings | None = None,
     extensions: Iterable[Extension] = (),
 ) -> FastAPI:
-    """The routes of runs and of controllers in a FastAPI application that starts and stops the application.
+    """Return a FastAPI application with the routes of runs and of controllers, which starts and stops the application.
 
-    Without a `principal`, and without an `IPrincipalResolver` among the pods, it answers programs on this machine
-    only, and takes all of them for the application itself.
+    Without a `principal`, and without an `IPrincipalResolver` among the pods, it serves programs on this machine
+    only, all as the application's own principal.
 
     Raises:
-        ApplicationStartError: with everything that is wrong with the controllers.
+        ApplicationStartError: with all errors in the controllers.
     """
     settings = settings or HttpSettings.from_environment()
     api = FastAPI(title=app.name, lifespan=pilotage_lifespan(app, settings=settings))
-    if not knows_who_asks(app, principal):
-        api.add_middleware(LocalOnly)
+    if not has_resolver(app, principal):
+        api.add_middleware(LocalOnly, allowed_origins=settings.allowed_origins)
         principal = OnePrincipal()
     runs = agent_routes(app, principal=principal, settings=settings)
     if problems := list(problems_of(app.graph, _places_in(runs))):
@@ -69,18 +86,18 @@ def serve(
     settings: HttpSettings | None = None,
     extensions: Iterable[Extension] = (),
 ) -> None:
-    """Serve the application until it is told to stop (SIGTERM, SIGINT); needs `pip install "pilotage[serve]"`.
+    """Serve the application until a signal stops it (SIGTERM, SIGINT); needs `pip install "pilotage[serve]"`.
 
-    It stops in good order: streams end with a frame that says so, each run stops behind its current action, and
-    whoever takes it up goes on from there.
+    It stops in good order: streams end with a frame that asks to reconnect, each run stops after its current action,
+    and another process goes on from there.
 
     Raises:
-        BindingRefusedError: others would reach it, and nothing says who they are.
-        ApplicationStartError: with everything that is wrong with the application; nothing was made.
+        BindingRefusedError: others would reach it, and there is no principal resolver.
+        ApplicationStartError: with all errors in the application; nothing was created.
     """
     from pilotage.adapters.fastapi.server import GracefulServer  # noqa: PLC0415 - needs an extra of its own
 
-    refuse_open_binding(host, knows_who_asks=knows_who_asks(app, principal))
+    refuse_open_binding(host, has_resolver=has_resolver(app, principal))
     if problems := app.problems():
         raise start_error(app.name, problems)
     settings = settings or HttpSettings.from_environment()
@@ -88,13 +105,22 @@ def serve(
     GracefulServer.over(app, api, host, port, settings).run()
 
 
-def knows_who_asks(app: Application, principal: IPrincipalResolver | None) -> bool:
-    """Whether something says who is behind a request."""
-    return principal is not None or app.contains(IPrincipalResolver)
+def refuse_open_binding(host: str, *, has_resolver: bool) -> None:
+    """Refuse to listen where others reach the server, unless a principal resolver authenticates them.
+
+    Raises:
+        BindingRefusedError: the host is not this machine's own, and there is no principal resolver.
+    """
+    if not has_resolver and not is_loopback(host):
+        raise BindingRefusedError(
+            f"host {host!r} can be reached by others, and nothing says who asks. Give serve(app, "
+            "principal=BearerTokens({...})), add a pod that implements IPrincipalResolver, or listen on 127.0.0.1.",
+            host=host,
+        )
 
 
 def _places_in(runs: APIRouter) -> dict[Place, str]:
-    """Where the routes of runs answer: a controller at the same place would never be asked."""
+    """Return the places of the routes of runs: a controller at the same place would never be called."""
     found: dict[Place, str] = {}
     for route in runs.routes:
         if isinstance(route, APIRoute):
@@ -105,21 +131,23 @@ def _places_in(runs: APIRouter) -> dict[Place, str]:
 
 
 class LocalOnly:
-    """Turns away whoever is not on this machine, and pages of other sites, wherever the server listens."""
+    """Refuses requests of other machines, and of pages of other sites, wherever the server listens."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, allowed_origins: tuple[str, ...] = ()) -> None:
         self._app = app
+        self._allowed = allowed_origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ("http", "websocket") and not _is_from_here(scope):
-            answer = problem_answer(
-                problem_of_status(403, "This server answers programs on its own machine only.")
-            )
-            await (answer if scope["type"] == "http" else WebSocketClose(1008))(scope, receive, send)
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        try:
+            refuse_foreign_origin(HTTPConnection(scope), self._allowed)
+            refuse_other_machines(HTTPConnection(scope))
+        except PilotageError as error:
+            if scope["type"] == "http":
+                await problem_response(error)(scope, receive, send)
+            else:
+                await websockets.refuse(WebSocket(scope, receive, send), error)
         else:
             await self._app(scope, receive, send)
-
-
-def _is_from_here(scope: Scope) -> bool:
-    headers, client = Headers(scope=scope), scope.get("client")
-    return is_from_here(client[0] if client else None, headers.get("host"), headers.get("origin"))

@@ -1,0 +1,226 @@
+"""Answers in an AG-UI input: decisions of people, results of tools of the client. Pure, but for `ingest_decision`.
+
+A client of protocol 1.0 answers interrupts with `resume`; an older one answers the deferred tool call with a tool's
+message, or puts `approvalDecision` into `forwardedProps`. The first of these counts. A decision that cannot be read
+decides nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from typing import Any, cast
+from uuid import uuid4
+
+from ag_ui.core import AssistantMessage, ResumeEntry, RunAgentInput, TextPart, ToolMessage
+
+from pilotage.adapters.agui.errors import AgUiApprovalDecodeError
+from pilotage.adapters.agui.interrupts import HITL_TOOL, PAUSE
+from pilotage.agent.ports.repositories import IAgentSignalRepository
+from pilotage.agent.recovery_request import RecoveryDecision
+from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision
+from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
+from pilotage.values import value
+
+_DETAILS = ("modified_payload", "comment")
+_DECISIONS: Mapping[str, ApprovalDecision | RecoveryDecision] = {
+    **{each.value: each for each in RecoveryDecision},
+    **{each.value: each for each in ApprovalDecision},
+}
+
+
+@value
+class AgUiDecision:
+    """A decision about a question; `details` has its comment, arguments or result."""
+
+    request_id: str
+    decision: ApprovalDecision | RecoveryDecision
+    details: JsonObject = field(default_factory=empty_object)
+
+    def to_payload(self) -> JsonObject:
+        """The decision as a signal carries it."""
+        return {"request_id": self.request_id, "decision": self.decision.value, **self.details}
+
+
+@value
+class AgUiContinuation:
+    """The continuation, or the cancellation, of a run that paused without a question."""
+
+    run_id: str
+    is_cancelled: bool = False
+
+
+def carries_approval_decision(ag_ui_input: RunAgentInput) -> bool:
+    """Return whether an input carries a decision, readable or not."""
+    forwarded = _forwarded(ag_ui_input)
+    return bool(ag_ui_input.resume) or any(_answers_at_the_end(ag_ui_input)) or forwarded is not None
+
+
+def decisions_in(ag_ui_input: RunAgentInput) -> tuple[AgUiDecision | AgUiContinuation, ...]:
+    """Return the decisions of an input.
+
+    Raises:
+        AgUiApprovalDecodeError: it decides nothing, or something that cannot be read.
+    """
+    if ag_ui_input.resume:
+        return tuple(map(_resumed, ag_ui_input.resume))
+    if answers := tuple(_answers_at_the_end(ag_ui_input)):
+        return tuple(_answered(message, content) for message, content in answers)
+    forwarded = _forwarded(ag_ui_input)
+    if forwarded is None:
+        raise AgUiApprovalDecodeError(
+            f"input {ag_ui_input.run_id!r} carries no decision. Send it as `resume`, as the result of the "
+            "hitl_approval call, or as forwardedProps.approvalDecision."
+        )
+    if not isinstance(forwarded, Mapping):
+        raise AgUiApprovalDecodeError(
+            "forwardedProps.approvalDecision is no object. Write {request_id, decision}."
+        )
+    content = cast(JsonObject, forwarded)
+    return (_read("forwardedProps.approvalDecision", content.get("request_id"), content),)
+
+
+async def ingest_decision(
+    ag_ui_input: RunAgentInput, signals: IAgentSignalRepository, state_id: str
+) -> tuple[AgentSignal, ...]:
+    """Queue the decisions of an input for a run; it reads them, and refuses what does not fit, when it is resumed.
+
+    Where there is an `AgentRuns`, its `decide` is the better way: it checks the answer at once and records who gave it.
+
+    Raises:
+        AgUiApprovalDecodeError: there is none, or none that can be read; nothing was queued.
+    """
+    decided = [each for each in decisions_in(ag_ui_input) if isinstance(each, AgUiDecision)]
+    return tuple([await signals.append(_signal(state_id, each)) for each in decided])
+
+
+def _signal(state_id: str, decision: AgUiDecision) -> AgentSignal:
+    kind = AgentSignalKind.APPROVAL_DECISION
+    return AgentSignal(f"agui-approval:{uuid4().hex}", state_id, kind, decision.to_payload())
+
+
+def _resumed(entry: ResumeEntry) -> AgUiDecision | AgUiContinuation:
+    where = f"resume of interrupt {entry.interrupt_id!r}"
+    is_cancelled = entry.status == "cancelled"
+    if entry.interrupt_id.startswith(PAUSE):
+        return AgUiContinuation(entry.interrupt_id.removeprefix(PAUSE), is_cancelled)
+    if is_cancelled:
+        return _read(where, entry.interrupt_id, {"decision": ApprovalDecision.CANCEL.value})
+    if not isinstance(entry.payload, Mapping):
+        raise AgUiApprovalDecodeError(f"{where} has no object as payload. Write {{decision}} into it.")
+    return _read(where, entry.interrupt_id, cast(JsonObject, entry.payload))
+
+
+def messages_at_the_end(ag_ui_input: RunAgentInput) -> list[ToolMessage]:
+    """Return the tool messages at the end of an input; earlier ones are history."""
+    behind: list[ToolMessage] = []
+    for message in reversed(ag_ui_input.messages):
+        if not isinstance(message, ToolMessage):
+            break
+        behind.append(message)
+    return behind[::-1]
+
+
+def is_decision(ag_ui_input: RunAgentInput, message: ToolMessage) -> bool:
+    """Return whether a tool message is a decision; the result of a client's own tool may look like one."""
+    called = _called(ag_ui_input, message.tool_call_id)
+    return called in (None, HITL_TOOL) and "decision" in _object_in(message.content)
+
+
+def _called(ag_ui_input: RunAgentInput, call_id: str) -> str | None:
+    """Return the tool of a call, where the messages of the client have it."""
+    for message in ag_ui_input.messages:
+        for call in (message.tool_calls or ()) if isinstance(message, AssistantMessage) else ():
+            if call.id == call_id:
+                return call.function.name
+    return None
+
+
+def _answers_at_the_end(ag_ui_input: RunAgentInput) -> Iterator[tuple[ToolMessage, JsonObject]]:
+    for message in messages_at_the_end(ag_ui_input):
+        if is_decision(ag_ui_input, message):
+            yield message, _object_in(message.content)
+
+
+def _answered(message: ToolMessage, content: JsonObject) -> AgUiDecision:
+    where = f"the result of tool call {message.tool_call_id!r}"
+    if content.get("request_id") != message.tool_call_id:
+        raise AgUiApprovalDecodeError(
+            f"{where} decides about another request. Write the id of the call as its request_id."
+        )
+    return _read(where, message.tool_call_id, content)
+
+
+def _object_in(content: object) -> JsonObject:
+    if not isinstance(content, str):
+        return {}
+    try:
+        found: object = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return cast(JsonObject, found) if isinstance(found, dict) else {}
+
+
+def _forwarded(ag_ui_input: RunAgentInput) -> Any:
+    props = ag_ui_input.forwarded_props
+    return cast(JsonObject, props).get("approvalDecision") if isinstance(props, Mapping) else None
+
+
+def _read(where: str, request_id: JsonValue, content: JsonObject) -> AgUiDecision:
+    if not isinstance(request_id, str) or not request_id.strip():
+        raise AgUiApprovalDecodeError(f"{where} names no request. Write its id as request_id.")
+    word = content.get("decision")
+    decision = _DECISIONS.get(word) if isinstance(word, str) else None
+    if decision is None:
+        words = ", ".join(_DECISIONS)
+        raise AgUiApprovalDecodeError(f"{where} has no decision that we know. It is one of: {words}.")
+    modified, comment = content.get("modified_payload"), content.get("comment")
+    if modified is not None and not isinstance(modified, Mapping):
+        raise AgUiApprovalDecodeError(f"{where} has a modified_payload that is no object of arguments.")
+    if comment is not None and not isinstance(comment, str):
+        raise AgUiApprovalDecodeError(f"{where} has a comment that is no text.")
+    # Other fields are dropped: the principal that decided, for one, is not taken from the client.
+    details = {name: content[name] for name in _DETAILS if content.get(name) is not None}
+    if decision is RecoveryDecision.DONE:
+        details["result"] = content.get("result")
+    return AgUiDecision(request_id, decision, details)
+
+
+@value
+class AgUiToolResult:
+    """The result of a tool call that the client ran."""
+
+    call_id: str
+    result: JsonValue
+
+
+def tool_results_in(ag_ui_input: RunAgentInput) -> tuple[AgUiToolResult, ...]:
+    """Return the results at the end of an input, whether or not a run waits for them."""
+    return tuple(
+        AgUiToolResult(message.tool_call_id, _result_of(message))
+        for message in messages_at_the_end(ag_ui_input)
+        if not is_decision(ag_ui_input, message)
+    )
+
+
+def _result_of(message: ToolMessage) -> JsonValue:
+    content = message.content
+    if not isinstance(content, str):
+        content = "\n".join(part.text for part in content if isinstance(part, TextPart))
+    result = _decoded(content)
+    return result if message.error is None else {"error": message.error, "result": result}
+
+
+def _decoded(content: str) -> JsonValue:
+    """The JSON in a text, where it is an object or a list; everything else is the text itself."""
+    if not content.lstrip().startswith(("{", "[")):
+        return content
+    try:
+        return cast(JsonValue, json.loads(content, parse_constant=_refuse))
+    except (ValueError, RecursionError):
+        return content
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")

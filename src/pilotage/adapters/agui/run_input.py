@@ -1,0 +1,223 @@
+"""An AG-UI input as the input of a run. Pure.
+
+The run's id is the client's runId, which is a name and no authority; where the input answers a question, it is the run
+that asked. The instruction is the last message of the user; earlier ones are in the conversation of the thread.
+
+State, context, tools and history of a client are not trusted: state and context are shown to a model with their trust
+label; the client runs its tools itself; history counts only where the application keeps none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import cast
+
+from ag_ui.core import AssistantMessage, DataSource, RunAgentInput, TextPart, UrlSource, UserMessage
+
+from pilotage.adapters.agui.answers import (
+    AgUiDecision,
+    carries_approval_decision,
+    decisions_in,
+    tool_results_in,
+)
+from pilotage.adapters.agui.errors import AgUiInputTooLargeError, AgUiRunResolutionError
+from pilotage.adapters.agui.input_parsing import cancelled_run_in, props_of
+from pilotage.adapters.agui.interrupts import HITL_TOOL
+from pilotage.adapters.agui.settings import AgUiLimits
+from pilotage.agent.context import ContextFreshness, ContextPack, ContextPackRole
+from pilotage.agent.messages import MediaPart
+from pilotage.agent.ports.model import ModelSelection
+from pilotage.agent.run_input import AgentContext
+from pilotage.agent.run_input import RunAgentInput as CoreRunInput
+from pilotage.agent.structured_output import JsonSchemaConstraint
+from pilotage.agent.tool_calling import ModelToolSpec
+from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
+from pilotage.runtime.answers import run_of
+from pilotage.runtime.exposure.given_context import TRUST
+from pilotage.safety.trust import Integrity, TrustLabel
+
+RESUMED = "Go on with what was decided."
+"""The instruction of a resumed run without a new user message; it is not used."""
+FROM_CLIENT = TrustLabel(Integrity.UNTRUSTED, origins=frozenset({"ag-ui client"}))
+_SOURCE = "ag-ui client"
+_USUAL = AgUiLimits()
+
+
+def run_input_of(ag_ui_input: RunAgentInput, limits: AgUiLimits = _USUAL) -> CoreRunInput:
+    """Return the input with which a run is started or resumed.
+
+    Raises:
+        AgUiRunResolutionError: the input has no words of a user, or a field that cannot be.
+        AgUiInputTooLargeError: it gives more than the limits allow.
+        AgUiApprovalDecodeError: it answers something in words that cannot be read.
+    """
+    try:
+        run_input = _run_input(ag_ui_input, limits, is_resumed=_answers(ag_ui_input))
+    except AgentDefinitionError as error:
+        raise AgUiRunResolutionError(f"the input says no run: {error}") from error
+    check_size(run_input, limits)
+    return run_input
+
+
+def _answers(ag_ui_input: RunAgentInput) -> bool:
+    return carries_approval_decision(ag_ui_input) or bool(tool_results_in(ag_ui_input))
+
+
+def _run_input(ag_ui_input: RunAgentInput, limits: AgUiLimits, *, is_resumed: bool) -> CoreRunInput:
+    instruction, attachments = _last_words(ag_ui_input)
+    if not instruction.strip():
+        if not is_resumed and cancelled_run_in(ag_ui_input) is None:
+            raise AgUiRunResolutionError(
+                f"input {ag_ui_input.run_id!r} has no user message with text. Send what the user says as the last one."
+            )
+        instruction = RESUMED
+    props = props_of(ag_ui_input)
+    return CoreRunInput(
+        _run_that_asked(ag_ui_input) if is_resumed else ag_ui_input.run_id,
+        instruction,
+        ag_ui_input.thread_id,
+        ag_ui_input.parent_run_id,
+        is_resumed,
+        model_selection=_selection(props),
+        # Kept under their own names, so that nothing of a client's looks like something of the run's.
+        metadata={name: _object(props, name) for name in ("metadata", "mcp") if name in props},
+        attachments=attachments,
+        context=AgentContext(packs_of(ag_ui_input)),
+        deferred_tools=tools_of(ag_ui_input, limits.max_tools),
+    )
+
+
+def _run_that_asked(ag_ui_input: RunAgentInput) -> str:
+    if not carries_approval_decision(ag_ui_input):
+        # The result of a tool call names no run: it is the one of the thread that waits for it.
+        return ag_ui_input.run_id
+    first = decisions_in(ag_ui_input)[0]
+    return run_of(first.request_id) if isinstance(first, AgUiDecision) else first.run_id
+
+
+def _last_words(ag_ui_input: RunAgentInput) -> tuple[str, list[MediaPart]]:
+    """The text of the last user message, and what is attached to it."""
+    for message in reversed(ag_ui_input.messages):
+        if isinstance(message, UserMessage):
+            if isinstance(message.content, str):
+                return message.content, []
+            texts = [part.text for part in message.content if isinstance(part, TextPart)]
+            media = [
+                _media(part.type, part.source) for part in message.content if not isinstance(part, TextPart)
+            ]
+            return "\n".join(texts), media
+    return "", []
+
+
+def _media(kind: str, source: object) -> MediaPart:
+    match source:
+        case DataSource():
+            return MediaPart(source.mime_type, data=source.value)
+        case UrlSource():
+            return MediaPart(source.mime_type or f"{kind}/*", url=source.value)
+        case _:
+            raise AgUiRunResolutionError(
+                f"a part of kind {kind!r} is a file at a provider, which cannot be read here. Send its url or data."
+            )
+
+
+def _selection(props: JsonObject) -> ModelSelection | None:
+    if "modelSelection" not in props:
+        return None
+    match props["modelSelection"]:
+        case {"modelRef": str(model_ref), **rest} if not rest:
+            return ModelSelection(model_ref)
+        case _:
+            raise AgUiRunResolutionError(
+                "forwardedProps.modelSelection is not {modelRef: text}. Write exactly that."
+            )
+
+
+def _object(props: JsonObject, name: str) -> JsonValue:
+    found = props[name]
+    if not isinstance(found, Mapping):
+        raise AgUiRunResolutionError(f"forwardedProps.{name} is no object. Leave it out, or write one.")
+    return cast(JsonObject, found)
+
+
+def packs_of(ag_ui_input: RunAgentInput) -> list[ContextPack]:
+    """The state and the context of a client, as a model may be shown them."""
+    packs: list[ContextPack] = []
+    if ag_ui_input.state:
+        shown = canonical_json(to_json_value(ag_ui_input.state))
+        packs.append(_pack("agui-state", shown, ContextPackRole.STATE))
+    for number, each in enumerate(ag_ui_input.context or (), start=1):
+        if each.value.strip():
+            about = each.description.strip()
+            shown = f"{about}: {each.value}" if about else each.value
+            packs.append(_pack(f"agui-context-{number}", shown, ContextPackRole.EVIDENCE))
+    return packs
+
+
+def tools_of(ag_ui_input: RunAgentInput, most: int) -> tuple[ModelToolSpec, ...]:
+    """The tools that a client carries out. The one that older clients answer questions by is no tool of a model.
+
+    Raises:
+        AgUiInputTooLargeError: there are more than `most`.
+        AgUiRunResolutionError: a tool has parameters that are no schema.
+        AgentDefinitionError: a tool has no name.
+    """
+    tools = [tool for tool in ag_ui_input.tools or () if tool.name != HITL_TOOL]
+    if len(tools) > most:
+        raise AgUiInputTooLargeError(f"the input brings {len(tools)} tools; this server takes {most}.")
+    specs: list[ModelToolSpec] = []
+    for tool in tools:
+        given: object = tool.parameters if tool.parameters is not None else {}
+        if not isinstance(given, Mapping):
+            raise AgUiRunResolutionError(
+                f"the parameters of tool {tool.name!r} are no JSON schema. Send an object."
+            )
+        schema: JsonObject = {"type": "object", "properties": {}, **cast(JsonObject, given)}
+        constraint = JsonSchemaConstraint(schema, strict=False)
+        specs.append(ModelToolSpec(tool.name, constraint, tool.description.strip() or None))
+    return tuple(specs)
+
+
+def with_history(run_input: CoreRunInput, ag_ui_input: RunAgentInput) -> CoreRunInput:
+    """Return the input with the history that a client sends, as context and not as messages."""
+    said = "\n".join(_lines(ag_ui_input))
+    if not said or run_input.resume:
+        return run_input
+    pack = _pack("agui-history", said, ContextPackRole.MEMORY)
+    return replace(run_input, context=AgentContext((*run_input.context.packs, pack)))
+
+
+def check_size(run_input: CoreRunInput, limits: AgUiLimits) -> None:
+    """Refuse more context and tools of a client than a model should be shown.
+
+    Raises:
+        AgUiInputTooLargeError: it is more than the limits allow.
+    """
+    size = sum(len(pack.content) for pack in run_input.context.packs)
+    size += sum(len(canonical_json(to_json_value(tool))) for tool in run_input.deferred_tools)
+    if size > limits.max_given_bytes:
+        raise AgUiInputTooLargeError(
+            f"state, context, tools and history of the input are {size:,} characters together; this server shows a "
+            f"model {limits.max_given_bytes:,}. Send less of them."
+        )
+
+
+def _pack(pack_id: str, content: str, role: ContextPackRole) -> ContextPack:
+    label: JsonObject = {TRUST: FROM_CLIENT.to_payload()}
+    return ContextPack(pack_id, content, _SOURCE, role, freshness=ContextFreshness.CURRENT, metadata=label)
+
+
+def _lines(ag_ui_input: RunAgentInput) -> Iterator[str]:
+    """Return the messages before the last one of the user, as lines."""
+    messages = list(ag_ui_input.messages)
+    while messages and not isinstance(messages[-1], UserMessage):
+        messages.pop()
+    for message in messages[:-1]:
+        if isinstance(message, UserMessage | AssistantMessage):
+            content = message.content or ""
+            if not isinstance(content, str):
+                content = " ".join(part.text for part in content if isinstance(part, TextPart))
+            if content.strip():
+                yield f"{message.role}: {content}"

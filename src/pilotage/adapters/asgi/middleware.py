@@ -1,0 +1,81 @@
+"""`HttpMiddleware`: authentication, limits of bodies, problems and security headers around a handler of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Message
+
+from pilotage.adapters.asgi.authentication import Authentication
+from pilotage.adapters.asgi.bodies import bounded_body, is_deeper_than
+from pilotage.adapters.asgi.errors import RequestRefusedError, RunStoreUnreachableError
+from pilotage.adapters.asgi.problems import NOSNIFF, problem_of_status, problem_response
+from pilotage.adapters.asgi.settings import HttpSettings
+from pilotage.errors import PilotageError
+from pilotage.runtime.journal.interruptions import StoreUnavailable
+
+Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class HttpMiddleware:
+    """Authenticates a request before a byte of its body is read, and reads no more of it than the settings allow.
+
+    Without authentication everybody is served. `owns_errors` says that the handlers are ours alone: an OSError is then
+    an error of the store.
+    """
+
+    def __init__(
+        self, authentication: Authentication | None, settings: HttpSettings, *, owns_errors: bool = False
+    ) -> None:
+        self._authentication = authentication
+        self._settings = settings
+        self.owns_errors = owns_errors
+
+    def wrap(self, handle: Handler) -> Handler:
+        """Return the handler with the middleware around it."""
+
+        async def wrapped(request: Request) -> Response:
+            response = await self._handled(request, handle)
+            for name, text in NOSNIFF.items():
+                response.headers.setdefault(name, text)
+            return response
+
+        return wrapped
+
+    async def _handled(self, request: Request, handle: Handler) -> Response:
+        try:
+            if self._authentication is not None:
+                await self._authentication.principal_of(request)
+            return await handle(await self._bounded(request))
+        except PilotageError as error:
+            return problem_response(error)
+        except StoreUnavailable:
+            return problem_response(RunStoreUnreachableError())
+        except ClientDisconnect:
+            return problem_response(problem_of_status(400, "the body broke off"))
+        except OSError:
+            if not self.owns_errors:
+                raise
+            return problem_response(RunStoreUnreachableError())
+
+    async def _bounded(self, request: Request) -> Request:
+        """Return the request with its body read: frameworks read bodies of any length and depth."""
+        body = await bounded_body(request, self._settings.max_body_bytes)
+        deepest = self._settings.max_body_depth
+        if "json" in request.headers.get("content-type", "") and is_deeper_than(deepest, body):
+            raise RequestRefusedError(f"the body is nested more than {deepest} levels deep.")
+
+        is_given = False
+
+        async def receive() -> Message:
+            nonlocal is_given
+            if is_given:
+                # All that can follow is that the client disconnects.
+                return await request.receive()
+            is_given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        return Request(request.scope, receive)
