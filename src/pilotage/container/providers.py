@@ -13,7 +13,6 @@ from pilotage.container.typematch import (
     is_protocol,
     missing_members,
     protocol_members,
-    provided_types,
 )
 
 
@@ -77,7 +76,7 @@ class Providers:
 def _index(nodes: Iterable[Node]) -> dict[object, tuple[Node, ...]]:
     found: defaultdict[object, list[Node]] = defaultdict(list)
     for node in nodes:
-        for type_ in provided_types(node.pod.type_):
+        for type_ in node.pod.provided_types:
             found[type_].append(node)
     return {type_: tuple(provided) for type_, provided in found.items()}
 

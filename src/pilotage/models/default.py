@@ -25,5 +25,5 @@ def default_model() -> tuple[object, ...]:
     nodes = (chosen.node,) if isinstance(chosen, One) else graph.providers(IAgentModel)
     if not nodes:
         return (OfflineModel(),)
-    needed = (node for node in graph.reachable(*nodes) if not isinstance(node.target, Application))
-    return tuple(node.target for node in (*needed, *nodes))
+    needed = (*graph.reachable(*nodes), *nodes)
+    return tuple(graph.registered(node) for node in needed if not node.provides(Application))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pilotage.agent.on_event import Subscription, subscriptions_of
+from pilotage.agent.on_event import Subscription
 from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.publisher import IAgentEventPublisher
 from pilotage.container.graph import Graph
@@ -13,7 +13,7 @@ from pilotage.container.node import Node
 from pilotage.container.pod import Pod, Scope
 from pilotage.container.processing import IPostProcessor
 from pilotage.errors import AgentBootstrapError, AgentPersistenceConfigurationError, Problem
-from pilotage.runtime.outbox.receivers import receivers_of
+from pilotage.runtime.outbox.receivers import receivers_of, subscriptions_in
 from pilotage.runtime.outbox.relay import OutboxRelay
 from pilotage.runtime.outbox.retrying import RelaySettings
 from pilotage.runtime.runs import AgentRuns
@@ -28,8 +28,7 @@ class EventSubscriptions(IPostProcessor):
     @classmethod
     def check(cls, graph: Graph) -> Iterable[Problem]:
         """Methods that cannot be called with a fact, pods that are not there when one comes, nothing to hear from."""
-        readable = [node for node in graph.nodes if node not in graph.unreadable]
-        found = [(node, each) for node in readable for each in subscriptions_of(node.pod.type_)]
+        found = graph.derive(subscriptions_in)
         for node, subscription in found:
             if found_wrong := subscription.problem() or _short_lived(node, subscription):
                 yield Problem("event_subscription_wrong", *found_wrong, family=AgentBootstrapError)

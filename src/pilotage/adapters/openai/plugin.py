@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 from pilotage.adapters.openai.environment import settings_from_environment
 from pilotage.adapters.openai.model import OpenAICompatibleModel
 from pilotage.adapters.openai.settings import OpenAICompatibleSettings
@@ -11,6 +9,7 @@ from pilotage.adapters.openai.vllm import VllmAgentModel
 from pilotage.adapters.openai.vllm_settings import VllmSettings
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.container.application import Application
+from pilotage.container.installed import is_installed
 from pilotage.container.pod import Pod
 
 
@@ -28,7 +27,7 @@ def vllm_agent_model(settings: VllmSettings) -> VllmAgentModel:
 
 def initialize(app: Application) -> None:
     """Register a model if the extra is installed, a server is named and the application has no model."""
-    if find_spec("httpx") is None or app.contains(IAgentModel):
+    if app.contains(IAgentModel) or not is_installed("httpx"):
         return
     if app.contains(VllmSettings):
         app.add(vllm_agent_model)

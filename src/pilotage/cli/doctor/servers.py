@@ -92,8 +92,9 @@ async def look_at_model(app: Application | None) -> Finding:
 
 
 def _settings_of(app: Application | None) -> OpenAICompatibleSettings | VllmSettings | None:
-    targets: list[object] = [node.target for node in app.graph.nodes] if app is not None else []
-    return next((each for each in targets if isinstance(each, OpenAICompatibleSettings | VllmSettings)), None)
+    if app is None:
+        return None
+    return app.graph.given(OpenAICompatibleSettings) or app.graph.given(VllmSettings)
 
 
 async def _asked(settings: OpenAICompatibleSettings) -> Finding:
