@@ -44,6 +44,9 @@ class AgentDefinition(Pod):
     tool_catalog: AgentToolCatalog = field(init=False, default_factory=AgentToolCatalog)
     execution: ExecuteContract | None = field(init=False, default=None)
     signal_handlers: Mapping[AgentSignalKind, SignalHandler] = field(init=False, default_factory=_no_handlers)
+    _members_read: list[dict[str, object]] = field(
+        init=False, default_factory=list[dict[str, object]], repr=False
+    )
 
     def applied_to(self, target: object) -> Self:
         if not isinstance(target, type):
@@ -81,14 +84,19 @@ class AgentDefinition(Pod):
         return self.execution is None
 
     def validate_bootstrap(self) -> None:
-        """Read `execute()` and the handlers of signals again, as they are now.
+        """Read `execute()` and the handlers of signals again if the class was changed since they were read.
 
         Raises:
             AgentDefinitionError: the class was changed into something that is no agent.
         """
+        bases: tuple[type, ...] = self.target.__mro__
+        members: list[dict[str, object]] = [dict(vars(base)) for base in bases]
+        if members == self._members_read:
+            return
         if not self.is_declarative:
             self.execution = read_execute(self.target)
         self.signal_handlers = read_signal_handlers(self.target, self.spec.accepted_signals)
+        self._members_read = members
 
     def required_persistence_repository_types(self) -> tuple[type, ...]:
         """The repositories a durable agent needs; none for others."""

@@ -28,12 +28,14 @@ class Schedule:
     `first`           the post-processors and all they need, dependencies first; these pods are not processed
     `rest`            all other pods, dependencies first
     `made_at_start`   the eager pods and all they need
+    `awaited`         the pods of async factories
     """
 
     processors: tuple[Node, ...]
     first: tuple[Node, ...]
     rest: tuple[Node, ...]
     made_at_start: frozenset[Node]
+    awaited: frozenset[Node]
 
 
 def schedule(graph: Graph) -> Schedule:
@@ -46,6 +48,7 @@ def schedule(graph: Graph) -> Schedule:
         tuple(node for node in graph.build_order if node in unprocessed),
         tuple(node for node in graph.build_order if node not in unprocessed),
         frozenset({*eager, *graph.reachable(*eager)}),
+        frozenset(node for node in graph.nodes if node.pod.making.is_async),
     )
 
 
@@ -97,7 +100,7 @@ class Assembly:
         for node in nodes:
             if node in self._suppliers:
                 continue
-            if node.pod.making.is_async:
+            if node in self._schedule.awaited:
                 await self._make_async(node)
             else:
                 self._prepare(node)
@@ -124,7 +127,7 @@ class Assembly:
     def _prepare(self, node: Node) -> None:
         """Make the node's pod, or prepare how it will be made."""
         if node.pod.making is Making.GIVEN:
-            self._keep(node, self._graph.registered(node))
+            self._take(node, self._graph.registered(node))
             return
         supply = plan(node, self._graph, self._suppliers)
         match node.pod.scope:
@@ -141,10 +144,17 @@ class Assembly:
         path = " -> ".join(each.label for each in self._graph.path_to(node))
         error.add_note(f"raised while making {path}")
 
+    def _take(self, node: Node, pod: object) -> None:
+        """Keep a ready instance; the application itself is no pod to process."""
+        if isinstance(pod, IContainer):
+            self._suppliers[node] = Constant(pod)
+        else:
+            self._keep(node, pod)
+
     def _keep(self, node: Node, pod: object) -> None:
         if isinstance(pod, ILifecycle):
             self._lifecycles.append((node, pod))
-        self._suppliers[node] = Constant(pod if isinstance(pod, IContainer) else self._finish(node, pod))
+        self._suppliers[node] = Constant(self._finish(node, pod))
 
     def _make_late(self, node: Node, supply: Supplier) -> object:
         """Make a lazy singleton; whoever comes second gets what the first one made."""

@@ -56,29 +56,24 @@ def load_plugins(
 ) -> None:
     """Load the active plugins, then the contributions between them; what is loaded already is left alone."""
     with report.phase("plugins"):
-        path = search_path()
-        plugins = installed_plugins(path)
+        plugins = installed_plugins()
         selected = select_plugins(plugins, include, exclude)
         _load(selected.chosen, app, report)
     active = {plugin.name for plugin in plugins if plugin.title in report.loaded}
     with report.phase("contributions"):
-        contributions = select_contributions(installed_contributions(path), active)
+        contributions = select_contributions(installed_contributions(), active)
         _load(contributions.chosen, app, report)
     report.skipped = [s for s in (*selected.skipped, *contributions.skipped) if s.name not in report.loaded]
 
 
-@lru_cache(maxsize=1)
-def installed_plugins(path: SearchPath) -> tuple[Extension, ...]:
+def installed_plugins() -> tuple[Extension, ...]:
     """All installed plugins by name."""
-    found = entries(path).get(PLUGINS, ())
-    return _unique(Extension(f"plugin {e.name!r}", e.name, e.name, e) for e in found)
+    return _plugins_on(search_path())
 
 
-@lru_cache(maxsize=1)
-def installed_contributions(path: SearchPath) -> tuple[Extension, ...]:
+def installed_contributions() -> tuple[Extension, ...]:
     """All installed contributions by feature, then by provider."""
-    groups = [group for group in sorted(entries(path)) if group.startswith(CONTRIBUTIONS)]
-    return tuple(each for group in groups for each in _contributions(group, entries(path)[group]))
+    return _contributions_on(search_path())
 
 
 def select_plugins(
@@ -125,11 +120,21 @@ def _load(extensions: Iterable[Extension], app: object, report: StartupReport) -
             report.loaded.append(extension.title)
 
 
+@lru_cache(maxsize=1)
+def _plugins_on(path: SearchPath) -> tuple[Extension, ...]:
+    found = entries(path).get(PLUGINS, ())
+    return _unique(Extension(f"plugin {e.name!r}", e.name, e.name, e) for e in found)
+
+
+@lru_cache(maxsize=1)
+def _contributions_on(path: SearchPath) -> tuple[Extension, ...]:
+    groups = [group for group in sorted(entries(path)) if group.startswith(CONTRIBUTIONS)]
+    return tuple(each for group in groups for each in _contributions(group, entries(path)[group]))
+
+
 def _contributions(group: str, found: Iterable[EntryPoint]) -> tuple[Extension, ...]:
     feature = group.removeprefix(CONTRIBUTIONS)
-    return _unique(
-        Extension(f"contribution of {e.name!r} to {feature!r}", e.name, feature, e) for e in found
-    )
+    return _unique(Extension(f"contribution of {e.name!r} to {feature!r}", e.name, feature, e) for e in found)
 
 
 def _unique(extensions: Iterable[Extension]) -> tuple[Extension, ...]:

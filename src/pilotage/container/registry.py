@@ -22,6 +22,8 @@ class Registry:
         self._pods: dict[int, Pod] = {}
         self._instances: dict[Pod, object] = {}
         self._names: set[str] = set()
+        self._provided: set[object] = set()
+        self._unread: list[Pod] = []
         self._bindings: dict[object, Pod] = {}
         self._graph: Graph | None = None
 
@@ -31,6 +33,7 @@ class Registry:
         if pod is None:
             pod = self._pods[id(target)] = self._define(target)
             self._names.add(pod.name)
+            self._unread.append(pod)
             self._graph = None
             for processor in pod.post_processors:
                 self.add(processor)
@@ -53,8 +56,10 @@ class Registry:
 
     def contains(self, type_: object) -> bool:
         """Whether anything provides the type; asked often while an application is put together, so without a graph."""
-        by_name = any(type_ in _provided_types(pod) for pod in self._pods.values())
-        return by_name or type_ in self._bindings or (is_protocol(type_) and self.graph().contains(type_))
+        self._unread = [pod for pod in self._unread if not self._is_read(pod)]
+        if type_ in self._provided or type_ in self._bindings:
+            return True
+        return is_protocol(type_) and self.graph().contains(type_)
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -67,17 +72,18 @@ class Registry:
         self._instances[pod] = target
         return pod
 
+    def _is_read(self, pod: Pod) -> bool:
+        """Note what a pod provides; the return type of a factory may name what is not defined yet."""
+        try:
+            self._provided.update(pod.provided_types)
+        except PodDefinitionError:
+            return False
+        return True
+
     def _free_name(self, name: str) -> str:
         """Instances cannot say their names, so the second of a class gets a number."""
         numbered = (f"{name}_{number}" for number in range(2, len(self._names) + 3))
         return name if name not in self._names else next(free for free in numbered if free not in self._names)
-
-
-def _provided_types(pod: Pod) -> tuple[object, ...]:
-    try:
-        return pod.provided_types
-    except PodDefinitionError:
-        return ()
 
 
 def _refuse_wrong_instance(target: object) -> None:

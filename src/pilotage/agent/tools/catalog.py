@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from enum import Enum
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from types import FunctionType
 from typing import Any, cast
 
@@ -234,6 +234,11 @@ def discover_agent_tools(owner: type) -> AgentToolCatalog:
     """
     if not isinstance(cast(object, owner), type):
         raise AgentDefinitionError(f"discover_agent_tools got {owner!r}. Give it the class, not an instance.")
+    return _discovered(owner)
+
+
+@lru_cache(maxsize=1024)
+def _discovered(owner: type) -> AgentToolCatalog:
     found: list[AgentToolDescriptor] = []
     problems: list[str] = []
     for member in _members(owner):
