@@ -23,7 +23,7 @@ from pilotage.agent.run_input import RunAgentInput
 from pilotage.agent.signal_handlers import SignalHandler, read_signal_handlers
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.spec import AgentExecutionSpec
-from pilotage.agent.tools.catalog import AgentToolCatalog, discover_agent_tools
+from pilotage.agent.tools.catalog import AgentToolCatalog, discover_agent_tools, members_of
 from pilotage.agent.yields import AgentYield
 from pilotage.container.pod import Pod
 from pilotage.errors import AgentDefinitionError, AgentModelConfigurationError, PodDefinitionError
@@ -89,8 +89,7 @@ class AgentDefinition(Pod):
         Raises:
             AgentDefinitionError: the class was changed into something that is no agent.
         """
-        bases: tuple[type, ...] = self.target.__mro__
-        members: list[dict[str, object]] = [dict(vars(base)) for base in bases]
+        members = members_of(self.target)
         if members == self._members_read:
             return
         if not self.is_declarative:
