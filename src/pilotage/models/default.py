@@ -11,6 +11,9 @@ from pilotage.container.application import Application
 from pilotage.container.node import One
 from pilotage.models.offline_model import OfflineModel
 
+_WITHOUT_MODELS = ("agui",)
+"""Plugins that provide no model and take long to import."""
+
 
 def default_model() -> tuple[object, ...]:
     """The pods that provide a model: an adapter's with all they need, or the offline model.
@@ -20,7 +23,7 @@ def default_model() -> tuple[object, ...]:
     Raises:
         PluginError: an installed plugin failed, for example on a wrong setting.
     """
-    graph = Application("the default model").load_plugins().graph
+    graph = Application("the default model").load_plugins(exclude=_WITHOUT_MODELS).graph
     chosen = graph.choose(IAgentModel)
     nodes = (chosen.node,) if isinstance(chosen, One) else graph.providers(IAgentModel)
     if not nodes:

@@ -1,4 +1,4 @@
-"""The plugin `openai`: a model for applications that say where its server is."""
+"""What the adapter gives to an application: a model, where the application says where its server is."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def vllm_agent_model(settings: VllmSettings) -> VllmAgentModel:
     return VllmAgentModel(settings)
 
 
-def initialize(app: Application) -> None:
+def register(app: Application) -> None:
     """Register a model if the extra is installed, a server is named and the application has no model."""
     if app.contains(IAgentModel) or not is_installed("httpx"):
         return
