@@ -39,7 +39,9 @@ _OF_DATABASES = {"database_settings", "postgresql_schema", "sqlite_template"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--memory", action="store_true", help="leave out the tests that need a database or are slow")
+    parser.addoption(
+        "--memory", action="store_true", help="leave out the tests that need a database or are slow"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
