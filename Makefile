@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat picture test test-vllm check docs reference bench instructions bench-peers torture format lock clean
+.PHONY: help install demo chat picture quick test test-vllm check check-style check-pyright check-mypy docs reference bench instructions bench-peers torture format lock clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ chat: $(STAMP) ## talk to the code assistant in this folder, or in FOLDER=...
 picture: $(STAMP) ## draw docs/images/demo.svg anew from what the demo prints
 	@FORCE_COLOR=1 $(BIN)/python -m examples.code_assistant.demo | $(BIN)/python tools/terminal_picture.py docs/images/demo.svg
 
+quick: $(STAMP) ## run unit tests and conformance kits on memory, in less than a minute
+	@$(BIN)/python -m pytest -q -n auto --memory tests/unit tests/conformance
+
 test: $(STAMP) ## run all tests
 	@$(BIN)/python -m pytest -q -n auto
 
@@ -39,13 +42,19 @@ test-vllm: $(STAMP) ## install a real vLLM server (2.5 GB, Python 3.11) and test
 	@$(BIN)/python tools/vllm/install.py
 	@$(BIN)/python -m pytest -q tests/live/vllm
 
-check: $(STAMP) ## lint, format, types, layers, declared dependencies
+check: check-style check-pyright check-mypy ## lint, format, types, layers, declared dependencies; make -j2 check runs them at once
+
+check-style: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/basedpyright
-	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/deptry src
+
+check-pyright: $(STAMP)
+	@$(BIN)/basedpyright
+
+check-mypy: $(STAMP)
+	@$(BIN)/mypy
 
 docs: $(STAMP) ## build the documentation into site/, warnings are errors
 	@$(BIN)/zensical build --config-file mkdocs.yml --strict --clean

@@ -35,6 +35,27 @@ settings.register_profile(
 )
 settings.load_profile("repeatable" if os.environ.get("CI") else "explore")
 
+_OF_DATABASES = {"database_settings", "postgresql_schema", "sqlite_template"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--memory", action="store_true", help="leave out the tests that need a database or are slow"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--memory"):
+        return
+    left_out = [item for item in items if _needs_more_than_memory(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not _needs_more_than_memory(item)]
+
+
+def _needs_more_than_memory(item: pytest.Item) -> bool:
+    names: list[str] = getattr(item, "fixturenames", [])
+    return not _OF_DATABASES.isdisjoint(names) or item.get_closest_marker("slow") is not None
+
 
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -130,3 +132,17 @@ async def test_an_application_does_not_start_with_rules_in_the_place_of_its_mode
 async def test_an_application_may_ask_for_the_offline_model() -> None:
     async with Application("hello").add(Greeter, OfflineModel).load_plugins() as app:
         assert app.get(IAgentModel).capability.model == "offline"
+
+
+def test_without_a_server_no_adapter_of_a_model_or_of_a_transport_is_imported() -> None:
+    program = (
+        "import sys\n"
+        "from pilotage.models.default import default_model\n"
+        "default_model()\n"
+        "adapters = {'pilotage.adapters.openai', 'pilotage.adapters.agui', 'pilotage.adapters.asgi'}\n"
+        "print({*adapters, 'sqlalchemy', 'starlette', 'httpx'} & {*sys.modules})\n"
+    )
+    environ = {name: text for name, text in os.environ.items() if not name.startswith("PILOTAGE_")}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)  # noqa: S603 - our own
+    assert done.stdout == "set()\n"

@@ -16,6 +16,7 @@ from benchmarks.targets import AT_LEAST, AT_MOST, target_of
 from benchmarks.timing import SMALLEST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suite", [suite for suite in SUITES if suite != "comparison"])
 def test_a_suite_measures_something(suite: str) -> None:
     figures = import_module(f"benchmarks.{suite}").measure(SMALLEST)
@@ -23,6 +24,7 @@ def test_a_suite_measures_something(suite: str) -> None:
     assert all(isinstance(figure, float | int) for figure in figures.values())
 
 
+@pytest.mark.slow
 def test_ours_is_measured_as_peers_are() -> None:
     figures = figures_of("pilotage", Path(sys.executable), "pilotage_peer", SMALLEST)
     assert any(name.endswith(": one run / floor") for name in figures)

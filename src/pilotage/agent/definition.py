@@ -23,7 +23,7 @@ from pilotage.agent.run_input import RunAgentInput
 from pilotage.agent.signal_handlers import SignalHandler, read_signal_handlers
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.spec import AgentExecutionSpec
-from pilotage.agent.tools.catalog import AgentToolCatalog, discover_agent_tools
+from pilotage.agent.tools.catalog import AgentToolCatalog, discover_agent_tools, members_of
 from pilotage.agent.yields import AgentYield
 from pilotage.container.pod import Pod
 from pilotage.errors import AgentDefinitionError, AgentModelConfigurationError, PodDefinitionError
@@ -44,6 +44,9 @@ class AgentDefinition(Pod):
     tool_catalog: AgentToolCatalog = field(init=False, default_factory=AgentToolCatalog)
     execution: ExecuteContract | None = field(init=False, default=None)
     signal_handlers: Mapping[AgentSignalKind, SignalHandler] = field(init=False, default_factory=_no_handlers)
+    _members_read: list[dict[str, object]] = field(
+        init=False, default_factory=list[dict[str, object]], repr=False
+    )
 
     def applied_to(self, target: object) -> Self:
         if not isinstance(target, type):
@@ -81,14 +84,18 @@ class AgentDefinition(Pod):
         return self.execution is None
 
     def validate_bootstrap(self) -> None:
-        """Read `execute()` and the handlers of signals again, as they are now.
+        """Read `execute()` and the handlers of signals again if the class was changed since they were read.
 
         Raises:
             AgentDefinitionError: the class was changed into something that is no agent.
         """
+        members = members_of(self.target)
+        if members == self._members_read:
+            return
         if not self.is_declarative:
             self.execution = read_execute(self.target)
         self.signal_handlers = read_signal_handlers(self.target, self.spec.accepted_signals)
+        self._members_read = members
 
     def required_persistence_repository_types(self) -> tuple[type, ...]:
         """The repositories a durable agent needs; none for others."""

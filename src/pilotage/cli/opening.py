@@ -91,7 +91,7 @@ async def reading(app: Application | None) -> AsyncGenerator[AgentRuns, None]:
 def database_of(app: Application) -> DatabaseSettings | None:
     """The database of an application, as far as can be known before anything is made."""
     found = app.graph.choose(DatabaseSettings)
-    target: object = found.node.target if isinstance(found, One) else None
+    target = app.graph.registered(found.node) if isinstance(found, One) else None
     if target is database_settings:
         return DatabaseSettings.from_environment()
     return target if isinstance(target, DatabaseSettings) else None
@@ -110,7 +110,7 @@ def _needed_to_read(graph: Graph, settings: DatabaseSettings | None) -> Iterator
     chosen = [graph.choose(port) for port in _READING]
     nodes = [each.node for each in chosen if isinstance(each, One) and not _makes_key(each.node, settings)]
     needed: dict[Node, None] = dict.fromkeys([*graph.reachable(*nodes), *nodes])
-    return (node.target for node in needed if not isinstance(node.target, Application))
+    return (graph.registered(node) for node in needed if not node.provides(Application))
 
 
 def _makes_key(node: Node, settings: DatabaseSettings | None) -> bool:

@@ -153,8 +153,7 @@ class Application(IContainer):
         return self._started("get_all").get_all(type_)
 
     def contains(self, type_: Callable[..., object]) -> bool:
-        holder = self._container or self._registry.graph()
-        return holder.contains(type_)
+        return (self._container or self._registry).contains(type_)
 
     def describe(self, format: Literal["text", "mermaid"] = "text") -> str:  # noqa: A002 - the usual word
         """The dependency graph as it is now, as a text tree or a Mermaid flowchart."""

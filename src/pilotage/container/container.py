@@ -34,9 +34,12 @@ class Container(IContainer):
         return cast("T", supplier())
 
     def get_or_none(self, type_: Callable[..., T], name: str | None = None) -> T | None:
-        if isinstance(self._graph.choose(type_, name), Missing):
-            return None
-        return self.get(type_, name)
+        supplier = self._asked.get((type_, name))
+        if supplier is None:
+            if isinstance(self._graph.choose(type_, name), Missing):
+                return None
+            supplier = self._find(type_, name)
+        return cast("T", supplier())
 
     def get_all(self, type_: Callable[..., T]) -> list[T]:
         return [cast("T", self.assembly.supplier(node)()) for node in self._graph.providers(type_)]

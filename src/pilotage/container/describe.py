@@ -10,7 +10,7 @@ from pilotage.container.names import snake_case, target_name, type_name
 from pilotage.container.node import Ambiguous, Edge, LeftOut, Many, Missing, Node, One
 from pilotage.container.pod import Pod, Scope
 from pilotage.container.processing import IContainer
-from pilotage.container.signature import is_factory
+from pilotage.container.signature import Making, is_factory
 from pilotage.container.typematch import is_plain
 
 Branch = tuple[str, Node | None]
@@ -41,9 +41,13 @@ def describe_mermaid(graph: Graph) -> str:
 
 
 def _shown(graph: Graph) -> list[Node]:
-    """All pods but the application itself, unless somebody needs it."""
+    """All pods but the application itself, unless something needs it."""
     every = sorted({*graph.nodes, *graph.unreadable}, key=lambda node: node.position)
-    return [n for n in every if not isinstance(n.target, IContainer) or graph.dependents(n)]
+    return [node for node in every if not _is_application(node) or graph.dependents(node)]
+
+
+def _is_application(node: Node) -> bool:
+    return node.pod.making is Making.GIVEN and node.provides(IContainer)
 
 
 def _tree(root: Node, graph: Graph, drawn: set[Node]) -> Iterator[str]:

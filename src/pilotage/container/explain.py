@@ -35,7 +35,7 @@ from pilotage.errors import PodDefinitionError, Problem
 
 def check(graph: Graph) -> list[Problem]:
     """All that keeps the application from starting: the graph's problems, then the post-processors'."""
-    problems = [explain(fault, graph) for fault in find_faults(graph)]
+    problems = [explain(fault, graph) for fault in graph.derive(find_faults)]
     for node in graph.providers(IPostProcessor):
         problems.extend(node.pod.type_.check(graph))
     return problems
@@ -219,4 +219,5 @@ def _labels(nodes: Sequence[Node]) -> str:
 
 
 def _module(node: Node) -> str:
-    return getattr(node.target, "__module__", type(node.target).__module__)
+    module: str = node.target.__module__
+    return module

@@ -12,7 +12,7 @@ from pilotage.container.node import Ambiguous, Missing, Node
 from pilotage.container.pod import Scope
 from pilotage.container.processing import IPostProcessor
 from pilotage.container.signature import Making
-from pilotage.container.typematch import is_plain, is_protocol, missing_members, provided_types
+from pilotage.container.typematch import is_plain, is_protocol, missing_members
 from pilotage.errors import PodDefinitionError
 from pilotage.values import value
 
@@ -100,15 +100,17 @@ Fault = (
 )
 
 
-def find_faults(graph: Graph) -> Iterator[Fault]:
+def find_faults(graph: Graph) -> tuple[Fault, ...]:
     """All faults of the graph: what cannot be read, then what cannot be resolved, then what cannot live."""
-    yield from (Unreadable(node, error) for node, error in graph.unreadable.items())
-    yield from _duplicate_names(graph)
-    yield from _misbound(graph)
-    yield from _unresolved(graph)
-    yield from _cycles(graph)
-    yield from _widened_scopes(graph)
-    yield from _impossible_lives(graph)
+    return (
+        *(Unreadable(node, error) for node, error in graph.unreadable.items()),
+        *_duplicate_names(graph),
+        *_misbound(graph),
+        *_unresolved(graph),
+        *_cycles(graph),
+        *_widened_scopes(graph),
+        *_impossible_lives(graph),
+    )
 
 
 def _duplicate_names(graph: Graph) -> Iterator[DuplicateName]:
@@ -126,7 +128,7 @@ def _misbound(graph: Graph) -> Iterator[Misbound]:
 
 
 def _provides(node: Node, type_: object) -> bool:
-    if type_ in provided_types(node.pod.type_):
+    if node.provides(type_):
         return True
     return is_protocol(type_) and not missing_members(node.pod.type_, type_)
 

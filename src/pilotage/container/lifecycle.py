@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 
 
 class ILifecycle(ABC):  # noqa: B024 - nominal on purpose; a pod overrides the hook it needs
@@ -68,16 +67,6 @@ def attach(error: BaseException, failures: list[BaseException]) -> None:
     for failure in failures:
         notes = "; ".join(getattr(failure, "__notes__", ()))
         error.add_note(f"Also, {notes}: {type(failure).__name__}: {failure}")
-
-
-@contextmanager
-def noted(note: Callable[[], str]) -> Generator[None]:
-    """Note on an error of the block where it came from."""
-    try:
-        yield
-    except BaseException as error:
-        error.add_note(note())
-        raise
 
 
 def _noted(error: BaseException, what: str) -> BaseException:

@@ -29,12 +29,15 @@ class Constant:
 
 def plan(node: Node, graph: Graph, suppliers: Mapping[Node, Supplier]) -> Supplier:
     """A closure that calls the node's constructor or factory; whatever is known now is bound now."""
+    target: Supplier = node.pod.target
+    edges = graph.edges(node)
+    if not edges:
+        return target
     arguments = {
         edge.dependency.parameter: _argument(edge, suppliers)
-        for edge in graph.edges(node)
+        for edge in edges
         if not (isinstance(edge.resolution, LeftOut) and edge.dependency.has_default)
     }
-    target = cast("Supplier", node.target)
     constants = {name: supply.pod for name, supply in arguments.items() if isinstance(supply, Constant)}
     if constants:
         target = partial(target, **constants)

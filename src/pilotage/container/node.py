@@ -20,7 +20,7 @@ class Node:
 
     @property
     def target(self) -> Any:
-        """The class, factory or instance that was registered."""
+        """The class or factory that was registered; for a ready instance its class."""
         return self.pod.target
 
     @property
@@ -32,6 +32,10 @@ class Node:
     def label(self) -> str:
         """What messages and pictures call the pod: the name of its class or factory."""
         return target_name(self.pod.target)
+
+    def provides(self, type_: object) -> bool:
+        """Whether it is found under this type by name; fitting a protocol does not count."""
+        return type_ in self.pod.provided_types
 
     @property
     def rank(self) -> tuple[int, int]:

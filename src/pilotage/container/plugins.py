@@ -8,9 +8,11 @@ A contribution is what one plugin (the provider) adds to another (the feature): 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint
 from typing import cast
 
+from pilotage.container.installed import SearchPath, entries, search_path
 from pilotage.container.names import enumerate_names
 from pilotage.container.report import Skipped, StartupReport
 from pilotage.errors import PluginError
@@ -64,15 +66,14 @@ def load_plugins(
     report.skipped = [s for s in (*selected.skipped, *contributions.skipped) if s.name not in report.loaded]
 
 
-def installed_plugins() -> list[Extension]:
+def installed_plugins() -> tuple[Extension, ...]:
     """All installed plugins by name."""
-    return _unique(Extension(f"plugin {e.name!r}", e.name, e.name, e) for e in entry_points(group=PLUGINS))
+    return _plugins_on(search_path())
 
 
-def installed_contributions() -> list[Extension]:
+def installed_contributions() -> tuple[Extension, ...]:
     """All installed contributions by feature, then by provider."""
-    groups = sorted(group for group in entry_points().groups if group.startswith(CONTRIBUTIONS))
-    return [contribution for group in groups for contribution in _contributions_to(group)]
+    return _contributions_on(search_path())
 
 
 def select_plugins(
@@ -119,15 +120,24 @@ def _load(extensions: Iterable[Extension], app: object, report: StartupReport) -
             report.loaded.append(extension.title)
 
 
-def _contributions_to(group: str) -> list[Extension]:
+@lru_cache(maxsize=1)
+def _plugins_on(path: SearchPath) -> tuple[Extension, ...]:
+    found = entries(path).get(PLUGINS, ())
+    return _unique(Extension(f"plugin {e.name!r}", e.name, e.name, e) for e in found)
+
+
+@lru_cache(maxsize=1)
+def _contributions_on(path: SearchPath) -> tuple[Extension, ...]:
+    groups = [group for group in sorted(entries(path)) if group.startswith(CONTRIBUTIONS)]
+    return tuple(each for group in groups for each in _contributions(group, entries(path)[group]))
+
+
+def _contributions(group: str, found: Iterable[EntryPoint]) -> tuple[Extension, ...]:
     feature = group.removeprefix(CONTRIBUTIONS)
-    return _unique(
-        Extension(f"contribution of {e.name!r} to {feature!r}", e.name, feature, e)
-        for e in entry_points(group=group)
-    )
+    return _unique(Extension(f"contribution of {e.name!r} to {feature!r}", e.name, feature, e) for e in found)
 
 
-def _unique(extensions: Iterable[Extension]) -> list[Extension]:
+def _unique(extensions: Iterable[Extension]) -> tuple[Extension, ...]:
     """Sorted by name; a package that is found twice counts once, two packages of one name clash."""
     found: dict[str, Extension] = {}
     for extension in sorted(extensions, key=lambda extension: (extension.name, extension.entry.value)):
@@ -137,7 +147,7 @@ def _unique(extensions: Iterable[Extension]) -> list[Extension]:
                 f"The {extension.title} is installed twice: {first.entry.value} and {extension.entry.value}. "
                 "Uninstall one of the packages."
             )
-    return list(found.values())
+    return tuple(found.values())
 
 
 def _refuse_unknown(option: str, names: Collection[str], installed: Sequence[Extension]) -> None:

@@ -20,7 +20,7 @@ from pilotage.container.signature import (
     read_parameters,
     require_return_type,
 )
-from pilotage.container.typematch import is_protocol
+from pilotage.container.typematch import is_protocol, provided_types
 from pilotage.errors import PodDefinitionError
 
 _ATTRIBUTE = "__pilotage_pod__"
@@ -102,8 +102,12 @@ class Pod(metaclass=Stereotype):
     @cached_property
     def type_(self) -> Any:
         """The type the pod provides: the class, or what the factory returns or yields."""
-        target: object = self.target
-        return type(target) if self.making is Making.GIVEN else provided_type(target)
+        return provided_type(self.target)
+
+    @cached_property
+    def provided_types(self) -> tuple[object, ...]:
+        """Every type under which the pod is found, its own first."""
+        return tuple(provided_types(self.type_))
 
     @cached_property
     def dependencies(self) -> Mapping[str, Dependency]:
@@ -141,10 +145,10 @@ class Pod(metaclass=Stereotype):
         return cls.get_or_none(target) is not None
 
 
-def given(instance: object, name: str) -> Pod:
-    """The definition of an instance that somebody else has made."""
+def given(type_: type, name: str) -> Pod:
+    """The definition of a ready instance of a class; the instance itself belongs to an application."""
     pod = Pod(name=name)
-    pod.target, pod.making = instance, Making.GIVEN
+    pod.target, pod.making = type_, Making.GIVEN
     return pod
 
 

@@ -13,7 +13,6 @@ from pilotage.container.typematch import (
     is_protocol,
     missing_members,
     protocol_members,
-    provided_types,
 )
 
 
@@ -27,6 +26,7 @@ class Providers:
         }
         self._nominal = _index(self._nodes)
         self._found: dict[object, tuple[Node, ...]] = {}
+        self._chosen: dict[tuple[object, str | None], One | Missing | Ambiguous] = {}
 
     def of(self, type_: object) -> tuple[Node, ...]:
         """All providers of a type in order: classes that name it or, if none does, that fit its protocol."""
@@ -38,11 +38,16 @@ class Providers:
             found = self._found[type_] = tuple(providers)
         return found
 
-    def choose(
-        self, type_: object, name: str | None = None, asking: Node | None = None
-    ) -> One | Missing | Ambiguous:
+    def choose(self, type_: object, name: str | None = None) -> One | Missing | Ambiguous:
         """The one provider of a type: by name, by binding, by being primary, or by being alone."""
-        candidates = _without(asking, self.of(type_))
+        chosen = self._chosen.get((type_, name))
+        if chosen is None:
+            chosen = self._chosen[type_, name] = self._choose(type_, name, self.of(type_))
+        return chosen
+
+    def _choose(
+        self, type_: object, name: str | None, candidates: tuple[Node, ...]
+    ) -> One | Missing | Ambiguous:
         if name is not None:
             candidates = tuple(node for node in candidates if node.name == name)
         elif self._bound.get(type_) in candidates:
@@ -59,7 +64,8 @@ class Providers:
 
     def resolve(self, dependency: Dependency, asking: Node) -> Resolution:
         """What a parameter of the asking pod leads to."""
-        chosen = self.choose(dependency.type_, dependency.qualifier, asking)
+        candidates = _without(asking, self.of(dependency.type_))
+        chosen = self._choose(dependency.type_, dependency.qualifier, candidates)
         if not isinstance(chosen, Missing):
             return chosen
         if dependency.collection is not None:
@@ -77,12 +83,12 @@ class Providers:
 def _index(nodes: Iterable[Node]) -> dict[object, tuple[Node, ...]]:
     found: defaultdict[object, list[Node]] = defaultdict(list)
     for node in nodes:
-        for type_ in provided_types(node.pod.type_):
+        for type_ in node.pod.provided_types:
             found[type_].append(node)
     return {type_: tuple(provided) for type_, provided in found.items()}
 
 
-def _without(asking: Node | None, candidates: tuple[Node, ...]) -> tuple[Node, ...]:
+def _without(asking: Node, candidates: tuple[Node, ...]) -> tuple[Node, ...]:
     """A pod that wraps its own interface means the others; alone, it needs itself, which is a cycle."""
     others = tuple(node for node in candidates if node is not asking)
     return others or candidates

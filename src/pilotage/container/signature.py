@@ -29,11 +29,11 @@ class Making(StrEnum):
 
     @property
     def is_async(self) -> bool:
-        return self in {Making.AWAIT, Making.ASYNC_YIELD}
+        return self is Making.AWAIT or self is Making.ASYNC_YIELD
 
     @property
     def has_cleanup(self) -> bool:
-        return self in {Making.YIELD, Making.ASYNC_YIELD}
+        return self is Making.YIELD or self is Making.ASYNC_YIELD
 
 
 def making_of(target: object) -> Making:

@@ -11,6 +11,9 @@ from pilotage.container.application import Application
 from pilotage.container.node import One
 from pilotage.models.offline_model import OfflineModel
 
+_WITHOUT_MODELS = ("agui",)
+"""Plugins that provide no model and take long to import."""
+
 
 def default_model() -> tuple[object, ...]:
     """The pods that provide a model: an adapter's with all they need, or the offline model.
@@ -20,10 +23,10 @@ def default_model() -> tuple[object, ...]:
     Raises:
         PluginError: an installed plugin failed, for example on a wrong setting.
     """
-    graph = Application("the default model").load_plugins().graph
+    graph = Application("the default model").load_plugins(exclude=_WITHOUT_MODELS).graph
     chosen = graph.choose(IAgentModel)
     nodes = (chosen.node,) if isinstance(chosen, One) else graph.providers(IAgentModel)
     if not nodes:
         return (OfflineModel(),)
-    needed = (node for node in graph.reachable(*nodes) if not isinstance(node.target, Application))
-    return tuple(node.target for node in (*needed, *nodes))
+    needed = (*graph.reachable(*nodes), *nodes)
+    return tuple(graph.registered(node) for node in needed if not node.provides(Application))

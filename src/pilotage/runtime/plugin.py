@@ -40,7 +40,7 @@ class RunningAgents(IPostProcessor):
     """Lets every agent know the way to its runs; calling one opens a run."""
 
     def __init__(self, runs: AgentRuns) -> None:
-        self._runs = runs
+        self.runs = runs
 
     def post_process(self, pod: object) -> object:
         definition = AgentDefinition.get_or_none(type(pod))
@@ -48,28 +48,29 @@ class RunningAgents(IPostProcessor):
             held = held_by(pod)
             if definition.is_declarative:
                 check_drivers(definition, held)
-            self._runs.services.catalogs.attach(definition, pod, held.values())
-            runner = AgentRunner(definition, pod, self._runs.opened)
+            self.runs.services.catalogs.attach(definition, pod, held.values())
+            runner = AgentRunner(definition, pod, self.runs.opened)
             attach_agent_runner(pod, runner)
             open_runs_by_calling(pod, runner)
         return pod
+
+
+@Pod()
+async def agent_runs(agents: RunningAgents) -> AsyncIterator[AgentRuns]:
+    """The run service; when the application stops, its runs stop where they are and can be resumed."""
+    yield agents.runs
+    await agents.runs.stop()
+
+
+@Pod(order=_BEHIND_ALL_OTHERS)
+def model_check(runs: AgentRuns) -> ModelCheck:
+    """The check of models against their agents."""
+    return ModelCheck(runs.services)
 
 
 def initialize(app: Application) -> None:
     """Register the run service, and what makes models and agents know of it."""
     if app.contains(AgentRuns):
         return
-    runs = AgentRuns(app)
-
-    @Pod()
-    async def agent_runs() -> AsyncIterator[AgentRuns]:
-        """The run service; when the application stops, its runs stop where they are and can be resumed."""
-        yield runs
-        await runs.stop()
-
-    @Pod(order=_BEHIND_ALL_OTHERS)
-    def model_check() -> ModelCheck:
-        return ModelCheck(runs.services)
-
-    app.add(RunAwareModels, RunningAgents(runs), agent_runs, RunnerFactory, LocalDelegate, model_check)
-    app.add(EventSubscriptions, AgentEventRelay, WorkerPorts, AgentWorker)
+    app.add(RunAwareModels, RunningAgents(AgentRuns(app)), agent_runs, RunnerFactory, LocalDelegate)
+    app.add(model_check, EventSubscriptions, AgentEventRelay, WorkerPorts, AgentWorker)

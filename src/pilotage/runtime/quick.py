@@ -33,7 +33,7 @@ async def run_once(
         app.bind(IAgentModel, model)
     agent_plugin.initialize(app)
     runtime_plugin.initialize(app)
-    if asks_for_model(with_pods_asked_for(app).graph):
+    if with_pods_asked_for(app).graph.derive(asks_for_model):
         app.add(*default_model())
     async with app:
         runner = AgentRunner.for_agent_instance(app.get(agent, definition.name)).for_principal(principal)
@@ -51,8 +51,8 @@ def with_pods_asked_for(app: Application) -> Application:
 
     So it is with the agents that others hand work to.
     """
-    while missing := [*_pods_missing_in(app.graph), *_workers_missing_in(app.graph)]:
-        app.add(*dict.fromkeys(missing))
+    while missing := app.graph.derive(_missing_in):
+        app.add(*missing)
     return app
 
 
@@ -67,6 +67,10 @@ def asks_for_model(graph: Graph) -> bool:
     return any(edge.dependency.type_ is IAgentModel for edge in edges) or any(
         isinstance(pod, AgentDefinition) and pod.is_declarative for pod in pods
     )
+
+
+def _missing_in(graph: Graph) -> tuple[object, ...]:
+    return tuple(dict.fromkeys((*_pods_missing_in(graph), *_workers_missing_in(graph))))
 
 
 def _workers_missing_in(graph: Graph) -> Iterator[object]:

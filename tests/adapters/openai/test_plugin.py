@@ -18,7 +18,7 @@ from pilotage.adapters.openai import (
     VllmOptions,
     VllmSettings,
 )
-from pilotage.adapters.openai.plugin import initialize
+from pilotage.adapters.openai_plugin import initialize
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability

@@ -91,4 +91,4 @@ def test_the_flowchart_has_an_arrow_per_dependency_and_a_dashed_one_to_what_is_m
 
 
 def test_an_instance_is_called_by_its_class() -> None:
-    assert describe_text("shop", Graph([given(One(), "one")], {})) == "application 'shop'\nOne"
+    assert describe_text("shop", Graph([given(One, "one")], {})) == "application 'shop'\nOne"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pilotage.container.lifecycle import ILifecycle, Teardown, attach, noted, raise_failures
+from pilotage.container.lifecycle import ILifecycle, Teardown, attach, raise_failures
 
 
 class Log(list[str]):
@@ -55,12 +55,6 @@ def test_failures_are_noted_on_the_error_that_matters() -> None:
     failure.add_note("closing failed")
     attach(error, [failure])
     assert error.__notes__ == ["Also, closing failed: OSError: second"]
-
-
-def test_an_error_is_noted_with_where_it_came_from() -> None:
-    with pytest.raises(OSError, match="stuck") as caught, noted(lambda: "raised in a test"):
-        Log().fail()
-    assert caught.value.__notes__ == ["raised in a test"]
 
 
 async def test_a_lifecycle_without_hooks_of_its_own_does_nothing() -> None:

@@ -95,8 +95,9 @@ def test_a_bound_class_that_fits_a_protocol_counts_beside_one_that_names_it() ->
 
 def test_a_pod_never_gets_itself_unless_it_is_alone() -> None:
     two, one = nodes_of(First, Second), nodes_of(First)
-    assert Providers(two.values(), {}).choose(Bank, asking=two[First]) == One(two[Second])
-    assert Providers(one.values(), {}).choose(Bank, asking=one[First]) == One(one[First])
+    wanted = Dependency("bank", Bank, Bank)
+    assert Providers(two.values(), {}).resolve(wanted, two[First]) == One(two[Second])
+    assert Providers(one.values(), {}).resolve(wanted, one[First]) == One(one[First])
 
 
 @pytest.mark.parametrize(

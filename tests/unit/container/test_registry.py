@@ -56,4 +56,4 @@ def test_the_last_binding_wins() -> None:
     first, second = Ledger(), Ledger()
     registry.bind(Ledger, first)
     registry.bind(Ledger, second)
-    assert registry.graph().bindings[Ledger].target is second
+    assert registry.graph().instances[registry.graph().bindings[Ledger]] is second

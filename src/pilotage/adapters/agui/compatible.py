@@ -134,10 +134,7 @@ def _compatible(graph: Graph, config: AgUiConfig) -> Iterator[tuple[AgentDefinit
 
 def _config_in(graph: Graph) -> AgUiConfig:
     """The settings that the application was given; those of the environment where it was given none."""
-    given = (node.pod.target for node in graph.nodes)
-    return (
-        next((each for each in given if isinstance(each, AgUiConfig)), None) or AgUiConfig.from_environment()
-    )
+    return graph.given(AgUiConfig) or AgUiConfig.from_environment()
 
 
 def _conflicts(graph: Graph, config: AgUiConfig) -> Iterator[Problem]:

@@ -15,10 +15,10 @@ from pilotage.adapters.openai.settings import (
     OpenAICompatibleSettings,
 )
 from pilotage.adapters.openai.vllm_settings import VllmOptions, VllmSettings
+from pilotage.adapters.openai_plugin import BASE_URL
 from pilotage.agent.ports.model import ModelCapability
 from pilotage.errors import AgentDefinitionError
 
-BASE_URL = "PILOTAGE_MODEL_BASE_URL"
 NAME = "PILOTAGE_MODEL_NAME"
 API_KEY = "PILOTAGE_MODEL_API_KEY"
 SERVER = "PILOTAGE_MODEL_SERVER"

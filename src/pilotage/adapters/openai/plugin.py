@@ -1,8 +1,6 @@
-"""The plugin `openai`: a model for applications that say where its server is."""
+"""What the adapter gives to an application: a model, where the application says where its server is."""
 
 from __future__ import annotations
-
-from importlib.util import find_spec
 
 from pilotage.adapters.openai.environment import settings_from_environment
 from pilotage.adapters.openai.model import OpenAICompatibleModel
@@ -11,6 +9,7 @@ from pilotage.adapters.openai.vllm import VllmAgentModel
 from pilotage.adapters.openai.vllm_settings import VllmSettings
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.container.application import Application
+from pilotage.container.installed import is_installed
 from pilotage.container.pod import Pod
 
 
@@ -26,9 +25,9 @@ def vllm_agent_model(settings: VllmSettings) -> VllmAgentModel:
     return VllmAgentModel(settings)
 
 
-def initialize(app: Application) -> None:
+def register(app: Application) -> None:
     """Register a model if the extra is installed, a server is named and the application has no model."""
-    if find_spec("httpx") is None or app.contains(IAgentModel):
+    if app.contains(IAgentModel) or not is_installed("httpx"):
         return
     if app.contains(VllmSettings):
         app.add(vllm_agent_model)

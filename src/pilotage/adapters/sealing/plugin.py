@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 from pilotage.adapters.sealing.key_file import read_key_file, read_or_create_key_file
 from pilotage.adapters.sealing.sealer import AesGcmSealer
 from pilotage.adapters.sealing.settings import SealingSettings
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.container.application import Application
+from pilotage.container.installed import is_installed
 from pilotage.container.pod import Pod
 
 
@@ -25,7 +24,7 @@ def record_sealer(settings: SealingSettings) -> AesGcmSealer:
 
 def initialize(app: Application) -> None:
     """Register the sealer if the extra is installed, a key file is named and the application has no sealer."""
-    if find_spec("cryptography") is None or app.contains(IRecordSealer):
+    if app.contains(IRecordSealer) or not is_installed("cryptography"):
         return
     if app.contains(SealingSettings):
         app.add(record_sealer)

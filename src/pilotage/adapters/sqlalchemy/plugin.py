@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import Any, cast
@@ -36,6 +35,7 @@ from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.agent.ports.tenant_spending import ITenantSpending
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.container.application import Application
+from pilotage.container.installed import is_installed
 from pilotage.container.lifecycle import ILifecycle
 from pilotage.container.pod import Pod
 
@@ -247,22 +247,21 @@ def initialize(app: Application) -> None:
 
 def contribute(app: Application) -> None:
     """Register the ports, unless the extra is missing or the application has a store: two share no transaction."""
-    if find_spec("sqlalchemy") is None or any(app.contains(port) for port in _PORTS):
+    if not is_installed("sqlalchemy") or any(app.contains(port) for port in _PORTS):
         return
     if not app.contains(DatabaseSettings):
         app.add(database_settings)
     app.add(store_on_demand, *_FACTORIES)
     if not app.contains(IAgentMemory) and _wants_memory(app):
         app.add(agent_memory)
-    if not app.contains(IRecordSealer) and _is_embedded(app) and find_spec("cryptography") is not None:
+    if not app.contains(IRecordSealer) and _is_embedded(app) and is_installed("cryptography"):
         app.add(sealer_beside_the_database)
 
 
 def _is_embedded(app: Application) -> bool:
     """Whether the database is a file of this machine, as far as can be known before anything is made."""
-    given = [node.target for node in app.graph.nodes if isinstance(node.target, DatabaseSettings)]
-    url = given[0].url if given else os.environ.get(URL) or DEFAULT_URL
-    return sqlite_file(url) is not None
+    given = app.graph.given(DatabaseSettings)
+    return sqlite_file(given.url if given else os.environ.get(URL) or DEFAULT_URL) is not None
 
 
 def _wants_memory(app: Application) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from enum import Enum
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from types import FunctionType
 from typing import Any, cast
 
@@ -234,6 +234,36 @@ def discover_agent_tools(owner: type) -> AgentToolCatalog:
     """
     if not isinstance(cast(object, owner), type):
         raise AgentDefinitionError(f"discover_agent_tools got {owner!r}. Give it the class, not an instance.")
+    return _reading_of(owner).catalog()
+
+
+def members_of(owner: type) -> list[dict[str, object]]:
+    """The members of a class and its bases as they are now: what was read of a class holds while they are the same."""
+    return [dict(vars(base)) for base in owner.__mro__]
+
+
+class _Reading:
+    """The tools of a class, read again when the class was changed."""
+
+    def __init__(self, owner: type) -> None:
+        self._owner = owner
+        self._members: list[dict[str, object]] = []
+        self._catalog = AgentToolCatalog()
+
+    def catalog(self) -> AgentToolCatalog:
+        members = members_of(self._owner)
+        if members != self._members:
+            self._catalog = _discover(self._owner)
+            self._members = members
+        return self._catalog
+
+
+@lru_cache(maxsize=1024)
+def _reading_of(owner: type) -> _Reading:
+    return _Reading(owner)
+
+
+def _discover(owner: type) -> AgentToolCatalog:
     found: list[AgentToolDescriptor] = []
     problems: list[str] = []
     for member in _members(owner):

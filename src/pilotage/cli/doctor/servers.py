@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 
-from pilotage.adapters.openai.environment import BASE_URL, NAME, settings_from_environment
+from pilotage.adapters.openai.environment import NAME, settings_from_environment
 from pilotage.adapters.openai.errors import ModelServerError
 from pilotage.adapters.openai.model import OpenAICompatibleModel
 from pilotage.adapters.openai.server_facts import capability_with
 from pilotage.adapters.openai.settings import ModelTimeouts, OpenAICompatibleSettings
 from pilotage.adapters.openai.vllm_settings import VllmSettings
+from pilotage.adapters.openai_plugin import BASE_URL
 from pilotage.adapters.sealing.key_file import KeyFileError, read_key_file
 from pilotage.adapters.sealing.settings import SealingSettings
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings, shown, sqlite_file
@@ -92,8 +93,9 @@ async def look_at_model(app: Application | None) -> Finding:
 
 
 def _settings_of(app: Application | None) -> OpenAICompatibleSettings | VllmSettings | None:
-    targets: list[object] = [node.target for node in app.graph.nodes] if app is not None else []
-    return next((each for each in targets if isinstance(each, OpenAICompatibleSettings | VllmSettings)), None)
+    if app is None:
+        return None
+    return app.graph.given(OpenAICompatibleSettings) or app.graph.given(VllmSettings)
 
 
 async def _asked(settings: OpenAICompatibleSettings) -> Finding:

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, distribution, requires
 
 from pilotage.adapters.openai import environment as model
+from pilotage.adapters.openai_plugin import BASE_URL
 from pilotage.adapters.sealing import settings as sealing
 from pilotage.adapters.sqlalchemy import settings as database
 from pilotage.cli import configured
@@ -32,7 +33,7 @@ _KNOWN = frozenset(
         *(configured.APP, configured.TENANT, configured.AS),
         *(database.URL, database.POOL_SIZE, database.TIMEOUT_SECONDS),
         *(database.UPGRADES_AT_START, database.MAY_LOSE_COMMITS),
-        *(model.BASE_URL, model.NAME, model.API_KEY, model.SERVER),
+        *(BASE_URL, model.NAME, model.API_KEY, model.SERVER),
         *(sealing.KEY_FILE, sealing.OLD_KEY_FILES),
     }
 )

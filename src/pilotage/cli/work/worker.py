@@ -44,10 +44,9 @@ def _ask_for_work(app: Application, concurrency: int | None, grace: float | None
     """Let the application have settings of a worker: its own, if it has some, with what the command line changes."""
     given: dict[str, Any] = {"concurrency": concurrency, "grace_seconds": grace}
     changes = {name: each for name, each in given.items() if each is not None}
-    own = [node.target for node in app.graph.providers(WorkerSettings)]
-    if own and not changes:
+    if app.contains(WorkerSettings) and not changes:
         return
-    known = next((each for each in own if isinstance(each, WorkerSettings)), WorkerSettings())
+    known = app.graph.given(WorkerSettings) or WorkerSettings()
     try:
         app.bind(WorkerSettings, replace(known, **changes))
     except AgentDefinitionError as error:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from inspect import Parameter, signature
 from typing import cast
 
 from pilotage.agent.ports.architecture import Architecture
+from pilotage.container.installed import entries, search_path
 from pilotage.errors import AgentDefinitionError
 
 ARCHITECTURES = "pilotage.architectures"
@@ -54,7 +55,7 @@ def load_architecture(name: str, installed: Iterable[EntryPoint]) -> Architectur
 
 @cache
 def _installed(name: str) -> Architecture:
-    return load_architecture(name, entry_points(group=ARCHITECTURES))
+    return load_architecture(name, entries(search_path()).get(ARCHITECTURES, ()))
 
 
 def _made(entry: EntryPoint) -> Architecture:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from typing import cast
 
 from pilotage.agent.fact_types import AgentFact
-from pilotage.agent.on_event import subscriptions_of
+from pilotage.agent.on_event import Subscription, subscriptions_of
 from pilotage.agent.ports.publisher import IAgentEventPublisher
 from pilotage.container.application import Application
+from pilotage.container.graph import Graph
 from pilotage.container.names import target_name
 from pilotage.container.node import Node
 from pilotage.values import value
@@ -30,19 +31,22 @@ class Receiver:
         return isinstance(fact, self.facts)
 
 
+def subscriptions_in(graph: Graph) -> tuple[tuple[Node, Subscription], ...]:
+    """The methods of pods that subscribe to facts; for `Graph.derive`."""
+    readable = (node for node in graph.nodes if node not in graph.unreadable)
+    return tuple((node, each) for node in readable for each in subscriptions_of(node.pod.type_))
+
+
 def receivers_of(app: Application) -> list[Receiver]:
-    """Everybody in a started application who wants to hear of facts."""
-    subscribers = [each for node in app.graph.nodes for each in _subscribers(app, node)]
+    """All subscribers and publishers of a started application."""
+    subscribers = [_subscriber(app, *each) for each in app.graph.derive(subscriptions_in)]
     publishers = app.get_all(IAgentEventPublisher)
     return [*subscribers, *(Receiver(target_name(each), (AgentFact,), each.publish) for each in publishers)]
 
 
-def _subscribers(app: Application, node: Node) -> Iterator[Receiver]:
-    for subscription in subscriptions_of(node.pod.type_):
-        method: Callable[[AgentFact], object] = getattr(
-            app.get(node.pod.type_, node.name), subscription.method
-        )
-        yield Receiver(subscription.name, subscription.facts, _called(method))
+def _subscriber(app: Application, node: Node, subscription: Subscription) -> Receiver:
+    method: Callable[[AgentFact], object] = getattr(app.get(node.pod.type_, node.name), subscription.method)
+    return Receiver(subscription.name, subscription.facts, _called(method))
 
 
 def _called(method: Callable[[AgentFact], object]) -> Callable[[AgentFact], Awaitable[object]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from pilotage.agent.fact_types import AgentFact, UnreadableFactError, read_fact
-from pilotage.agent.on_event import Subscription, subscriptions_of
+from pilotage.agent.on_event import Subscription
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry
 from pilotage.agent.ports.publisher import IAgentEventPublisher
 from pilotage.checks import reject_not_positive
@@ -19,7 +19,7 @@ from pilotage.container.pod import Pod, Scope
 from pilotage.container.processing import IPostProcessor
 from pilotage.errors import AgentBootstrapError, AgentPersistenceConfigurationError, Problem
 from pilotage.ids import IClock
-from pilotage.runtime.delivery.receivers import Receiver, receivers_of
+from pilotage.runtime.delivery.receivers import Receiver, receivers_of, subscriptions_in
 from pilotage.runtime.journal.commits import OutboxNotifier
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
@@ -217,8 +217,7 @@ class EventSubscriptions(IPostProcessor):
     @classmethod
     def check(cls, graph: Graph) -> Iterable[Problem]:
         """Methods that cannot be called with a fact, pods that are not there when one comes, nothing to hear from."""
-        readable = [node for node in graph.nodes if node not in graph.unreadable]
-        found = [(node, each) for node in readable for each in subscriptions_of(node.pod.type_)]
+        found = graph.derive(subscriptions_in)
         for node, subscription in found:
             if found_wrong := subscription.problem() or _short_lived(node, subscription):
                 yield Problem("event_subscription_wrong", *found_wrong, family=AgentBootstrapError)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 import re
 
+import pytest
+
 from pilotage.safety.redaction.automaton import Automaton
 from pilotage.safety.redaction.program import Program
 from pilotage.safety.redaction.scanner import Rule, Rules, Scanner, scan
 from pilotage.safety.redaction.syntax import parse
 
 
+@pytest.mark.slow
 def test_what_is_remembered_does_not_grow_with_the_text() -> None:
     """Which of the last twenty letters were an `a` makes a million states; most are soon forgotten."""
     source = "a[ab]{20}c"
@@ -27,6 +30,7 @@ def test_what_is_remembered_does_not_grow_with_the_text() -> None:
     assert [(span.start, span.end) for span in scanner.spans] == [m.span() for m in re.finditer(source, text)]
 
 
+@pytest.mark.slow
 def test_a_state_that_somebody_still_holds_forgets_its_edges_too() -> None:
     rules = Rules([Rule(parse("a[ab]{20}c"), "")])
     parked = rules.automaton.start("")

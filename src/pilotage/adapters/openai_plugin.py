@@ -1,0 +1,22 @@
+"""The plugin `openai`: beside its adapter, which is imported only where a server is named."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pilotage.container.application import Application
+
+BASE_URL = "PILOTAGE_MODEL_BASE_URL"
+
+
+def initialize(app: Application) -> None:
+    """Let the adapter register its model if the environment names a server, or the application may have settings.
+
+    An application has settings of the adapter only where the adapter was imported.
+    """
+    if "pilotage.adapters.openai" not in sys.modules and not os.environ.get(BASE_URL, "").strip():
+        return
+    from pilotage.adapters.openai.plugin import register  # noqa: PLC0415 - imports the adapter
+
+    register(app)
