@@ -41,8 +41,8 @@ from pilotage.adapters.agui.usage import TokensUsed
 from pilotage.adapters.agui.wording import code_of, message_of
 from pilotage.agent import events as neutral
 from pilotage.jsonvalue import canonical_json
-from pilotage.runtime.events.catch_up import SUPERSEDED
 from pilotage.runtime.events.projections import CANCELLED
+from pilotage.runtime.exposure.deltas import SUPERSEDED
 
 BROKEN = "agui_stream_broken"
 """The code of a stream that ends although its run has not told an end."""

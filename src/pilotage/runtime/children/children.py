@@ -309,7 +309,7 @@ class Children:
         return child_id(self.effects.ledger.run.run_id, action_id)
 
     def _view_of(self, ended: object) -> JsonObject:
-        return cast(JsonObject, self.effects.redactor.json({"result": to_json_value(ended)}))
+        return self.effects.redactor.json({"result": to_json_value(ended)})
 
 
 def cancellation_of(child: str) -> AgentSignal:

@@ -220,7 +220,7 @@ class SignalQueue:
         if position is not None:
             record["at"] = position
             record["handled"] = [signal.id for signal in chosen if signal.kind in self.hearing.handled]
-        kept = cast(JsonObject, secretless(record, self._redactor))
+        kept = secretless(record, self._redactor)
         self._ledger.append(action, JournalStage.AFTER, 1, kept, self._redactor.json(kept))
         return kept
 

@@ -240,7 +240,7 @@ class Questions:
                 "agent durable: AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)."
             )
             raise RunEnded(AgentSituation.FAILED, words, code="agent_approval_unavailable")
-        request = cast(JsonObject, self._redactor.json(request))
+        request = self._redactor.json(request)
         self._ledger.append(wait, JournalStage.BEFORE, 1, request, request)
         self._ledger.report(approval_requested(self._ledger.state, request, wait.name))
         self.open[cast(str, request["id"])] = request

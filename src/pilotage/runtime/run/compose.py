@@ -250,8 +250,9 @@ class Composer:
         forward = event_sink_for(material.parent, by.run_id) if material.parent else None
         if not material.ledger.is_kept:
             return DirectEventWriter(exposure, forward)
+        ledger, logged = material.ledger, material.past.told if material.past else None
         return DurableEventWriter(
-            by, material.ledger, exposure, material.past.told if material.past else None, forward
+            by, exposure, log=ledger.log, epoch=ledger.epoch, logged=logged, forward=forward
         )
 
     def _equip(self, material: Material, effects: Effects, by: AgentEventAttribution) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import cast
 
 from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent, RunPausedEvent
 from pilotage.agent.ports.budget import BudgetAmount
@@ -340,7 +339,7 @@ class Ending:
         record = encode_result(answer, spent, error)
         action = self._publication.action(None)
         labelled = with_label(record, self._effects.trust)
-        kept = cast(JsonObject, secretless(labelled, self._effects.redactor))
+        kept = secretless(labelled, self._effects.redactor)
         self._ledger.append(action, JournalStage.AFTER, 1, kept, self._publication.view_of(kept))
         return record
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.ports.handlers import IAgentOutputGuard
@@ -92,7 +91,7 @@ class Publication:
         if self._sensitive:
             record = {**record, "result": guard_json_value(record["result"], self._sensitive)}
         redactor = self._effects.redactor
-        return record if redactor.is_idle else cast(JsonObject, redactor.json(record))
+        return record if redactor.is_idle else redactor.json(record)
 
     def action(self, view: JsonValue, asked: JsonValue = None) -> Action:
         """The result of the run as an action; a person's answer is bound to the output it was `asked` about."""

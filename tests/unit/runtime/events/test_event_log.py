@@ -56,7 +56,7 @@ def test_events_are_read_with_and_without_the_frame_that_earlier_versions_wrote(
         LoggedEvent(1, 1, record) for record in (encode_event(event, BY), {"event": encode_event(event, BY)})
     )
     assert bare.event(BY) == framed.event(BY) == event
-    assert (bare.kind, bare.is_end, bare.teller) == (framed.kind, framed.is_end, framed.teller)
+    assert (bare.kind, bare.is_end, bare.child_run_id) == (framed.kind, framed.is_end, framed.child_run_id)
     assert bare.end == framed.end == EventCursor(1, 1, 0)
 
 

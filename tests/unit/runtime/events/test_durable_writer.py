@@ -17,10 +17,10 @@ from pilotage.agent.events import (
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.spec import StreamingExposureMode
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.runtime.events.catch_up import SUPERSEDED
 from pilotage.runtime.events.event_log import LoggedEvent, PendingEvents
 from pilotage.runtime.events.feed import SubscriberQueue
 from pilotage.runtime.events.writer import DurableEventWriter
+from pilotage.runtime.exposure.deltas import SUPERSEDED
 from pilotage.runtime.exposure.modes import Exposure
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal.chain import NO_HEAD
@@ -51,10 +51,15 @@ class Told:
         self.ledger.epoch = epoch
         self.forwarded: list[AgentEvent] = []
         self.telling = DurableEventWriter(
-            BY, self.ledger, Exposure(mode, Redactor()), deque(told), self.forwarded.append
+            BY,
+            Exposure(mode, Redactor()),
+            log=log,
+            epoch=epoch,
+            logged=deque(told),
+            forward=self.forwarded.append,
         )
         self.listener = SubscriberQueue()
-        self.telling.feed.listen(self.listener)
+        self.telling.feed.subscribe(self.listener)
 
     def heard(self) -> list[tuple[int, int, int, AgentEvent]]:
         found: list[tuple[int, int, int, AgentEvent]] = []

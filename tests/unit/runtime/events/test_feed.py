@@ -32,7 +32,7 @@ def taken(listener: SubscriberQueue) -> list[int]:
 
 def listening(feed: Feed) -> SubscriberQueue:
     listener = SubscriberQueue()
-    feed.listen(listener)
+    feed.subscribe(listener)
     return listener
 
 
@@ -77,10 +77,10 @@ def test_a_listener_that_falls_behind_is_emptied_and_told_nothing_until_it_has_c
         feed.publish(told(number))
         seen += taken(quick)
     assert seen == list(range(1, QUEUE_LIMIT + 3))
-    assert slow.has_fallen_behind
-    assert not quick.has_fallen_behind
+    assert slow.has_overflowed
+    assert not quick.has_overflowed
     assert taken(slow) == []
-    slow.has_fallen_behind = False
+    slow.has_overflowed = False
     feed.publish(told(7))
     assert taken(slow) == [7]
 
@@ -90,7 +90,7 @@ def test_a_full_queue_is_not_behind_yet() -> None:
     listener = listening(feed)
     for number in range(QUEUE_LIMIT):
         feed.publish(told(number))
-    assert not listener.has_fallen_behind
+    assert not listener.has_overflowed
     assert taken(listener) == list(range(QUEUE_LIMIT))
 
 
@@ -114,7 +114,7 @@ async def test_who_waits_is_woken_when_it_falls_behind() -> None:
     await turn()
     listener.put(told(QUEUE_LIMIT))
     await waiting
-    assert listener.has_fallen_behind
+    assert listener.has_overflowed
 
 
 async def test_who_waits_is_woken_by_the_end() -> None:

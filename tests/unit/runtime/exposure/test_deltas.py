@@ -15,7 +15,7 @@ from pilotage.agent.events import (
     ToolCallEndEvent,
     ToolCallStartEvent,
 )
-from pilotage.runtime.exposure.pieces import TextId, piece_of, with_text
+from pilotage.runtime.exposure.deltas import TextId, delta_of, with_text
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 OTHER = AgentEventAttribution("kid", "run-2", "talk-1", "run-1")
@@ -30,10 +30,10 @@ OTHER = AgentEventAttribution("kid", "run-2", "talk-1", "run-1")
         (ToolCallArgsDeltaEvent(BY, "c", "abc"), ("arguments", "run-1", "c")),
     ],
 )
-def test_a_delta_is_a_piece_of_its_text(event: AgentEvent, text: TextId) -> None:
-    assert piece_of(event) == (text, "abc")
+def test_a_delta_is_a_delta_of_its_text(event: AgentEvent, text: TextId) -> None:
+    assert delta_of(event) == (text, "abc")
     changed = with_text(event, "d")
-    assert piece_of(changed) == (text, "d")
+    assert delta_of(changed) == (text, "d")
     assert with_text(changed, "abc") == event
 
 
@@ -47,5 +47,5 @@ def test_a_delta_is_a_piece_of_its_text(event: AgentEvent, text: TextId) -> None
     ],
 )
 def test_other_events_are_no_pieces_and_stay_as_they_are(event: AgentEvent) -> None:
-    assert piece_of(event) is None
+    assert delta_of(event) is None
     assert with_text(event, "d") is event

@@ -44,7 +44,7 @@ from pilotage.agent.state import AgentStateReason
 from pilotage.agent.yields import AgentYieldKind
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, to_json_value
-from pilotage.runtime.events.projections import TOLD_AS, YieldProjector, events_of
+from pilotage.runtime.events.projections import ITEM_FIELDS, YieldProjector, events_of
 from pilotage.safety.fields import PII, SecretField, SensitiveField, SensitiveFieldDescriptor
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
@@ -69,7 +69,7 @@ ITEMS: list[tuple[AgentYield[object], list[AgentEvent]]] = [
     (
         Progress("looking", "look", {"n": 2}),
         [
-            StepStartedEvent(BY, "looking", {"n": 2, TOLD_AS: {"current_step": "look"}}),
+            StepStartedEvent(BY, "looking", {"n": 2, ITEM_FIELDS: {"current_step": "look"}}),
             StepFinishedEvent(BY, "looking"),
         ],
     ),
@@ -85,7 +85,7 @@ ITEMS: list[tuple[AgentYield[object], list[AgentEvent]]] = [
     (
         Tool("pay"),
         [
-            ToolCallStartEvent(BY, "run-1:pay#7", "pay", MESSAGE, {TOLD_AS: {"call_id": None}}),
+            ToolCallStartEvent(BY, "run-1:pay#7", "pay", MESSAGE, {ITEM_FIELDS: {"call_id": None}}),
             ToolCallArgsDeltaEvent(BY, "run-1:pay#7", "{}"),
             ToolCallEndEvent(BY, "run-1:pay#7"),
             ToolCallResultEvent(BY, "run-1:pay#7", "pay", MESSAGE, None),
@@ -95,7 +95,7 @@ ITEMS: list[tuple[AgentYield[object], list[AgentEvent]]] = [
         Evidence({"a": 1}, {"n": 4}),
         [
             ArtifactEvent(
-                BY, "run-1:evidence#7", {"a": 1}, "evidence", {"n": 4, TOLD_AS: {"is_record": False}}
+                BY, "run-1:evidence#7", {"a": 1}, "evidence", {"n": 4, ITEM_FIELDS: {"is_record": False}}
             )
         ],
     ),
@@ -119,7 +119,7 @@ def test_the_message_may_be_another_one() -> None:
 
 @pytest.mark.parametrize("tool", [Tool("pay", result=object()), Tool("pay", arguments={"x": float("nan")})])  # type: ignore[arg-type]
 def test_a_tool_item_without_a_json_form_is_named(tool: Tool) -> None:
-    with pytest.raises(AgentDefinitionError, match="Tool 'pay' cannot be told"):
+    with pytest.raises(AgentDefinitionError, match="Tool 'pay' cannot be streamed"):
         list(events_of(tool, BY))
 
 

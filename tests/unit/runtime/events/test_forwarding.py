@@ -19,8 +19,8 @@ from pilotage.runtime.events.event_log import LoggedEvent, PendingEvents
 from pilotage.runtime.events.event_record import encode_event
 from pilotage.runtime.events.forwarding import Relay
 from pilotage.runtime.events.writer import DurableEventWriter
+from pilotage.runtime.exposure.deltas import delta_of, with_text
 from pilotage.runtime.exposure.modes import Exposure
-from pilotage.runtime.exposure.pieces import piece_of, with_text
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.safety import StreamingRedactionPolicy, StreamingSensitivePattern
 
@@ -46,21 +46,13 @@ def log(*events: AgentEvent) -> list[LoggedEvent]:
     """The log of the parent."""
     items: list[LoggedEvent] = []
     for number, event in enumerate(events, start=1):
-        piece = piece_of(event)
+        piece = delta_of(event)
         if piece is None or event.metadata:
             items.append(LoggedEvent(1, number, {"event": encode_event(event, PARENT)}))
         else:
             record = {"event": encode_event(with_text(event, ""), PARENT), "text": piece[1]}
             items.append(LoggedEvent(1, number, record))
     return items
-
-
-class Kept:
-    """What keeps what the parent tells."""
-
-    def __init__(self) -> None:
-        self.log = PendingEvents()
-        self.epoch = 2
 
 
 def relayed(
@@ -70,7 +62,8 @@ def relayed(
 ) -> tuple[Relay, DurableEventWriter, list[AgentEvent]]:
     """The relay of a parent that comes back with this log, and what is heard of it."""
     heard: list[AgentEvent] = []
-    telling = DurableEventWriter(PARENT, Kept(), Exposure(mode, Redactor(policy)), forward=heard.append)
+    exposure = Exposure(mode, Redactor(policy))
+    telling = DurableEventWriter(PARENT, exposure, log=PendingEvents(), epoch=2, forward=heard.append)
     return Relay(telling, parents, "child"), telling, heard
 
 

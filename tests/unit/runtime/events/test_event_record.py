@@ -31,8 +31,8 @@ from pilotage.agent.events import (
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
-from pilotage.runtime.events.event_record import decode_event, encode_event, is_kept_as
-from pilotage.runtime.exposure.pieces import with_text
+from pilotage.runtime.events.event_record import decode_event, encode_event, is_record_of
+from pilotage.runtime.exposure.deltas import with_text
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 CHILD = AgentEventAttribution("scout", "run-2", "talk-1", "run-1")
@@ -92,11 +92,11 @@ def test_an_event_comes_back_from_its_json_text_as_it_was(event: AgentEvent) -> 
 
 
 @given(st.one_of(*EVENTS.values()), st.one_of(*EVENTS.values()))
-def test_an_event_is_kept_as_its_own_record_and_as_no_other(one: AgentEvent, other: AgentEvent) -> None:
+def test_an_event_is_record_of_its_own_record_and_as_no_other(one: AgentEvent, other: AgentEvent) -> None:
     kept = cast(JsonObject, json.loads(canonical_json(encode_event(one, BY))))
     # Whoever follows a log passes over pauses.
-    assert isinstance(one, RunPausedEvent) or is_kept_as(kept, one, BY)
-    assert not is_kept_as(kept, other, BY) or encode_event(other, BY) == kept
+    assert isinstance(one, RunPausedEvent) or is_record_of(kept, one, BY)
+    assert not is_record_of(kept, other, BY) or encode_event(other, BY) == kept
 
 
 @pytest.mark.parametrize(
@@ -109,13 +109,13 @@ def test_an_event_is_kept_as_its_own_record_and_as_no_other(one: AgentEvent, oth
 )
 def test_a_piece_of_a_text_is_kept_without_its_text(text: str, event: AgentEvent) -> None:
     kept = encode_event(with_text(event, ""), BY)
-    assert is_kept_as({"event": kept, "text": text}, event, BY)
-    assert not is_kept_as(kept, event, BY)
-    assert not is_kept_as({"event": kept}, event, BY)
-    assert not is_kept_as({"event": kept, "text": "He"}, event, BY)
-    assert not is_kept_as({"event": kept, "text": "Hi"}, with_text(event, "He"), BY)
+    assert is_record_of({"event": kept, "text": text}, event, BY)
+    assert not is_record_of(kept, event, BY)
+    assert not is_record_of({"event": kept}, event, BY)
+    assert not is_record_of({"event": kept, "text": "He"}, event, BY)
+    assert not is_record_of({"event": kept, "text": "Hi"}, with_text(event, "He"), BY)
     of_another = {**kept, "by": ["kid", "run-2", "talk", None]}
-    assert not is_kept_as({"event": of_another, "text": text}, event, BY)
+    assert not is_record_of({"event": of_another, "text": text}, event, BY)
 
 
 def test_a_record_holds_nothing_that_goes_without_saying() -> None:

@@ -25,9 +25,10 @@ from pilotage.agent.events import (
     ToolCallStartEvent,
 )
 from pilotage.agent.state import AgentStateReason
-from pilotage.runtime.events.catch_up import SUPERSEDED, AlreadyLogged
 from pilotage.runtime.events.event_log import LoggedEvent
 from pilotage.runtime.events.event_record import encode_event
+from pilotage.runtime.events.replay_filter import ReplayFilter
+from pilotage.runtime.exposure.deltas import SUPERSEDED
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 KID = AgentEventAttribution("kid", "run-2", "talk-1", "run-1")
@@ -35,9 +36,9 @@ MARK = {SUPERSEDED: True}
 STEP = StepStartedEvent(BY, "look")
 
 
-def before(*told: AgentEvent) -> AlreadyLogged:
+def before(*told: AgentEvent) -> ReplayFilter:
     items = (LoggedEvent(1, n, {"event": encode_event(e, BY)}) for n, e in enumerate(told, 1))
-    return AlreadyLogged(deque(items), BY)
+    return ReplayFilter(deque(items), BY)
 
 
 def says(text: str, message_id: str = "m", by: AgentEventAttribution = BY) -> MessageDeltaEvent:
@@ -58,8 +59,8 @@ def test_a_text_goes_on_where_it_was_told_however_it_is_cut(whole: str, told: in
     shown: list[str] = []
     at = 0
     for size in [*cuts, len(whole)]:
-        unsaid = said.unsaid(says(whole[at : at + size]))
-        shown += [unsaid.delta] if isinstance(unsaid, MessageDeltaEvent) else []
+        new = said.new_part(says(whole[at : at + size]))
+        shown += [new.delta] if isinstance(new, MessageDeltaEvent) else []
         at += size
     assert "".join(shown) == whole[told:]
 
@@ -72,24 +73,24 @@ def test_texts_are_known_by_their_kind_their_run_and_their_id() -> None:
         thinks("abc"),
         ToolCallArgsDeltaEvent(BY, "m", "abc"),
     ]
-    assert [said.unsaid(event) for event in others] == others
-    assert said.unsaid(says("abc")) is None
+    assert [said.new_part(event) for event in others] == others
+    assert said.new_part(says("abc")) is None
 
 
 def test_other_events_are_told_as_often_as_they_are_new() -> None:
     said = before(STEP, STEP, StepStartedEvent(BY, "go"))
-    assert [said.unsaid(STEP) for _ in range(3)] == [None, None, STEP]
-    assert said.unsaid(StepStartedEvent(BY, "go", {"n": 1})) is not None
+    assert [said.new_part(STEP) for _ in range(3)] == [None, None, STEP]
+    assert said.new_part(StepStartedEvent(BY, "go", {"n": 1})) is not None
 
 
 def test_a_piece_that_says_more_than_its_text_is_known_by_all_it_says() -> None:
     noted = MessageDeltaEvent(BY, "m", "", {"source": "x"})
     said = before(says("ab"), noted, MessageDeltaEvent(BY, "m", "c", {"source": "y"}))
-    assert said.unsaid(says("ab")) is None
-    assert said.unsaid(noted) is None
-    assert said.unsaid(MessageDeltaEvent(BY, "m", "c", {"source": "y"})) is None
-    assert said.unsaid(noted) == noted
-    assert said.unsaid(says("d")) == says("d")
+    assert said.new_part(says("ab")) is None
+    assert said.new_part(noted) is None
+    assert said.new_part(MessageDeltaEvent(BY, "m", "c", {"source": "y"})) is None
+    assert said.new_part(noted) == noted
+    assert said.new_part(says("d")) == says("d")
 
 
 @pytest.mark.parametrize(
@@ -101,31 +102,31 @@ def test_a_piece_that_says_more_than_its_text_is_known_by_all_it_says() -> None:
     ],
 )
 def test_starts_and_ends_are_told_by_the_run_each_time(event: AgentEvent) -> None:
-    assert before(event).unsaid(event) is event
+    assert before(event).new_part(event) is event
 
 
 def test_what_a_child_told_is_no_matter_of_its_parent() -> None:
     said = before(says("abc", "run-2:model#1@1", KID), StepStartedEvent(KID, "look"))
-    assert said.is_done
-    assert said.superseded_by(says("x", "run-2:model#1@2", KID)) == []
+    assert said.is_exhausted
+    assert said.marks_before(says("x", "run-2:model#1@2", KID)) == []
 
 
 def test_behind_the_repetition_everything_is_new_but_for_what_is_held_back() -> None:
     said = before(STEP, says("abc"), says("abc", "n"))
     said.go_live({("message", "run-1", "m")})
-    assert said.unsaid(STEP) == STEP
-    assert said.unsaid(says("abc", "n")) == says("abc", "n")
-    assert said.unsaid(says("abcd")) == says("d")
+    assert said.new_part(STEP) == STEP
+    assert said.new_part(says("abc", "n")) == says("abc", "n")
+    assert said.new_part(says("abcd")) == says("d")
 
 
 def test_it_is_done_when_nothing_of_it_can_matter_any_more() -> None:
     said = before(STEP, says("abc"))
-    assert not said.is_done
+    assert not said.is_exhausted
     said.go_live()
-    assert said.is_done
+    assert said.is_exhausted
     made = before(says("abc", "run-1:model#1@1"))
     made.go_live()
-    assert not made.is_done, "its call may be made again yet"
+    assert not made.is_exhausted, "its call may be made again yet"
 
 
 FIRST = "run-1:model#1@1"
@@ -155,16 +156,16 @@ MARKS: Sequence[AgentEvent] = [
 def test_what_a_repeated_call_said_before_is_marked_when_it_says_something_else(event: AgentEvent) -> None:
     said = before(*PARTS)
     said.go_live()
-    assert said.superseded_by(event) == MARKS
-    assert said.superseded_by(event) == []
-    assert said.is_done
+    assert said.marks_before(event) == MARKS
+    assert said.marks_before(event) == []
+    assert said.is_exhausted
 
 
 def test_a_call_that_is_replayed_is_not_superseded() -> None:
     said = before(*PARTS)
-    assert said.superseded_by(says("half a ", FIRST)) == []
+    assert said.marks_before(says("half a ", FIRST)) == []
     said.go_live()
-    assert said.superseded_by(says("new", AGAIN)) == []
+    assert said.marks_before(says("new", AGAIN)) == []
 
 
 @pytest.mark.parametrize(
@@ -180,26 +181,26 @@ def test_a_call_that_is_replayed_is_not_superseded() -> None:
     ],
 )
 def test_other_calls_and_texts_that_no_model_made_supersede_nothing(event: AgentEvent) -> None:
-    assert before(*PARTS).superseded_by(event) == []
+    assert before(*PARTS).marks_before(event) == []
 
 
 def test_a_name_may_look_like_an_epoch() -> None:
     odd = "run-1:at@3/model#1@1"
     said = before(says("half", odd))
-    assert said.superseded_by(says("x", "run-1:at@4/model#1@2")) == []
-    assert said.superseded_by(says("x", "run-1:at@3/model#1@2")) == [MessageDeltaEvent(BY, odd, "", MARK)]
+    assert said.marks_before(says("x", "run-1:at@4/model#1@2")) == []
+    assert said.marks_before(says("x", "run-1:at@3/model#1@2")) == [MessageDeltaEvent(BY, odd, "", MARK)]
 
 
 def test_what_is_marked_is_not_marked_again_by_the_next_owner() -> None:
     said = before(*PARTS, *MARKS, says("more", AGAIN))
     third = says("all", "run-1:model#1@3")
-    assert said.superseded_by(third) == [MessageDeltaEvent(BY, AGAIN, "", MARK)]
+    assert said.marks_before(third) == [MessageDeltaEvent(BY, AGAIN, "", MARK)]
 
 
 def test_a_call_that_is_made_again_without_a_word_supersedes_as_well() -> None:
     said = before(*PARTS)
-    assert list(said.repeated(AGAIN, "run-1")) == MARKS
-    assert list(said.repeated(AGAIN, "run-1")) == []
+    assert said.marks_for(AGAIN, "run-1") == MARKS
+    assert said.marks_for(AGAIN, "run-1") == []
 
 
 WORDS = [
@@ -220,8 +221,8 @@ def test_following_the_log_comes_to_the_same_as_sorting_it(
     followed, sorted_at_once = before(*told), before(*told)
     spoken = [event for event in said if not isinstance(event, RunStartedEvent)]
     for event in spoken:
-        expected = sorted_at_once.unsaid(event)
-        assert (None if followed.is_next(event) else followed.unsaid(event)) == expected
+        expected = sorted_at_once.new_part(event)
+        assert (None if followed.is_next(event) else followed.new_part(event)) == expected
 
 
 def test_what_is_said_in_the_same_order_is_next_whatever_others_told_in_between() -> None:
@@ -233,11 +234,11 @@ def test_what_is_said_in_the_same_order_is_next_whatever_others_told_in_between(
         LoggedEvent(2, 5, {"event": encode_event(RunStartedEvent(BY, {"epoch": 2}), BY)}),
         LoggedEvent(2, 6, {"event": encode_event(calls("m"), BY)}),
     ]
-    said = AlreadyLogged(deque(kept), BY)
+    said = ReplayFilter(deque(kept), BY)
     assert not said.is_next(says("abc", by=KID))
     assert all(said.is_next(event) for event in (STEP, says("abc"), calls("m")))
     assert not said.is_next(STEP)
-    assert said.is_done
+    assert said.is_exhausted
 
 
 def test_what_is_passed_over_is_not_forgotten() -> None:
@@ -246,7 +247,7 @@ def test_what_is_passed_over_is_not_forgotten() -> None:
     assert said.is_next(told[5])
     assert said.is_next(told[6])
     assert not said.is_next(told[-1])
-    assert [said.unsaid(event) for event in (told[0], told[1], told[5], told[-1])] == [
+    assert [said.new_part(event) for event in (told[0], told[1], told[5], told[-1])] == [
         None,
         None,
         told[5],
@@ -257,6 +258,6 @@ def test_what_is_passed_over_is_not_forgotten() -> None:
 @pytest.mark.parametrize("event", [STEP, says("ab"), says("abc", "n"), thinks("abc"), says("abc", by=KID)])
 def test_only_the_same_is_next(event: AgentEvent) -> None:
     item = LoggedEvent(1, 1, {"event": encode_event(says(""), BY), "text": "abc"})
-    said = AlreadyLogged(deque([item]), BY)
+    said = ReplayFilter(deque([item]), BY)
     assert not said.is_next(event)
     assert said.is_next(says("abc"))
