@@ -32,6 +32,8 @@ from pilotage.agent.state import AgentStateReason
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue
 
+_Kind = AgentEventKind
+
 
 class _Shape(NamedTuple):
     """The fields of an event between its attribution and its metadata; an optional field is left out while None."""
@@ -44,7 +46,7 @@ class _Shape(NamedTuple):
 
 
 def _shape(
-    kind: AgentEventKind, make: type[AgentEvent], required: str = "", optional: str = ""
+    kind: _Kind, make: type[AgentEvent], required: str = "", optional: str = ""
 ) -> tuple[type[AgentEvent], _Shape]:
     always, sometimes = tuple(required.split()), tuple(optional.split())
     return make, _Shape(kind.value, make, always, sometimes, always + sometimes)
@@ -52,27 +54,25 @@ def _shape(
 
 _SHAPES: Mapping[type[AgentEvent], _Shape] = dict(
     [
-        _shape(AgentEventKind.MESSAGE_DELTA, MessageDeltaEvent, "message_id delta"),
-        _shape(AgentEventKind.REASONING_DELTA, ReasoningDeltaEvent, "reasoning_id delta"),
-        _shape(AgentEventKind.TOOL_CALL_START, ToolCallStartEvent, "call_id tool_name", "parent_message_id"),
-        _shape(AgentEventKind.TOOL_CALL_ARGS_DELTA, ToolCallArgsDeltaEvent, "call_id args_delta"),
-        _shape(AgentEventKind.TOOL_CALL_END, ToolCallEndEvent, "call_id"),
+        _shape(_Kind.MESSAGE_DELTA, MessageDeltaEvent, "message_id delta"),
+        _shape(_Kind.REASONING_DELTA, ReasoningDeltaEvent, "reasoning_id delta"),
+        _shape(_Kind.TOOL_CALL_START, ToolCallStartEvent, "call_id tool_name", "parent_message_id"),
+        _shape(_Kind.TOOL_CALL_ARGS_DELTA, ToolCallArgsDeltaEvent, "call_id args_delta"),
+        _shape(_Kind.TOOL_CALL_END, ToolCallEndEvent, "call_id"),
+        _shape(_Kind.TOOL_CALL_RESULT, ToolCallResultEvent, "call_id tool_name message_id", "result"),
+        _shape(_Kind.RUN_STARTED, RunStartedEvent),
         _shape(
-            AgentEventKind.TOOL_CALL_RESULT, ToolCallResultEvent, "call_id tool_name message_id", "result"
-        ),
-        _shape(AgentEventKind.RUN_STARTED, RunStartedEvent),
-        _shape(
-            AgentEventKind.RUN_PAUSED,
+            _Kind.RUN_PAUSED,
             RunPausedEvent,
             "reason prompt state_id",
             "approval_id tool_call_id allowed_decisions",
         ),
-        _shape(AgentEventKind.RUN_FINISHED, RunFinishedEvent, "", "error"),
-        _shape(AgentEventKind.STEP_STARTED, StepStartedEvent, "step_name"),
-        _shape(AgentEventKind.STEP_FINISHED, StepFinishedEvent, "step_name"),
-        _shape(AgentEventKind.STATE_SNAPSHOT, StateSnapshotEvent, "snapshot"),
-        _shape(AgentEventKind.STATE_DELTA, StateDeltaEvent, "patch"),
-        _shape(AgentEventKind.ARTIFACT, ArtifactEvent, "artifact_id content", "name"),
+        _shape(_Kind.RUN_FINISHED, RunFinishedEvent, "", "error"),
+        _shape(_Kind.STEP_STARTED, StepStartedEvent, "step_name"),
+        _shape(_Kind.STEP_FINISHED, StepFinishedEvent, "step_name"),
+        _shape(_Kind.STATE_SNAPSHOT, StateSnapshotEvent, "snapshot"),
+        _shape(_Kind.STATE_DELTA, StateDeltaEvent, "patch"),
+        _shape(_Kind.ARTIFACT, ArtifactEvent, "artifact_id content", "name"),
     ]
 )
 _BY_KIND: Mapping[str, _Shape] = {shape.kind: shape for shape in _SHAPES.values()}

@@ -7,24 +7,16 @@ its own log, which holds redacted events too.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable
 
-from pilotage.agent.events import (
-    AgentEvent,
-    AgentEventAttribution,
-    RunFinishedEvent,
-    RunPausedEvent,
-    RunStartedEvent,
-)
+from pilotage.agent.events import AgentEvent, AgentEventAttribution
 from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.events.event_log import LoggedEvent
 from pilotage.runtime.events.event_record import encode_event
 from pilotage.runtime.events.replay_filter import ReplayFilter
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.deltas import SUPERSEDED, TextId, delta_of, text_of
-
-_Lifecycle = RunStartedEvent | RunPausedEvent | RunFinishedEvent
 
 
 class Relay:
@@ -36,13 +28,11 @@ class Relay:
     def __init__(self, writer: EventWriter, logged: Iterable[LoggedEvent], child: str) -> None:
         self._write = writer.say
         self._filters: dict[str, ReplayFilter] = {}
-        self._lifecycle: Counter[str] = Counter()
         self._marks: set[str] = set()
         self._superseded: set[TextId] = set()
         for by, items in _by_run(logged, child):
             self._filters[by.run_id] = ReplayFilter(deque(items), by)
-            for item in items:
-                self._add(item.event(by))
+            self._add_marks(item.event(by) for item in items if "metadata" in item.encoded)
         writer.compare(self._filters, self.new_part)
 
     def catch_up(self, event: AgentEvent) -> None:
@@ -60,33 +50,19 @@ class Relay:
     def new_part(self, event: AgentEvent) -> AgentEvent | None:
         """Return the part of an event that the parent's log does not have; None if it has all of it."""
         if event.metadata.get(SUPERSEDED):
-            return self._new_mark(event)
-        if isinstance(event, _Lifecycle):
-            return self._new_lifecycle_event(event)
+            is_new = (key := _key(event)) not in self._marks
+            self._marks.add(key)
+            return event if is_new else None
         if (delta := delta_of(event)) is not None and delta[0] in self._superseded:
             return None
         return self._filters[event.attribution.run_id].new_part(event)
 
-    def _add(self, event: AgentEvent) -> None:
-        if event.metadata.get(SUPERSEDED):
-            self._marks.add(_key(event))
-            if (text := text_of(event)) is not None:
+    def _add_marks(self, events: Iterable[AgentEvent]) -> None:
+        for event in events:
+            text = text_of(event)
+            if text is not None and event.metadata.get(SUPERSEDED):
+                self._marks.add(_key(event))
                 self._superseded.add(text)
-        elif isinstance(event, _Lifecycle):
-            self._lifecycle[_key(event)] += 1
-
-    def _new_mark(self, mark: AgentEvent) -> AgentEvent | None:
-        if (key := _key(mark)) in self._marks:
-            return None
-        self._marks.add(key)
-        return mark
-
-    def _new_lifecycle_event(self, event: _Lifecycle) -> AgentEvent | None:
-        # Equal starts, pauses and ends may occur several times, and the filter ignores them.
-        if not self._lifecycle[key := _key(event)]:
-            return event
-        self._lifecycle[key] -= 1
-        return None
 
 
 _PARENT = AgentEventAttribution("-", "-", "-")

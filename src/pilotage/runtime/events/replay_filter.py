@@ -30,9 +30,6 @@ from pilotage.runtime.events.event_log import LoggedEvent
 from pilotage.runtime.events.event_record import encode_event, is_record_of
 from pilotage.runtime.exposure.deltas import SUPERSEDED, TextId, delta_of, text_of, with_text
 
-_FROM_RUNTIME = frozenset(
-    {AgentEventKind.RUN_STARTED, AgentEventKind.RUN_PAUSED, AgentEventKind.RUN_FINISHED}
-)
 _FROM_MODELS = frozenset(
     {
         AgentEventKind.MESSAGE_DELTA,
@@ -152,8 +149,7 @@ class ReplayFilter:
     def _add(self, item: LoggedEvent) -> None:
         if item.kind not in _FROM_MODELS and item.encoded.keys().isdisjoint(_NEEDS_DECODING):
             # Most of a log: only the text of the record is counted, so the event need not be decoded.
-            if item.kind not in _FROM_RUNTIME:
-                self._events[canonical_json(item.encoded)] += 1
+            self._events[canonical_json(item.encoded)] += 1
             return
         event = item.event(self._by)
         if event.metadata.get(SUPERSEDED):
@@ -162,7 +158,7 @@ class ReplayFilter:
         delta = delta_of(event)
         if delta is not None:
             self._texts[delta[0]] = self._texts.get(delta[0], 0) + len(delta[1])
-        if event.kind not in _FROM_RUNTIME and (delta is None or event.metadata):
+        if delta is None or event.metadata:
             self._events[self._key(event)] += 1
         self._add_mark(event)
 

@@ -12,12 +12,14 @@ from pilotage.agent.events import (
     AgentEventAttribution,
     MessageDeltaEvent,
     RunFinishedEvent,
+    RunStartedEvent,
     StepStartedEvent,
 )
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.spec import StreamingExposureMode
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.runtime.events.event_log import LoggedEvent, PendingEvents
+from pilotage.runtime.events.event_record import encode_event
 from pilotage.runtime.events.feed import SubscriberQueue
 from pilotage.runtime.events.writer import DurableEventWriter
 from pilotage.runtime.exposure.deltas import SUPERSEDED
@@ -122,6 +124,13 @@ def test_in_replay_only_what_is_new_is_told() -> None:
     assert not told.telling.is_repeating
     told.telling.say(STEP)
     assert told.heard() == [(2, 2, 0, STEP)]
+
+
+@pytest.mark.parametrize("event", [RunStartedEvent(BY), STEP])
+def test_an_event_of_the_runtime_is_new_each_time(event: AgentEvent) -> None:
+    told = Told([LoggedEvent(1, 1, {"event": encode_event(event, BY)})], epoch=2)
+    told.telling.report(event)
+    assert told.heard() == [(2, 2, 0, event)]
 
 
 def test_a_held_text_that_was_told_before_is_not_told_again_behind_the_repetition() -> None:
