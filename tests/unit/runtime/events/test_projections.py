@@ -1,4 +1,4 @@
-"""What an item of a hand-written stream is told as, and which items events say."""
+"""Projections: the events of an item, and the items of events."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ ITEMS: list[tuple[AgentYield[object], list[AgentEvent]]] = [
 @pytest.mark.parametrize(
     ("item", "events"), ITEMS, ids=[f"{n} {item.kind}" for n, (item, _) in enumerate(ITEMS)]
 )
-def test_each_item_is_told_as_its_events(item: AgentYield[object], events: list[AgentEvent]) -> None:
+def test_each_item_is_projected_to_its_events(item: AgentYield[object], events: list[AgentEvent]) -> None:
     assert list(events_of(item, BY, ordinal=7)) == events
 
 
@@ -191,7 +191,7 @@ def test_recorded_evidence_comes_back_with_its_sensitive_fields() -> None:
     assert isinstance(item.evidence, AgentEvidence)
 
 
-def test_recorded_evidence_of_which_redaction_left_too_little_comes_as_json() -> None:
+def test_recorded_evidence_that_redaction_made_undecodable_is_projected_as_json() -> None:
     (event,) = events_of(Evidence(RECORD), BY)
     assert isinstance(event, ArtifactEvent)
     content = {**cast(JsonObject, event.content), "created_at": "[REDACTED]"}
@@ -199,7 +199,7 @@ def test_recorded_evidence_of_which_redaction_left_too_little_comes_as_json() ->
     assert items_from([changed]) == [Evidence(content)]
 
 
-def test_the_pieces_of_a_tool_call_are_one_item_at_its_result() -> None:
+def test_the_events_of_a_tool_call_are_one_item_at_its_result() -> None:
     events: list[AgentEvent] = [
         ToolCallStartEvent(BY, "c-1", "pay", "m"),
         ToolCallStartEvent(BY, "c-2", "look", "m"),
@@ -270,5 +270,5 @@ SAYS: list[tuple[str, AgentEvent, AgentYield[object] | None]] = [
 
 
 @pytest.mark.parametrize(("event", "item"), [row[1:] for row in SAYS], ids=[row[0] for row in SAYS])
-def test_each_event_says_its_item(event: AgentEvent, item: AgentYield[object] | None) -> None:
+def test_each_event_is_projected_to_its_item(event: AgentEvent, item: AgentYield[object] | None) -> None:
     assert YieldProjector("run-1").yield_of(event) == item

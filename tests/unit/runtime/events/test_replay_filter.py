@@ -1,4 +1,4 @@
-"""Replay says things again: nothing is told twice, nothing new is left out, what is void is marked once."""
+"""Replay repeats events: none is emitted twice, no new one is left out, superseded ones are marked once."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ MARK = {SUPERSEDED: True}
 STEP = StepStartedEvent(BY, "look")
 
 
-def before(*told: AgentEvent) -> ReplayFilter:
-    items = (LoggedEvent(1, n, {"event": encode_event(e, BY)}) for n, e in enumerate(told, 1))
+def before(*logged: AgentEvent) -> ReplayFilter:
+    items = (LoggedEvent(1, n, {"event": encode_event(e, BY)}) for n, e in enumerate(logged, 1))
     return ReplayFilter(deque(items), BY)
 
 
@@ -51,67 +51,69 @@ def calls(message_id: str, call_id: str = "c") -> ToolCallStartEvent:
 
 
 @given(st.text(max_size=20), st.integers(0, 20), st.lists(st.integers(1, 5)))
-def test_a_text_goes_on_where_it_was_told_however_it_is_cut(whole: str, told: int, cuts: list[int]) -> None:
-    said = before(says(whole[:told]))
+def test_a_text_continues_where_the_log_ends_however_it_is_cut(
+    whole: str, logged: int, cuts: list[int]
+) -> None:
+    replay = before(says(whole[:logged]))
     shown: list[str] = []
     at = 0
     for size in [*cuts, len(whole)]:
-        new = said.new_part(says(whole[at : at + size]))
+        new = replay.new_part(says(whole[at : at + size]))
         shown += [new.delta] if isinstance(new, MessageDeltaEvent) else []
         at += size
-    assert "".join(shown) == whole[told:]
+    assert "".join(shown) == whole[logged:]
 
 
-def test_texts_are_known_by_their_kind_their_run_and_their_id() -> None:
-    said = before(says("abc"))
+def test_texts_are_identified_by_kind_run_and_id() -> None:
+    replay = before(says("abc"))
     others: list[AgentEvent] = [
         says("abc", "n"),
         says("abc", "m", KID),
         thinks("abc"),
         ToolCallArgsDeltaEvent(BY, "m", "abc"),
     ]
-    assert [said.new_part(event) for event in others] == others
-    assert said.new_part(says("abc")) is None
+    assert [replay.new_part(event) for event in others] == others
+    assert replay.new_part(says("abc")) is None
 
 
-def test_other_events_are_told_as_often_as_they_are_new() -> None:
-    said = before(STEP, STEP, StepStartedEvent(BY, "go"))
-    assert [said.new_part(STEP) for _ in range(3)] == [None, None, STEP]
-    assert said.new_part(StepStartedEvent(BY, "go", {"n": 1})) is not None
+def test_other_events_are_new_once_their_count_is_used_up() -> None:
+    replay = before(STEP, STEP, StepStartedEvent(BY, "go"))
+    assert [replay.new_part(STEP) for _ in range(3)] == [None, None, STEP]
+    assert replay.new_part(StepStartedEvent(BY, "go", {"n": 1})) is not None
 
 
-def test_a_piece_that_says_more_than_its_text_is_known_by_all_it_says() -> None:
+def test_a_delta_with_metadata_is_compared_as_a_whole() -> None:
     noted = MessageDeltaEvent(BY, "m", "", {"source": "x"})
-    said = before(says("ab"), noted, MessageDeltaEvent(BY, "m", "c", {"source": "y"}))
-    assert said.new_part(says("ab")) is None
-    assert said.new_part(noted) is None
-    assert said.new_part(MessageDeltaEvent(BY, "m", "c", {"source": "y"})) is None
-    assert said.new_part(noted) == noted
-    assert said.new_part(says("d")) == says("d")
+    replay = before(says("ab"), noted, MessageDeltaEvent(BY, "m", "c", {"source": "y"}))
+    assert replay.new_part(says("ab")) is None
+    assert replay.new_part(noted) is None
+    assert replay.new_part(MessageDeltaEvent(BY, "m", "c", {"source": "y"})) is None
+    assert replay.new_part(noted) == noted
+    assert replay.new_part(says("d")) == says("d")
 
 
-def test_what_a_child_told_is_no_matter_of_its_parent() -> None:
-    said = before(says("abc", "run-2:model#1@1", KID), StepStartedEvent(KID, "look"))
-    assert said.is_exhausted
-    assert said.marks_before(says("x", "run-2:model#1@2", KID)) == []
+def test_events_of_child_runs_are_ignored() -> None:
+    replay = before(says("abc", "run-2:model#1@1", KID), StepStartedEvent(KID, "look"))
+    assert replay.is_exhausted
+    assert replay.marks_before(says("x", "run-2:model#1@2", KID)) == []
 
 
-def test_behind_the_repetition_everything_is_new_but_for_what_is_held_back() -> None:
-    said = before(STEP, says("abc"), says("abc", "n"))
-    said.go_live({("message", "run-1", "m")})
-    assert said.new_part(STEP) == STEP
-    assert said.new_part(says("abc", "n")) == says("abc", "n")
-    assert said.new_part(says("abcd")) == says("d")
+def test_after_replay_everything_is_new_except_for_held_texts() -> None:
+    replay = before(STEP, says("abc"), says("abc", "n"))
+    replay.go_live({("message", "run-1", "m")})
+    assert replay.new_part(STEP) == STEP
+    assert replay.new_part(says("abc", "n")) == says("abc", "n")
+    assert replay.new_part(says("abcd")) == says("d")
 
 
-def test_it_is_done_when_nothing_of_it_can_matter_any_more() -> None:
-    said = before(STEP, says("abc"))
-    assert not said.is_exhausted
-    said.go_live()
-    assert said.is_exhausted
+def test_it_is_exhausted_when_no_event_can_match() -> None:
+    replay = before(STEP, says("abc"))
+    assert not replay.is_exhausted
+    replay.go_live()
+    assert replay.is_exhausted
     made = before(says("abc", "run-1:model#1@1"))
     made.go_live()
-    assert not made.is_exhausted, "its call may be made again yet"
+    assert not made.is_exhausted, "its model call may still be repeated"
 
 
 FIRST = "run-1:model#1@1"
@@ -138,19 +140,19 @@ MARKS: Sequence[AgentEvent] = [
         ToolCallResultEvent(BY, "d", "look", AGAIN, "found"),
     ],
 )
-def test_what_a_repeated_call_said_before_is_marked_when_it_says_something_else(event: AgentEvent) -> None:
-    said = before(*PARTS)
-    said.go_live()
-    assert said.marks_before(event) == MARKS
-    assert said.marks_before(event) == []
-    assert said.is_exhausted
+def test_the_earlier_output_of_a_repeated_model_call_is_marked(event: AgentEvent) -> None:
+    replay = before(*PARTS)
+    replay.go_live()
+    assert replay.marks_before(event) == MARKS
+    assert replay.marks_before(event) == []
+    assert replay.is_exhausted
 
 
 def test_a_call_that_is_replayed_is_not_superseded() -> None:
-    said = before(*PARTS)
-    assert said.marks_before(says("half a ", FIRST)) == []
-    said.go_live()
-    assert said.marks_before(says("new", AGAIN)) == []
+    replay = before(*PARTS)
+    assert replay.marks_before(says("half a ", FIRST)) == []
+    replay.go_live()
+    assert replay.marks_before(says("new", AGAIN)) == []
 
 
 @pytest.mark.parametrize(
@@ -171,21 +173,21 @@ def test_other_calls_and_texts_that_no_model_made_supersede_nothing(event: Agent
 
 def test_a_name_may_look_like_an_epoch() -> None:
     odd = "run-1:at@3/model#1@1"
-    said = before(says("half", odd))
-    assert said.marks_before(says("x", "run-1:at@4/model#1@2")) == []
-    assert said.marks_before(says("x", "run-1:at@3/model#1@2")) == [MessageDeltaEvent(BY, odd, "", MARK)]
+    replay = before(says("half", odd))
+    assert replay.marks_before(says("x", "run-1:at@4/model#1@2")) == []
+    assert replay.marks_before(says("x", "run-1:at@3/model#1@2")) == [MessageDeltaEvent(BY, odd, "", MARK)]
 
 
-def test_what_is_marked_is_not_marked_again_by_the_next_owner() -> None:
-    said = before(*PARTS, *MARKS, says("more", AGAIN))
+def test_a_marked_text_is_not_marked_again_by_the_next_attempt() -> None:
+    replay = before(*PARTS, *MARKS, says("more", AGAIN))
     third = says("all", "run-1:model#1@3")
-    assert said.marks_before(third) == [MessageDeltaEvent(BY, AGAIN, "", MARK)]
+    assert replay.marks_before(third) == [MessageDeltaEvent(BY, AGAIN, "", MARK)]
 
 
-def test_a_call_that_is_made_again_without_a_word_supersedes_as_well() -> None:
-    said = before(*PARTS)
-    assert said.marks_for(AGAIN, "run-1") == MARKS
-    assert said.marks_for(AGAIN, "run-1") == []
+def test_a_repeated_model_call_without_output_supersedes_as_well() -> None:
+    replay = before(*PARTS)
+    assert replay.marks_for(AGAIN, "run-1") == MARKS
+    assert replay.marks_for(AGAIN, "run-1") == []
 
 
 WORDS = [
@@ -200,16 +202,16 @@ WORDS = [
 
 
 @given(st.lists(st.sampled_from(WORDS)), st.lists(st.sampled_from(WORDS)))
-def test_following_the_log_comes_to_the_same_as_sorting_it(
-    told: list[AgentEvent], said: list[AgentEvent]
+def test_following_the_log_gives_the_same_as_indexing_it(
+    logged: list[AgentEvent], said: list[AgentEvent]
 ) -> None:
-    followed, sorted_at_once = before(*told), before(*told)
+    followed, indexed_at_once = before(*logged), before(*logged)
     for event in said:
-        expected = sorted_at_once.new_part(event)
+        expected = indexed_at_once.new_part(event)
         assert (None if followed.is_next(event) else followed.new_part(event)) == expected
 
 
-def test_what_is_said_in_the_same_order_is_next_whatever_others_told_in_between() -> None:
+def test_events_in_the_same_order_are_next_whatever_other_runs_emitted_in_between() -> None:
     kept: list[LoggedEvent] = [
         LoggedEvent(1, 1, {"event": encode_event(RunStartedEvent(BY), BY)}),
         LoggedEvent(1, 2, {"event": encode_event(STEP, BY)}),
@@ -218,31 +220,31 @@ def test_what_is_said_in_the_same_order_is_next_whatever_others_told_in_between(
         LoggedEvent(2, 5, {"event": encode_event(RunStartedEvent(BY, {"epoch": 2}), BY)}),
         LoggedEvent(2, 6, {"event": encode_event(calls("m"), BY)}),
     ]
-    said = ReplayFilter(deque(kept), BY)
-    assert not said.is_next(says("abc", by=KID))
-    assert all(said.is_next(event) for event in (STEP, says("abc"), calls("m")))
-    assert not said.is_next(STEP)
-    said.go_live()
-    assert said.is_exhausted
+    replay = ReplayFilter(deque(kept), BY)
+    assert not replay.is_next(says("abc", by=KID))
+    assert all(replay.is_next(event) for event in (STEP, says("abc"), calls("m")))
+    assert not replay.is_next(STEP)
+    replay.go_live()
+    assert replay.is_exhausted
 
 
-def test_what_is_passed_over_is_not_forgotten() -> None:
-    told = [says("a", "x"), *[StepStartedEvent(BY, f"step {n}") for n in range(40)], says("b", "y")]
-    said = before(*told)
-    assert said.is_next(told[5])
-    assert said.is_next(told[6])
-    assert not said.is_next(told[-1])
-    assert [said.new_part(event) for event in (told[0], told[1], told[5], told[-1])] == [
+def test_a_skipped_entry_still_counts() -> None:
+    logged = [says("a", "x"), *[StepStartedEvent(BY, f"step {n}") for n in range(40)], says("b", "y")]
+    replay = before(*logged)
+    assert replay.is_next(logged[5])
+    assert replay.is_next(logged[6])
+    assert not replay.is_next(logged[-1])
+    assert [replay.new_part(event) for event in (logged[0], logged[1], logged[5], logged[-1])] == [
         None,
         None,
-        told[5],
+        logged[5],
         None,
     ]
 
 
 @pytest.mark.parametrize("event", [STEP, says("ab"), says("abc", "n"), thinks("abc"), says("abc", by=KID)])
-def test_only_the_same_is_next(event: AgentEvent) -> None:
+def test_only_an_equal_event_is_next(event: AgentEvent) -> None:
     item = LoggedEvent(1, 1, {"event": encode_event(says(""), BY), "text": "abc"})
-    said = ReplayFilter(deque([item]), BY)
-    assert not said.is_next(event)
-    assert said.is_next(says("abc"))
+    replay = ReplayFilter(deque([item]), BY)
+    assert not replay.is_next(event)
+    assert replay.is_next(says("abc"))
