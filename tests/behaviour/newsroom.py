@@ -43,7 +43,7 @@ from pilotage.agent.ports.journal import RunKey
 from pilotage.runtime.events.event_log import logged_events
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.events.transcript import Transcript, joined
-from pilotage.runtime.exposure.pieces import piece_of
+from pilotage.runtime.exposure.deltas import delta_of
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import (
@@ -272,7 +272,7 @@ def texts(events: Sequence[AgentEvent]) -> dict[str, str]:
     """Each text as a whole, by its kind and an id that is the same in every run."""
     found: dict[str, str] = {}
     for event in joined(events):
-        if piece := piece_of(event):
+        if piece := delta_of(event):
             (kind, _, text_id), words = piece
             key = f"{kind} {anonymous(text_id)}"
             found[key] = found.get(key, "") + words
@@ -286,7 +286,7 @@ def anonymous(words: str) -> str:
 
 def others(events: Sequence[AgentEvent]) -> Counter[str]:
     """Everything that is no text and no start or end of an attempt, as often as it was told."""
-    told = (event for event in joined(events) if piece_of(event) is None and not is_by_the_run(event))
+    told = (event for event in joined(events) if delta_of(event) is None and not is_by_the_run(event))
     return Counter(anonymous(repr(event)) for event in told)
 
 

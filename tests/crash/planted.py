@@ -310,7 +310,7 @@ def a_waiting_branch_goes_on(planting: Planting) -> None:
 
 
 def a_replay_tells_everything_again(planting: Planting) -> None:
-    planting.put(DurableEventWriter, "_pass_on", lambda self, event: self._publish(event))
+    planting.put(DurableEventWriter, "_emit", lambda self, event: self._publish(event))
 
 
 def a_veto_is_not_recorded(planting: Planting) -> None:

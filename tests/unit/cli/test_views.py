@@ -276,12 +276,12 @@ def call(by: AgentEventAttribution = BY, arguments: str = '{"to":"bob"}') -> lis
 
 
 def test_a_run_is_told_as_it_goes() -> None:
-    from pilotage.runtime.events.projections import TOLD_AS
+    from pilotage.runtime.events.projections import ITEM_FIELDS
 
     assert narrated(
         RunStartedEvent(BY),
         StepStartedEvent(BY, "model-1"),
-        StepStartedEvent(BY, "Searching", {TOLD_AS: {"current_step": None}}),
+        StepStartedEvent(BY, "Searching", {ITEM_FIELDS: {"current_step": None}}),
         ReasoningDeltaEvent(BY, "r1", "hmm"),
         MessageDeltaEvent(BY, "m1", "Let me "),
         MessageDeltaEvent(BY, "m1", "see.\x1b[2J"),

@@ -12,7 +12,7 @@ from pilotage.adapters.agui.errors import AgUiRunResolutionError
 from pilotage.agent.events import AgentEvent
 from pilotage.errors import CallerError
 from pilotage.runtime.events.feed import EventCursor
-from pilotage.runtime.exposure.pieces import piece_of, with_text
+from pilotage.runtime.exposure.deltas import delta_of, with_text
 from pilotage.values import value
 
 _BOOKMARK = re.compile(r"([!-}]{1,200})~([0-9.]{1,60})~([0-9.]{1,60})~(e?)([0-9]{1,6})")
@@ -71,7 +71,7 @@ class Bookmark:
             return (event, None) if at.number < self.at.number else (None, event)
         if self.part and not self.is_of_the_end:
             return None, event
-        piece = piece_of(event)
+        piece = delta_of(event)
         if piece is None or at.offset <= self.at.offset:
             return event, None
         cut = len(piece[1]) - (at.offset - self.at.offset)

@@ -39,8 +39,8 @@ from pilotage.adapters.agui.settings import AgUiConfig
 from pilotage.adapters.agui.transcript import TranscriptOfFrames
 from pilotage.agent import events as neutral
 from pilotage.jsonvalue import canonical_json
-from pilotage.runtime.events.catch_up import SUPERSEDED
 from pilotage.runtime.events.projections import CANCELLED
+from pilotage.runtime.exposure.deltas import SUPERSEDED
 
 BROKEN = "agui_stream_broken"
 """The code of a stream that ends without an end of its run."""

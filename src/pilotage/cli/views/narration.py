@@ -22,7 +22,7 @@ from pilotage.agent.events import (
 from pilotage.cli.screen.words import Line, Span, Tone, cleaned, line, one_line
 from pilotage.cli.views.timeline import call_arguments
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.events.projections import TOLD_AS
+from pilotage.runtime.events.projections import ITEM_FIELDS
 
 Told: TypeAlias = Span | Line
 """A piece of text that goes on where the last one ended, or a line of its own."""
@@ -78,7 +78,7 @@ class Narrator:
 
     def _fact(self, event: AgentEvent) -> Iterator[Told]:
         match event:
-            case StepStartedEvent() if TOLD_AS in event.metadata:
+            case StepStartedEvent() if ITEM_FIELDS in event.metadata:
                 yield self._line(event, Span(f"· {one_line(event.step_name)}", Tone.QUIET))
             case ArtifactEvent():
                 name = one_line(event.name or event.artifact_id)

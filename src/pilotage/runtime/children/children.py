@@ -60,7 +60,7 @@ class ChildRun(Effect):
         return await self._children.bring_to_end(self.action.id, replace(self._task, branch=branch))
 
     def view_of(self, result: object) -> JsonObject:
-        return cast(JsonObject, self._children.run.redactor.json({"result": to_json_value(result)}))
+        return self._children.run.redactor.json({"result": to_json_value(result)})
 
 
 class Children:

@@ -142,7 +142,7 @@ class ContextChange(Effect):
 
     def outcome_of(self, result: object) -> Outcome:
         window, record = cast("tuple[ContextWindow, JsonObject]", result)
-        return Outcome(record, cast(JsonObject, self._redactor.json(record)), window)
+        return Outcome(record, self._redactor.json(record), window)
 
     def reuse(self, row: JournalRow) -> object:
         """Condense as it was done when the call was made, without asking or recording anything."""

@@ -7,7 +7,6 @@ stream early go on for ever, so what is not reported is estimated, and the recor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from pilotage.agent.compaction.estimate import BYTE_ESTIMATOR, fixed_tokens, message_tokens
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind, ModelUsage
@@ -169,7 +168,7 @@ class ReplyRecorder:
         return left
 
     def _record(self, record: JsonObject) -> None:
-        view = cast(JsonObject, self._run.redactor.json(recorded_reply(record, self._tools)))
+        view = self._run.redactor.json(recorded_reply(record, self._tools))
         added = None if self._manifest is None else {MANIFEST: self._manifest}
         self._run.outcomes.record(self._effect, 1, new_outcome(record, view, None, added))
 

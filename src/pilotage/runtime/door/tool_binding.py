@@ -194,8 +194,8 @@ def shown_to_others(descriptor: AgentToolDescriptor, redactor: Redactor, result:
         policy=_AS_EVIDENCE,
     )
     if captured.applied is EvidenceCapture.STRUCTURED:
-        return cast(JsonObject, redactor.json(captured.entries))
-    return cast(JsonObject, redactor.json({CAPTURE: captured.applied.value, **captured.entries}))
+        return redactor.json(captured.entries)
+    return redactor.json({CAPTURE: captured.applied.value, **captured.entries})
 
 
 def reconciler(invocation: Invocation) -> Callable[[str], Awaitable[object]] | None:

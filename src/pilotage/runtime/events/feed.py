@@ -1,4 +1,4 @@
-"""What a live run tells whoever listens. Leaving never touches the run, and being slow only costs the slow."""
+"""Live feed of a run's events: cursors, and a bounded queue per subscriber. Subscribers never slow the run down."""
 
 from __future__ import annotations
 
@@ -16,102 +16,19 @@ from pilotage.values import value
 QUEUE_LIMIT = 256
 
 PositionedEvent: TypeAlias = tuple[int, int, int, AgentEvent]
-"""Where a reader stands who has read an event (epoch, number, offset), and the event."""
+"""Epoch, number and offset of the cursor after an event, and the event."""
 
-
-class Feed:
-    """The live end of a run's events. It holds nothing itself: each listener has a bounded queue of its own."""
-
-    def __init__(self) -> None:
-        # Weak references in a tuple: a listener that is dropped is forgotten, and telling costs one call each.
-        self._listeners: tuple[ref[SubscriberQueue], ...] = ()
-        self.is_over = False
-
-    @property
-    def is_heard(self) -> bool:
-        """Whether anybody listens, or did."""
-        return bool(self._listeners)
-
-    def publish(self, told: PositionedEvent) -> None:
-        """Tell everybody who listens."""
-        for heard in self._listeners:
-            listener = heard()
-            if listener is not None:
-                listener.put(told)
-
-    def close(self) -> None:
-        """There will be no more."""
-        self.is_over = True
-        for heard in self._listeners:
-            if (listener := heard()) is not None:
-                listener.wake()
-
-    def listen(self, listener: SubscriberQueue) -> None:
-        """From now on the listener is told; one that is dropped is forgotten."""
-        self._listeners = (*(heard for heard in self._listeners if heard() is not None), ref(listener))
-
-
-class SubscriberQueue:
-    """One bounded queue. Where it runs over it is emptied: the reader has fallen behind and must catch up."""
-
-    __slots__ = ("__weakref__", "_queue", "_waiter", "has_fallen_behind")
-
-    def __init__(self) -> None:
-        self._queue: deque[PositionedEvent] = deque()
-        self._waiter: asyncio.Future[None] | None = None
-        self.has_fallen_behind = False
-
-    def put(self, told: PositionedEvent) -> None:
-        """Queue an event; costs one append and at most one wake-up."""
-        if self.has_fallen_behind:
-            return
-        if len(self._queue) >= QUEUE_LIMIT:
-            self._queue.clear()
-            self.has_fallen_behind = True
-        else:
-            self._queue.append(told)
-        if self._waiter is not None:
-            release(self._waiter)
-
-    def take(self) -> PositionedEvent | None:
-        """The next event, or None where there is none at the moment."""
-        return self._queue.popleft() if self._queue else None
-
-    def start_over(self) -> None:
-        """Queue from here on; what was told so far is read elsewhere."""
-        self._queue.clear()
-        self.has_fallen_behind = False
-
-    async def wait(self) -> None:
-        """Return when something has happened."""
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-
-    def wake(self) -> None:
-        """Let whoever waits look again."""
-        release(self._waiter)
-
-
-def release(waiting: asyncio.Future[None] | None) -> None:
-    """Let somebody go on who waits, if anybody does."""
-    if waiting is not None and not waiting.done():
-        waiting.set_result(None)
-
-
-# No run tells more than this many digits can count, and reading a number of any length takes forever.
+# No run has more events than these digits can count, and parsing a number of any length takes forever.
 _CURSOR = re.compile(r"([0-9]{1,15})\.([0-9]{1,15})\.([0-9]{1,15})")
 _SHOWN = 60
 
 
 @value
 class EventCursor:
-    """The last event seen: who told it, its number in the run, and how much of its text was read.
+    """A position in the events of a run: epoch and number of the last event read, and how much of its text.
 
-    Numbers go on from one owner of the run to the next. What an owner told and could not commit is void: the next
-    owner's first event says from which cursor on.
+    Numbers continue from one attempt of the run to the next. Events that an attempt could not commit are void: the
+    first event of the next attempt names the cursor after which they are.
     """
 
     epoch: int = 0
@@ -123,7 +40,7 @@ class EventCursor:
 
     @classmethod
     def parse(cls, text: str) -> EventCursor:
-        """The cursor that `str` wrote.
+        """Return the cursor that `str` wrote.
 
         Raises:
             CallerError: the text is no cursor.
@@ -140,8 +57,90 @@ class EventCursor:
 START = EventCursor()
 
 
+class Feed:
+    """Publishes the live events of one attempt to its subscribers; stores nothing itself."""
+
+    def __init__(self) -> None:
+        # Weak references in a tuple: a dropped queue is forgotten, and publishing costs one call per queue.
+        self._queues: tuple[ref[SubscriberQueue], ...] = ()
+        self.is_over = False
+
+    @property
+    def has_subscribers(self) -> bool:
+        """Whether there is a subscriber, or was one."""
+        return bool(self._queues)
+
+    def publish(self, event: PositionedEvent) -> None:
+        """Put an event into the queue of every subscriber."""
+        for queue_ref in self._queues:
+            queue = queue_ref()
+            if queue is not None:
+                queue.put(event)
+
+    def close(self) -> None:
+        """End the feed and wake the subscribers."""
+        self.is_over = True
+        for queue_ref in self._queues:
+            if (queue := queue_ref()) is not None:
+                queue.wake()
+
+    def subscribe(self, queue: SubscriberQueue) -> None:
+        """Put every event from now on into the queue, for as long as its subscriber holds it."""
+        self._queues = (*(each for each in self._queues if each() is not None), ref(queue))
+
+
+class SubscriberQueue:
+    """The bounded queue of one subscriber. On overflow it is emptied: the subscriber must catch up from the log."""
+
+    __slots__ = ("__weakref__", "_queue", "_waiter", "has_overflowed")
+
+    def __init__(self) -> None:
+        self._queue: deque[PositionedEvent] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self.has_overflowed = False
+
+    def put(self, event: PositionedEvent) -> None:
+        """Queue an event; costs one append and at most one wake-up."""
+        if self.has_overflowed:
+            return
+        if len(self._queue) >= QUEUE_LIMIT:
+            self._queue.clear()
+            self.has_overflowed = True
+        else:
+            self._queue.append(event)
+        if self._waiter is not None:
+            wake(self._waiter)
+
+    def take(self) -> PositionedEvent | None:
+        """Return the next event, or None if the queue is empty."""
+        return self._queue.popleft() if self._queue else None
+
+    def restart(self) -> None:
+        """Empty the queue and fill it again from now on; earlier events are read from the log."""
+        self._queue.clear()
+        self.has_overflowed = False
+
+    async def wait(self) -> None:
+        """Wait for an event, an overflow or the end of the feed."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def wake(self) -> None:
+        """Wake the subscriber that waits."""
+        wake(self._waiter)
+
+
+def wake(waiter: asyncio.Future[None] | None) -> None:
+    """Wake a waiting task, if there is one."""
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
+
+
 async def close(stream: AsyncIterator[object] | None) -> None:
-    """Close a stream that can be closed; for one that has ended this does nothing."""
+    """Close a stream that can be closed; does nothing for one that has ended."""
     aclose: Callable[[], Awaitable[None]] | None = getattr(stream, "aclose", None)
     if aclose is not None:
         await aclose()

@@ -1,4 +1,4 @@
-"""Reading the events of a run: from a cursor on, first what is in its log, then live, with nothing left out."""
+"""Subscriptions to the events of a run: from a cursor on, first from its log, then live, without gaps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLL_SECONDS = 1.0
 
 
 class LogReader:
-    """Reads the log of one run, each row once, and keeps what its reader has not read."""
+    """Reads the event log of one run, each row once, and holds the events that its subscriber has not read."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class LogReader:
         self._items: list[LoggedEvent] = []
 
     async def by(self) -> AgentEventAttribution:
-        """Whose events they are.
+        """Return the attribution of the run.
 
         Raises:
             RunNotFoundError: there is no such run.
@@ -51,17 +51,18 @@ class LogReader:
 
     @property
     def is_over(self) -> bool:
-        """Whether the run has paused or ended, as far as was read: nobody has taken it since."""
+        """Whether the run has paused or ended, as far as was read, and no attempt has begun since."""
         return bool(self._items) and self._items[-1].is_end and self._items[-1].epoch == self._epoch
 
     async def read(self) -> Sequence[LoggedEvent]:
-        """Everything that is durable by now, without what was forgotten.
+        """Return all durable events, except for the forgotten ones.
 
         Raises:
-            RunErasedError: what the run said was erased.
+            RunErasedError: the events of the run were erased.
         """
-        rows = [row async for row in self._journal.read(await self._found(), self._seq)]
-        refuse_erased(await self._found(), rows)
+        run = await self._found()
+        rows = [row async for row in self._journal.read(run, self._seq)]
+        refuse_erased(run, rows)
         if rows:
             self._seq, self._epoch = rows[-1].seq, rows[-1].epoch
             self._items += logged_events(rows)
@@ -73,44 +74,45 @@ class LogReader:
         return self._run
 
     def forget(self, seen: EventCursor) -> None:
-        """The reader has read up to here, and does not come back."""
+        """Drop the events that a subscriber at this cursor does not need any more."""
         self._items = still_needed(self._items, seen)
 
 
 class Subscription(AsyncIterator[AgentEvent]):
-    """An async iterator over events; `cursor` says where it stands, and another one goes on from there.
+    """An async iterator over the events of a run. `cursor` is its position; another one can continue from there.
 
-    It ends when the run pauses or is over, and when this process stops driving it: an end without `RunFinished` or
-    `RunPaused` is one to come back from, with the cursor. Dropping it costs nothing and touches nothing. One that does
-    not follow ends where the run stands now.
+    It ends when the run pauses or ends, and when this process stops driving it: after an end without `RunFinished` or
+    `RunPaused`, subscribe again with the cursor. Dropping it has no effect on the run. With `follows=False` it ends
+    after the events that exist now.
     """
 
     def __init__(
         self,
         log: LogReader,
-        telling: DurableEventWriter | None,
+        writer: DurableEventWriter | None,
         clock: IClock,
         after: EventCursor = START,
         *,
         follows: bool = True,
     ) -> None:
         self._log = log
-        self._telling = telling
+        self._writer = writer
         self._clock = clock
+        # Three integers instead of a cursor: they change with every event.
         self._epoch: int = after.epoch
         self._number: int = after.number
         self._offset: int = after.offset
-        self._listener = SubscriberQueue()
+        self._queue = SubscriberQueue()
         self._missed: Iterator[PositionedEvent] | None = None
         self._is_over = False
         self._follows = follows
-        self._listener.has_fallen_behind = telling is not None
-        if telling is not None:
-            telling.feed.listen(self._listener)
+        self._queue.has_overflowed = writer is not None
+        if writer is not None:
+            writer.feed.subscribe(self._queue)
 
     @property
     def cursor(self) -> str:
-        """Where this reader stands: hand it to `events(run, after=...)` to go on from here."""
+        """The position after the last event; pass it to `events(run, after=...)` to continue from here."""
         return str(self._position)
 
     @property
@@ -121,15 +123,16 @@ class Subscription(AsyncIterator[AgentEvent]):
         return self
 
     def take(self) -> AgentEvent | None:
-        """The next event, or None where it must be waited for."""
-        told = self._listener.take() if self._missed is None else self._next_missed()
-        if told is None:
+        """Return the next event, or None if it must be awaited."""
+        # The branch of `_next` that every live event takes, without the call.
+        positioned = self._queue.take() if self._missed is None else self._next()
+        if positioned is None:
             return None
-        self._epoch, self._number, self._offset, event = told
+        self._epoch, self._number, self._offset, event = positioned
         return event
 
     def ready(self) -> Iterator[AgentEvent]:
-        """What is there already, one after the other."""
+        """Return the events that need not be awaited."""
         return iter(self.take, None)
 
     async def __anext__(self) -> AgentEvent:
@@ -141,61 +144,60 @@ class Subscription(AsyncIterator[AgentEvent]):
                 self._log.forget(self._position)
             elif self._is_over:
                 raise StopAsyncIteration
-            elif self._telling is None:
+            elif self._writer is None:
                 await self._tail()
-            elif self._listener.has_fallen_behind:
-                await self._catch_up(self._telling)
-            elif self._telling.feed.is_over or not self._follows:
+            elif self._queue.has_overflowed:
+                await self._catch_up(self._writer)
+            elif self._writer.feed.is_over or not self._follows:
                 self._is_over = True
             else:
-                await self._listener.wait()
+                await self._queue.wait()
 
     async def next_batch(self, most: int) -> Sequence[PositionedEvent]:
-        """The next event, and those behind it that are there already, each with where it lies; none at the end."""
+        """Wait for the next event; return it with those that follow without waiting. Empty at the end."""
         event = await anext(self, None)
         if event is None:
             return ()
         batch: list[PositionedEvent] = [(self._epoch, self._number, self._offset, event)]
-        while len(batch) < most and (told := self._ready()) is not None:
-            batch.append(told)
+        try:
+            while len(batch) < most and (positioned := self._next()) is not None:
+                batch.append(positioned)
+        except Exception:  # noqa: BLE001, S110 - the next call raises it again, after this batch was delivered
+            pass
         self._epoch, self._number, self._offset, _ = batch[-1]
         return batch
 
-    def _ready(self) -> PositionedEvent | None:
-        """The next event where it is there already."""
-        try:
-            return self._listener.take() if self._missed is None else self._next_missed()
-        except Exception:  # noqa: BLE001 - whoever asks again gets the same error, and has what came before it
-            return None
-
     async def aclose(self) -> None:
-        """Stop listening."""
-        self._is_over, self._missed, self._listener, self._telling = True, None, SubscriberQueue(), None
+        """Unsubscribe."""
+        self._is_over, self._missed, self._queue, self._writer = True, None, SubscriberQueue(), None
 
-    def _next_missed(self) -> PositionedEvent | None:
+    def _next(self) -> PositionedEvent | None:
+        if self._missed is None:
+            return self._queue.take()
         try:
-            return next(self._missed, None) if self._missed is not None else None
+            return next(self._missed, None)
         except BaseException:
-            # An event that cannot be read is not skipped: whoever asks again gets the same error.
-            self._missed, self._listener.has_fallen_behind = None, True
+            # An event that cannot be decoded is not skipped: the next call raises the same error.
+            self._missed, self._queue.has_overflowed = None, True
             raise
 
-    async def _catch_up(self, telling: DurableEventWriter) -> None:
-        """Read what was told since the cursor, from the log and from what is not in it yet."""
-        # From this line on the queue fills again; what came before it is in the log, or in its open end.
-        self._listener.start_over()
-        open_end, last = telling.open_end(), telling.last_number
+    async def _catch_up(self, writer: DurableEventWriter) -> None:
+        """Read the events since the cursor, from the log and from the writer's open end."""
+        # The queue fills again from here on; earlier events are in the log or in the open end.
+        self._queue.restart()
+        open_end, last = writer.open_end(), writer.last_number
+        # The open end may be committed while the log is read: its events are taken from one side only.
         end_of_log = open_end[0].number - 1 if open_end else last
         try:
             log = [item for item in await self._log.read() if item.number <= end_of_log]
             await self._take([*log, *open_end])
         except BaseException:
-            # Whoever gives up waiting, or finds the store away, may ask again and has missed nothing.
-            self._listener.has_fallen_behind = True
+            # After a cancelled or failed read the next call starts over and misses nothing.
+            self._queue.has_overflowed = True
             raise
 
     async def _tail(self) -> None:
-        """Follow a run that another process drives: look into the log again and again until it pauses or ends."""
+        """Poll the log of a run that another process drives until it pauses or ends."""
         if await self._take(await self._log.read()):
             return
         if self._log.is_over or not self._follows:
@@ -204,7 +206,7 @@ class Subscription(AsyncIterator[AgentEvent]):
             await self._clock.sleep(POLL_SECONDS)
 
     async def _take(self, items: Sequence[LoggedEvent]) -> bool:
-        """Go on with what of the items the reader has not read; False where that is nothing."""
+        """Continue with the items after the cursor; return False if there are none."""
         by = await self._log.by()
         seen = last_valid(items, self._position)
         if not items or (items[-1].number, len(items[-1].text)) <= (seen.number, seen.offset):

@@ -1,106 +1,87 @@
-"""What a reader of a run's events has by now: texts joined, what is void or superseded left out. Pure.
+"""Transcript of a run's events: texts joined, void and superseded events left out. Pure.
 
-A reader sees text before it is durable. Where the process that told it dies, the next one goes on from what was
-committed: every event goes to the place that its cursor names, and what a reader held from there on is void.
+Readers get text before it is durable. After a crash the next attempt continues from the last commit: each event goes
+to the position of its cursor and replaces everything that the reader had from there on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pilotage.agent.events import (
-    AgentEvent,
-    ToolCallArgsDeltaEvent,
-    ToolCallEndEvent,
-    ToolCallResultEvent,
-    ToolCallStartEvent,
-)
-from pilotage.runtime.events.catch_up import SUPERSEDED
+from pilotage.agent.events import AgentEvent, ToolCallStartEvent
 from pilotage.runtime.events.feed import EventCursor
-from pilotage.runtime.exposure.pieces import TextId, piece_of, with_text
-
-_Held = tuple[int, int, AgentEvent]
+from pilotage.runtime.exposure.deltas import SUPERSEDED, Delta, TextId, delta_of, text_of, with_text
 
 
 class Transcript:
-    """Takes each event of a subscription with the cursor behind it, over any number of subscriptions.
+    """Collects the events of a run over any number of subscriptions, each with the cursor after it.
 
     `async for event in subscription: transcript.add(event, subscription.cursor)`
     """
 
     def __init__(self) -> None:
-        self._held: list[_Held] = []
+        self._entries: list[tuple[int, int, AgentEvent]] = []
         self.cursor: str | None = None
 
     def add(self, event: AgentEvent, cursor: str) -> None:
-        """Take an event in.
+        """Add an event and drop those that it replaces.
 
         Raises:
             CallerError: `cursor` is no cursor.
         """
         at = EventCursor.parse(cursor)
-        piece = piece_of(event)
-        begin = at.offset - len(piece[1]) if piece and at.offset else 0
+        delta = delta_of(event)
+        begin = at.offset - len(delta[1]) if delta and at.offset else 0
         self._drop_from(at.number, begin)
-        self._held.append((at.number, begin, event))
+        self._entries.append((at.number, begin, event))
         self.cursor = cursor
 
     @property
     def events(self) -> list[AgentEvent]:
-        """What counts of it."""
-        return joined(event for _, _, event in self._held)
+        """The valid events, with successive deltas joined."""
+        return joined(event for _, _, event in self._entries)
 
     def _drop_from(self, number: int, begin: int) -> None:
-        while self._held and self._held[-1][:2] >= (number, begin):
-            self._held.pop()
-        if self._held and self._held[-1][0] == number:
+        while self._entries and self._entries[-1][:2] >= (number, begin):
+            self._entries.pop()
+        if self._entries and self._entries[-1][0] == number:
             self._cut(begin)
 
     def _cut(self, end: int) -> None:
-        """Of the text held last, only what stands before an offset counts."""
-        number, begin, event = self._held[-1]
-        piece = piece_of(event)
-        if piece is not None and begin + len(piece[1]) > end:
-            self._held[-1] = (number, begin, with_text(event, piece[1][: end - begin]))
+        """Cut the last text at an offset."""
+        number, begin, event = self._entries[-1]
+        delta = delta_of(event)
+        if delta is not None and begin + len(delta[1]) > end:
+            self._entries[-1] = (number, begin, with_text(event, delta[1][: end - begin]))
 
 
 def joined(events: Iterable[AgentEvent]) -> list[AgentEvent]:
-    """Events without what is superseded; pieces of one text that follow one another are one event."""
-    together: list[AgentEvent] = []
-    for event in without_superseded(list(events)):
-        text, last = _plain_piece(event), _plain_piece(together[-1]) if together else None
-        if text is not None and last is not None and text[0] == last[0]:
-            together[-1] = with_text(event, last[1] + text[1])
+    """Return the events that are not superseded, with successive deltas of one text joined."""
+    result: list[AgentEvent] = []
+    for event in _without_superseded(list(events)):
+        delta, last = _plain_delta(event), _plain_delta(result[-1]) if result else None
+        if delta is not None and last is not None and delta[0] == last[0]:
+            result[-1] = with_text(event, last[1] + delta[1])
         else:
-            together.append(event)
-    return together
+            result.append(event)
+    return result
 
 
-def without_superseded(events: Sequence[AgentEvent]) -> list[AgentEvent]:
-    """Events without the texts and calls that are marked later on, and without the marks."""
-    kept: list[AgentEvent] = []
-    marked: set[TextId] = set()
+def _without_superseded(events: Sequence[AgentEvent]) -> list[AgentEvent]:
+    """Return the events without the marks, and without the texts and tool calls that a later mark supersedes."""
+    result: list[AgentEvent] = []
+    superseded: set[TextId] = set()
     for event in reversed(events):
-        about = _about(event)
-        if about is not None and event.metadata.get(SUPERSEDED):
-            marked.add(about)
-        elif about is None or about not in marked:
-            kept.append(event)
+        text = text_of(event)
+        if text is not None and event.metadata.get(SUPERSEDED):
+            superseded.add(text)
+        elif text is None or text not in superseded:
+            result.append(event)
         elif isinstance(event, ToolCallStartEvent):
-            # A call that is asked for again may have the same id: the mark reaches back to the start of one.
-            marked.discard(about)
-    return kept[::-1]
+            # A repeated call may have the same id: the mark supersedes the events back to one start.
+            superseded.discard(text)
+    return result[::-1]
 
 
-def _plain_piece(event: AgentEvent) -> tuple[TextId, str] | None:
-    return None if event.metadata else piece_of(event)
-
-
-def _about(event: AgentEvent) -> TextId | None:
-    """The text or the call that an event is a part of."""
-    match event:
-        case ToolCallStartEvent() | ToolCallArgsDeltaEvent() | ToolCallEndEvent() | ToolCallResultEvent():
-            return ("call", event.attribution.run_id, event.call_id)
-        case _:
-            piece = piece_of(event)
-            return piece[0] if piece else None
+def _plain_delta(event: AgentEvent) -> Delta | None:
+    return None if event.metadata else delta_of(event)

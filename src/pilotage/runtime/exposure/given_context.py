@@ -1,10 +1,11 @@
-"""The context that a caller hands to a run: as its record keeps it, and how far it may be trusted. Pure.
+"""The context that a caller gives to a run: its record and its trust label. Pure.
 
-A model is shown guarded content only, so guarded content is all that is kept: what a pack hides is in no row.
+Models see guarded content only, so only guarded content is recorded: what a pack hides is in no row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
@@ -17,46 +18,42 @@ from pilotage.runtime.exposure.trust import RUN_INPUT
 from pilotage.safety.trust import Confidentiality, TrustLabel
 
 TRUST = "trust"
-"""The key in a pack's metadata under which a `TrustLabel.to_payload()` says where its content comes from."""
+"""The key in a pack's metadata of a `TrustLabel.to_payload()` that says where its content comes from."""
 
 _INSTRUCTING = frozenset({ContextPackRole.SYSTEM, ContextPackRole.INSTRUCTION})
-_FOR_EVERYBODY = frozenset({ContextSensitivity.PUBLIC, ContextSensitivity.REDACTED})
+_NOT_PRIVATE = frozenset({ContextSensitivity.PUBLIC, ContextSensitivity.REDACTED})
 
 
 def encode_context(context: AgentContext) -> JsonObject:
-    """The context for the first row of a run; nothing where there is none.
+    """Return the context for the first row of a run; an empty object for an empty context.
 
     Raises:
-        AgentDefinitionError: a pack instructs that nobody can trust.
+        AgentDefinitionError: a pack gives instructions and is untrusted.
     """
     if not context.packs and context.manifest is None and context.digest is None:
         return {}
     for pack in context.packs:
         _reject_untrusted_instruction(pack)
-    kept = replace(context, packs=[_guarded(pack) for pack in context.packs])
-    return cast(JsonObject, to_json_value(kept))
+    guarded = [replace(each, content=each.guarded_content(), sensitive_fields=()) for each in context.packs]
+    return cast(JsonObject, to_json_value(replace(context, packs=guarded)))
 
 
 def decode_context(record: JsonObject) -> AgentContext | None:
-    """The context that `encode_context` wrote; None where there was none."""
+    """Return the context that `encode_context` wrote; None for an empty object."""
     if not record:
         return None
     return cast(AgentContext, StructuredOutputSpec.from_type(AgentContext).decode(record))
 
 
 def label_of_context(context: AgentContext) -> TrustLabel:
-    """How far a run may be trusted that has read the context: as far as the least trusted pack."""
+    """Return the trust label of a run that has read the context: the join of the labels of its packs."""
     return TrustLabel.join_all(map(_label_of, context.packs))
 
 
-def _guarded(pack: ContextPack) -> ContextPack:
-    return replace(pack, content=pack.guarded_content(), sensitive_fields=())
-
-
 def _label_of(pack: ContextPack) -> TrustLabel:
-    said = pack.metadata.get(TRUST)
-    declared = TrustLabel.from_payload(cast(JsonObject, said)) if isinstance(said, dict) else RUN_INPUT
-    if pack.sensitivity in _FOR_EVERYBODY:
+    payload = pack.metadata.get(TRUST)
+    declared = TrustLabel.from_payload(payload) if isinstance(payload, Mapping) else RUN_INPUT
+    if pack.sensitivity in _NOT_PRIVATE:
         return declared
     origin = frozenset({f"context:{pack.source}"})
     return declared.join(TrustLabel(confidentiality=Confidentiality.TENANT, origins=origin))

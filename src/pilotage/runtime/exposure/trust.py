@@ -1,9 +1,8 @@
-"""How far what a record holds may be trusted: the label a run starts with, labels in records. Pure."""
+"""Trust labels of runs: the label a run starts with, labels in records, labels of recalled memory. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import cast
+from collections.abc import Iterable, Mapping
 
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.ports.memory import MemoryItem
@@ -13,32 +12,30 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 
 RUN_INPUT = TrustLabel(Integrity.USER, Confidentiality.PUBLIC, frozenset({"run input"}))
-"""The label a run starts with. What users send is to be worked with, look-ups included: it is not private by itself."""
+"""The label a run starts with. User input is not private by itself: tools may look things up with it."""
+
+RECALL = "step:memory.recall"
+"""The label in the step ids of actions that recall memory."""
 
 _TRUST = "trust"
+_ORIGIN = frozenset({"memory"})
+_PRIVATE = TrustLabel(Integrity.TRUSTED, Confidentiality.TENANT, _ORIGIN)
+_UNKNOWN = TrustLabel(Integrity.UNTRUSTED, Confidentiality.SECRET, _ORIGIN)
 
 
 def with_label(record: JsonObject, label: TrustLabel) -> JsonObject:
-    """A record that says how far what it holds may be trusted; what every run starts with is not worth a word."""
+    """Return a record with its trust label; the label that every run starts with is left out."""
     return record if label == RUN_INPUT else {**record, _TRUST: label.to_payload()}
 
 
 def label_to_keep(label: TrustLabel) -> TrustLabel:
-    """The label as it is kept with a turn of a conversation: neutral where it says no more than every run does."""
+    """Return the label to store with a turn of a conversation; the label every run starts with becomes neutral."""
     return TrustLabel() if label == RUN_INPUT else label
 
 
 def label_in(record: JsonObject) -> TrustLabel:
-    """The label that `with_label` wrote, to be joined with what is known already."""
-    return TrustLabel.from_payload(cast(JsonObject, record[_TRUST])) if _TRUST in record else TrustLabel()
-
-
-RECALL = "step:memory.recall"
-"""What actions are called by which a run recalls something."""
-
-_ORIGIN = frozenset({"memory"})
-_PRIVATE = TrustLabel(Integrity.TRUSTED, Confidentiality.TENANT, _ORIGIN)
-_UNKNOWN = TrustLabel(Integrity.UNTRUSTED, Confidentiality.SECRET, _ORIGIN)
+    """Return the label that `with_label` wrote; the neutral label if there is none."""
+    return _decode_label(record[_TRUST]) if _TRUST in record else TrustLabel()
 
 
 def label_after_tool(label: TrustLabel, tool: AgentToolDescriptor) -> TrustLabel:
@@ -47,13 +44,13 @@ def label_after_tool(label: TrustLabel, tool: AgentToolDescriptor) -> TrustLabel
 
 
 def label_of_items(items: Iterable[MemoryItem]) -> TrustLabel:
-    """The label of who has read the items: what is remembered of somebody is private, whatever it was learned from."""
+    """Return the label of a run that has read the items: memory is private, whatever it was learned from."""
     labels = [item.label for item in items]
     return TrustLabel.join_all((_PRIVATE, *labels)) if labels else TrustLabel()
 
 
 def label_of_recalled(rows: Iterable[JournalRow]) -> TrustLabel:
-    """What the rows leave known, as far as they recall anything."""
+    """Return the label of a run that has read the memory that the rows recall."""
     recalled = [row for row in rows if row.stage is JournalStage.AFTER and _recalls(row)]
     return TrustLabel.join_all(map(_label_of, recalled))
 
@@ -63,15 +60,19 @@ def _recalls(row: JournalRow) -> bool:
 
 
 def _label_of(row: JournalRow) -> TrustLabel:
-    """Of a record that cannot be read nobody knows what it brought in: the worst is assumed."""
-    record = row.record if isinstance(row.record, dict) else {}
-    if "error" in record:
-        return TrustLabel()
-    items = cast("list[dict[str, JsonValue]]", record.get("result"))
-    if items == []:
-        return TrustLabel()
-    try:
-        labels = [TrustLabel.from_payload(cast(JsonObject, item["label"])) for item in items]
-    except (AgentDefinitionError, KeyError, TypeError):
-        return _UNKNOWN
-    return TrustLabel.join_all((_PRIVATE, *labels))
+    """Return the label of recalled items; a record that cannot be read gets the strictest label."""
+    match row.record:
+        case {"error": _} | {"result": []}:
+            return TrustLabel()
+        case {"result": [*items]}:
+            try:
+                labels = [_decode_label(item["label"]) for item in items if isinstance(item, Mapping)]
+            except (AgentDefinitionError, KeyError):
+                return _UNKNOWN
+            return TrustLabel.join_all((_PRIVATE, *labels)) if len(labels) == len(items) else _UNKNOWN
+        case _:
+            return _UNKNOWN
+
+
+def _decode_label(payload: JsonValue) -> TrustLabel:
+    return TrustLabel.from_payload(payload if isinstance(payload, Mapping) else {})

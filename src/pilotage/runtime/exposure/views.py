@@ -1,21 +1,20 @@
-"""What hooks and readers of evidence see of model calls: redacted, without what only a tool may see. Pure."""
+"""Model calls as hooks and readers of evidence may see them: redacted, without hidden arguments. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 from pilotage.agent.messages import ModelMessage, ModelToolCall, TextPart
 from pilotage.agent.model_reply import ModelResponse
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.tool_calling import HiddenArguments, ToolCallingSpec, hidden_arguments
-from pilotage.jsonvalue import JsonObject
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.safety.guard import guard_json_value
 
 
 def shown_request(request: ModelRequest, redactor: Redactor) -> ModelRequest:
-    """A request as hooks may see it; itself where nothing is hidden."""
+    """Return a request as hooks may see it; the same object if nothing is hidden."""
     hidden = hidden_arguments(request.tool_calling)
     if redactor.is_idle and not hidden:
         return request
@@ -23,7 +22,7 @@ def shown_request(request: ModelRequest, redactor: Redactor) -> ModelRequest:
 
 
 def shown_response(response: ModelResponse, request: ModelRequest, redactor: Redactor) -> ModelResponse:
-    """A reply as hooks may see it; itself where nothing is hidden."""
+    """Return a reply as hooks may see it; the same object if nothing is hidden."""
     hidden = hidden_arguments(request.tool_calling)
     if redactor.is_idle and not hidden:
         return response
@@ -34,6 +33,16 @@ def shown_response(response: ModelResponse, request: ModelRequest, redactor: Red
         tool_calls=[_call(each, redactor, hidden) for each in response.tool_calls],
         output=None,
     )
+
+
+def recorded_reply(record: JsonObject, calling: ToolCallingSpec | None) -> JsonObject:
+    """Return the record of a reply as others may read it: without the hidden arguments of its tool calls."""
+    hidden, reply = hidden_arguments(calling), record.get("result")
+    if not hidden or not isinstance(reply, dict) or "tool_calls" not in reply:
+        return record
+    calls = reply["tool_calls"]
+    guarded = [_recorded_call(call, hidden) for call in calls] if isinstance(calls, list) else []
+    return {**record, "result": {**reply, "tool_calls": guarded}}
 
 
 def _message(message: ModelMessage, redactor: Redactor, hidden: HiddenArguments) -> ModelMessage:
@@ -49,18 +58,11 @@ def _message(message: ModelMessage, redactor: Redactor, hidden: HiddenArguments)
 
 def _call(call: ModelToolCall, redactor: Redactor, hidden: HiddenArguments) -> ModelToolCall:
     guarded = call.guarded(hidden.get(call.name, ()))
-    arguments = redactor.json(guarded.arguments)
-    return replace(guarded, arguments=arguments if isinstance(arguments, dict) else {})
+    return replace(guarded, arguments=redactor.json(guarded.arguments))
 
 
-def recorded_reply(record: JsonObject, calling: ToolCallingSpec | None) -> JsonObject:
-    """The record of a reply as others may read it: without what only a tool may see of its arguments."""
-    hidden = hidden_arguments(calling)
-    reply = record.get("result")
-    if not hidden or not isinstance(reply, dict) or "tool_calls" not in reply:
-        return record
-    calls = [
-        {**call, "arguments": guard_json_value(call["arguments"], hidden.get(cast(str, call["name"]), ()))}
-        for call in cast("list[JsonObject]", reply["tool_calls"])
-    ]
-    return {**record, "result": {**reply, "tool_calls": calls}}
+def _recorded_call(call: JsonValue, hidden: HiddenArguments) -> JsonValue:
+    if not isinstance(call, dict):
+        return None
+    descriptors = hidden.get(str(call["name"]), ())
+    return {**call, "arguments": guard_json_value(call["arguments"], descriptors)}

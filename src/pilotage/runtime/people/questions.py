@@ -154,7 +154,7 @@ class Question(Effect):
             )
             raise RunEnded(AgentSituation.FAILED, words, code="agent_approval_unavailable")
         request = encode_request(self._new_request())
-        self._request = cast(JsonObject, self._questions.redactor.json(request))
+        self._request = self._questions.redactor.json(request)
         self.begins = approval_requested(ledger.state, self._request, self.action.name)
         return self._request, self._request
 

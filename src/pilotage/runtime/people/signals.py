@@ -137,7 +137,7 @@ class SignalQueue:
         if position is not None:
             record["at"] = position
             record["handled"] = [signal.id for signal in chosen if signal.kind in self.policy.handled]
-        return cast(JsonObject, secretless(record, self.redactor))
+        return secretless(record, self.redactor)
 
     def apply(self, boundary: str, record: JsonObject) -> Sequence[AgentSignal]:
         """Add the signals of a record to the transcript and return those for handlers.
@@ -234,7 +234,7 @@ class SignalIntake(Effect):
 
     def outcome_of(self, result: object) -> Outcome:
         record = cast(JsonObject, result)
-        return Outcome(record, cast(JsonObject, self._queue.redactor.json(record)), record)
+        return Outcome(record, self._queue.redactor.json(record), record)
 
     def reuse(self, row: JournalRow) -> object:
         return row.record

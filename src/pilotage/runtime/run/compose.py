@@ -143,7 +143,10 @@ class Composer:
         forward = parent.part(Children).event_sink(by.run_id) if parent else None
         if not claimed.ledger.is_kept:
             return DirectEventWriter(exposure, forward)
-        return DurableEventWriter(by, claimed.ledger, exposure, history.told if history else None, forward)
+        ledger, logged = claimed.ledger, history.told if history else None
+        return DurableEventWriter(
+            by, exposure, log=ledger.log, epoch=ledger.epoch, logged=logged, forward=forward
+        )
 
     def _equip(self, run: Run, history: RunHistory | None) -> None:
         """Give the run the parts that follow from its agent, its start and its history."""

@@ -128,7 +128,7 @@ class Publisher:
             shown: JsonObject = {"result": to_json_value(answer.output)}
             return new_outcome(shown, shown, shown)
         record = encode_result(answer, run.spending.spent, error)
-        kept = cast(JsonObject, secretless(with_label(record, run.trust), run.redactor))
+        kept = secretless(with_label(record, run.trust), run.redactor)
         return new_outcome(kept, self.view_of(kept), record)
 
     def view_of(self, record: JsonObject) -> JsonObject:
@@ -136,7 +136,7 @@ class Publisher:
         if self._sensitive:
             record = {**record, "result": guard_json_value(record["result"], self._sensitive)}
         redactor = self._run.redactor
-        return record if redactor.is_idle else cast(JsonObject, redactor.json(record))
+        return record if redactor.is_idle else redactor.json(record)
 
     def shown(self, output: JsonValue) -> JsonValue:
         """Return what others may see of an output."""

@@ -1,4 +1,4 @@
-"""Events survive the way to JSON text and back, and say only what is needed."""
+"""Events survive encoding as JSON text, and records hold only the fields that are set."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from pilotage.agent.events import (
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
-from pilotage.runtime.events.event_record import decode_event, encode_event, is_kept_as
-from pilotage.runtime.exposure.pieces import with_text
+from pilotage.runtime.events.event_record import decode_event, encode_event, is_record_of
+from pilotage.runtime.exposure.deltas import with_text
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 CHILD = AgentEventAttribution("scout", "run-2", "talk-1", "run-1")
@@ -92,11 +92,11 @@ def test_an_event_comes_back_from_its_json_text_as_it_was(event: AgentEvent) -> 
 
 
 @given(st.one_of(*EVENTS.values()), st.one_of(*EVENTS.values()))
-def test_an_event_is_kept_as_its_own_record_and_as_no_other(one: AgentEvent, other: AgentEvent) -> None:
+def test_an_event_matches_its_own_record_and_no_other(one: AgentEvent, other: AgentEvent) -> None:
     kept = cast(JsonObject, json.loads(canonical_json(encode_event(one, BY))))
     # Whoever follows a log passes over pauses.
-    assert isinstance(one, RunPausedEvent) or is_kept_as(kept, one, BY)
-    assert not is_kept_as(kept, other, BY) or encode_event(other, BY) == kept
+    assert isinstance(one, RunPausedEvent) or is_record_of(kept, one, BY)
+    assert not is_record_of(kept, other, BY) or encode_event(other, BY) == kept
 
 
 @pytest.mark.parametrize(
@@ -107,18 +107,18 @@ def test_an_event_is_kept_as_its_own_record_and_as_no_other(one: AgentEvent, oth
         ("{}", ToolCallArgsDeltaEvent(BY, "m", "{}")),
     ],
 )
-def test_a_piece_of_a_text_is_kept_without_its_text(text: str, event: AgentEvent) -> None:
+def test_a_delta_matches_its_record_with_the_text_beside_it(text: str, event: AgentEvent) -> None:
     kept = encode_event(with_text(event, ""), BY)
-    assert is_kept_as({"event": kept, "text": text}, event, BY)
-    assert not is_kept_as(kept, event, BY)
-    assert not is_kept_as({"event": kept}, event, BY)
-    assert not is_kept_as({"event": kept, "text": "He"}, event, BY)
-    assert not is_kept_as({"event": kept, "text": "Hi"}, with_text(event, "He"), BY)
+    assert is_record_of({"event": kept, "text": text}, event, BY)
+    assert not is_record_of(kept, event, BY)
+    assert not is_record_of({"event": kept}, event, BY)
+    assert not is_record_of({"event": kept, "text": "He"}, event, BY)
+    assert not is_record_of({"event": kept, "text": "Hi"}, with_text(event, "He"), BY)
     of_another = {**kept, "by": ["kid", "run-2", "talk", None]}
-    assert not is_kept_as({"event": of_another, "text": text}, event, BY)
+    assert not is_record_of({"event": of_another, "text": text}, event, BY)
 
 
-def test_a_record_holds_nothing_that_goes_without_saying() -> None:
+def test_a_record_leaves_out_empty_fields() -> None:
     assert encode_event(MessageDeltaEvent(BY, "m", "Hi"), BY) == {
         "kind": "message_delta",
         "message_id": "m",
@@ -131,7 +131,7 @@ def test_a_record_holds_nothing_that_goes_without_saying() -> None:
     }
 
 
-def test_an_event_of_somebody_else_says_whose_it_is() -> None:
+def test_an_event_of_another_run_is_recorded_with_its_attribution() -> None:
     record = encode_event(StepStartedEvent(CHILD, "look"), BY)
     assert record["by"] == ["scout", "run-2", "talk-1", "run-1"]
     assert decode_event(record, BY).attribution == CHILD
@@ -155,3 +155,9 @@ def test_an_unknown_kind_is_named(record: JsonObject) -> None:
 def test_a_record_that_lacks_a_field_is_refused() -> None:
     with pytest.raises(AgentDefinitionError, match="'tool_call_start' event lacks 'tool_name'"):
         decode_event({"kind": "tool_call_start", "call_id": "c"}, BY)
+
+
+@pytest.mark.parametrize("by", [None, "scout", ["scout", "run-2"], ["scout", "run-2", "talk-1", 7]])
+def test_a_damaged_attribution_is_refused(by: JsonValue) -> None:
+    with pytest.raises(AgentDefinitionError, match="attribution .* cannot be decoded"):
+        decode_event({"kind": "step_started", "step_name": "look", "by": by}, BY)

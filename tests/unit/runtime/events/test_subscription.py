@@ -1,4 +1,4 @@
-"""A reader over a log and a live end: nothing is left out, whatever happens while it reads."""
+"""Subscriptions over a log and a live feed: no event is missed, whatever happens while the log is read."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Rows(IAgentJournal):
         self._add(JournalStage.TOLD, epoch, record)
 
     def claim(self, epoch: int) -> None:
-        """Somebody takes the run."""
+        """Add the claim of an attempt."""
         self._add(JournalStage.CLAIMED, epoch, None)
 
     def _add(self, stage: JournalStage, epoch: int, record: JsonObject | None) -> None:
@@ -103,18 +103,18 @@ async def fallen_asleep(clock: VirtualClock) -> None:
     assert clock.sleepers
 
 
-async def told(subscription: Subscription, count: int) -> list[str]:
-    """The next pieces of text."""
+async def deltas_read(subscription: Subscription, count: int) -> list[str]:
+    """Return the next deltas."""
     events = [await anext(subscription) for _ in range(count)]
     return [event.delta for event in events if isinstance(event, MessageDeltaEvent)]
 
 
-async def test_a_follower_reads_each_row_once_and_looks_again_after_a_while() -> None:
+async def test_a_follower_reads_each_row_once_and_polls() -> None:
     rows, clock = Rows(), VirtualClock()
     rows.claim(1)
     rows.tell(words("a"), words("b"))
     following = reader(rows, clock)
-    assert await told(following, 2) == ["a", "b"]
+    assert await deltas_read(following, 2) == ["a", "b"]
     waiting = asyncio.ensure_future(anext(following))
     await fallen_asleep(clock)
     rows.tell(words("c"))
@@ -134,7 +134,7 @@ async def test_a_follower_ends_with_a_pause_or_an_end(end: RunPausedEvent | RunF
         await anext(following)
 
 
-async def test_a_pause_is_no_end_once_somebody_has_taken_the_run_again() -> None:
+async def test_a_pause_is_no_end_once_the_run_was_claimed_again() -> None:
     rows, clock = Rows(), VirtualClock()
     rows.tell(encode_event(PAUSED, BY))
     rows.claim(2)
@@ -147,7 +147,7 @@ async def test_a_pause_is_no_end_once_somebody_has_taken_the_run_again() -> None
     assert await anext(following, None) is None
 
 
-async def test_a_store_that_was_away_has_cost_the_reader_nothing() -> None:
+async def test_a_reader_misses_nothing_while_the_store_fails() -> None:
     rows = Rows()
     rows.tell(words("a"), words("b"), encode_event(RunFinishedEvent(BY), BY))
     following = reader(rows)
@@ -156,20 +156,20 @@ async def test_a_store_that_was_away_has_cost_the_reader_nothing() -> None:
         with pytest.raises(OSError, match="away"):
             await anext(following)
     rows.failure = None
-    assert await told(following, 2) == ["a", "b"]
+    assert await deltas_read(following, 2) == ["a", "b"]
 
 
-async def test_an_event_that_cannot_be_read_is_not_skipped() -> None:
+async def test_an_event_that_cannot_be_decoded_is_not_skipped() -> None:
     rows = Rows()
     rows.tell(words("a"), {"kind": "unheard of"}, words("c"))
     following = reader(rows)
-    assert await told(following, 1) == ["a"]
+    assert await deltas_read(following, 1) == ["a"]
     for _ in range(2):
         with pytest.raises(AgentDefinitionError, match="'unheard of'"):
             await anext(following)
 
 
-async def test_what_is_there_is_read_at_once_each_with_where_it_lies() -> None:
+async def test_a_batch_holds_the_ready_events_with_their_positions() -> None:
     rows = Rows()
     rows.tell(words("a"), words("b"), words("c"))
     following = reader(rows)
@@ -184,7 +184,7 @@ async def test_what_is_there_is_read_at_once_each_with_where_it_lies() -> None:
     assert await following.next_batch(9) == ()
 
 
-async def test_what_comes_before_an_event_that_cannot_be_read_is_read_at_once() -> None:
+async def test_a_batch_ends_before_an_event_that_cannot_be_decoded() -> None:
     rows = Rows()
     rows.tell(words("a"), words("b"), {"kind": "unheard of"}, words("c"))
     following = reader(rows)
@@ -199,13 +199,13 @@ def piece(event: AgentEvent) -> str:
     return event.delta
 
 
-async def test_a_reader_keeps_no_more_than_it_has_not_read() -> None:
+async def test_a_reader_holds_unread_events_only() -> None:
     rows, clock = Rows(), VirtualClock()
     log = LogReader(rows, find, describe)
     following = Subscription(log, None, clock)
     for _ in range(50):
         rows.tell(words("a"), words("b"))
-        await told(following, 2)
+        await deltas_read(following, 2)
         waiting = asyncio.ensure_future(anext(following))
         await fallen_asleep(clock)
         waiting.cancel()
@@ -214,11 +214,11 @@ async def test_a_reader_keeps_no_more_than_it_has_not_read() -> None:
         assert len(await log.read()) == 1
 
 
-async def test_who_has_closed_it_gets_nothing_more() -> None:
+async def test_a_closed_subscription_gets_nothing_more() -> None:
     rows = Rows()
     rows.tell(words("a"), words("b"))
     following = reader(rows)
-    await told(following, 1)
+    await deltas_read(following, 1)
     await following.aclose()
     assert [event async for event in following] == []
     assert following.cursor == "1.1.0"

@@ -1,4 +1,4 @@
-"""What a reader has: texts joined, void and superseded parts left out, however the stream was cut."""
+"""Transcripts: texts joined, void and superseded events left out, however the stream was cut."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def says(text: str, message_id: str = "m") -> MessageDeltaEvent:
     return MessageDeltaEvent(BY, message_id, text)
 
 
-def test_pieces_that_follow_one_another_are_one_event() -> None:
+def test_successive_deltas_are_one_event() -> None:
     events: list[AgentEvent] = [says("a"), says("b"), STEP, says("c"), says("x", "n"), says("d"), says("e")]
     assert joined(events) == [says("ab"), STEP, says("c"), says("x", "n"), says("de")]
 
 
-def test_a_piece_that_says_more_than_its_text_stays_by_itself() -> None:
+def test_a_delta_with_metadata_is_not_joined() -> None:
     noted = MessageDeltaEvent(BY, "m", "b", {"source": "x"})
     assert joined([says("a"), noted, says("c")]) == [says("a"), noted, says("c")]
 
@@ -67,7 +67,7 @@ def test_a_superseded_call_is_left_out_back_to_its_start_and_not_an_earlier_one_
     assert joined([*first, *second, ToolCallEndEvent(BY, "c", MARK), *third]) == [*first, *third]
 
 
-def test_what_was_told_and_not_committed_is_void_when_somebody_else_goes_on() -> None:
+def test_uncommitted_events_are_void_when_another_attempt_continues() -> None:
     transcript = Transcript()
     told: list[tuple[AgentEvent, str]] = [
         (RunStartedEvent(BY), "1.1.0"),
@@ -91,7 +91,7 @@ def test_a_text_of_which_a_part_is_void_is_cut_there() -> None:
     assert transcript.events == [says("abxyz")]
 
 
-def test_what_is_no_cursor_is_refused() -> None:
+def test_a_text_that_is_no_cursor_is_refused() -> None:
     with pytest.raises(CallerError):
         Transcript().add(STEP, "somewhere")
 

@@ -1,4 +1,4 @@
-"""What is kept of a given context, and how far it may be trusted."""
+"""The record of a given context, and its trust label."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_no_context_is_no_record() -> None:
     assert decode_context({}) is None
 
 
-def test_what_is_kept_is_what_a_model_may_see() -> None:
+def test_the_record_holds_guarded_content_only() -> None:
     hashed = SensitiveField(PII.EMAIL, masking=MaskingPolicy.LAST_FOUR)
     hidden = pack(sensitive_fields=(SensitiveFieldDescriptor((), hashed),), metadata={"row": 7})
     kept = decode_context(encode_context(AgentContext([hidden])))
@@ -40,7 +40,7 @@ def test_what_is_kept_is_what_a_model_may_see() -> None:
         (ContextSensitivity.SENSITIVE, Confidentiality.TENANT),
     ],
 )
-def test_what_is_not_for_everybody_is_private(
+def test_a_pack_that_is_not_public_is_private(
     sensitivity: ContextSensitivity, expected: Confidentiality
 ) -> None:
     label = label_of_context(AgentContext([pack(sensitivity=sensitivity)]))

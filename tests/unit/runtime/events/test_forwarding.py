@@ -1,4 +1,4 @@
-"""What a parent tells of its children after a crash, given what the two logs have."""
+"""Events of child runs that a parent forwards after a crash, given the two logs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from pilotage.runtime.events.event_log import LoggedEvent, PendingEvents
 from pilotage.runtime.events.event_record import encode_event
 from pilotage.runtime.events.forwarding import Relay
 from pilotage.runtime.events.writer import DurableEventWriter
+from pilotage.runtime.exposure.deltas import delta_of, with_text
 from pilotage.runtime.exposure.modes import Exposure
-from pilotage.runtime.exposure.pieces import piece_of, with_text
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.safety import StreamingRedactionPolicy, StreamingSensitivePattern
 
@@ -46,7 +46,7 @@ def log(*events: AgentEvent) -> list[LoggedEvent]:
     """The log of the parent."""
     items: list[LoggedEvent] = []
     for number, event in enumerate(events, start=1):
-        piece = piece_of(event)
+        piece = delta_of(event)
         if piece is None or event.metadata:
             items.append(LoggedEvent(1, number, {"event": encode_event(event, PARENT)}))
         else:
@@ -55,87 +55,80 @@ def log(*events: AgentEvent) -> list[LoggedEvent]:
     return items
 
 
-class Kept:
-    """What keeps what the parent tells."""
-
-    def __init__(self) -> None:
-        self.log = PendingEvents()
-        self.epoch = 2
-
-
 def relayed(
     parents: list[LoggedEvent],
     policy: StreamingRedactionPolicy | None = None,
     mode: StreamingExposureMode = StreamingExposureMode.LOW_LATENCY,
 ) -> tuple[Relay, DurableEventWriter, list[AgentEvent]]:
-    """The relay of a parent that comes back with this log, and what is heard of it."""
-    heard: list[AgentEvent] = []
-    telling = DurableEventWriter(PARENT, Kept(), Exposure(mode, Redactor(policy)), forward=heard.append)
-    return Relay(telling, parents, "child"), telling, heard
+    """Return the relay of a resumed parent with this log, its writer, and the events that it emits."""
+    forwarded: list[AgentEvent] = []
+    exposure = Exposure(mode, Redactor(policy))
+    writer = DurableEventWriter(PARENT, exposure, log=PendingEvents(), epoch=2, forward=forwarded.append)
+    return Relay(writer, parents, "child"), writer, forwarded
 
 
 def caught_up(parents: list[LoggedEvent], *childs: AgentEvent) -> list[AgentEvent]:
-    relay, _, heard = relayed(parents)
+    relay, _, forwarded = relayed(parents)
     for event in childs:
         relay.catch_up(event)
-    return heard
+    return forwarded
 
 
-def test_a_parent_that_told_nothing_tells_everything() -> None:
+def test_a_parent_with_an_empty_log_forwards_everything() -> None:
     assert caught_up([], STARTED, step("a"), FINISHED) == [STARTED, step("a"), FINISHED]
 
 
-def test_what_the_parent_has_told_is_not_told_again() -> None:
-    told = log(RunStartedEvent(PARENT), STARTED, step("a"), step("a", OTHER))
-    assert caught_up(told, STARTED, step("a"), step("a"), FINISHED) == [step("a"), FINISHED]
+def test_logged_events_are_not_forwarded_again() -> None:
+    logged = log(RunStartedEvent(PARENT), STARTED, step("a"), step("a", OTHER))
+    assert caught_up(logged, STARTED, step("a"), step("a"), FINISHED) == [step("a"), FINISHED]
 
 
-def test_the_rest_of_a_text_is_told() -> None:
+def test_the_rest_of_a_text_is_forwarded() -> None:
     assert caught_up(log(STARTED, says("one ")), STARTED, says("one two")) == [says("two")]
 
 
-def test_equal_pauses_are_told_as_often_as_they_were() -> None:
+def test_equal_pauses_are_forwarded_as_often_as_they_occurred() -> None:
     again = RunStartedEvent(CHILD, {"epoch": 2})
-    told = log(STARTED, PAUSED)
-    assert caught_up(told, STARTED, PAUSED, again, PAUSED) == [again, PAUSED]
+    logged = log(STARTED, PAUSED)
+    assert caught_up(logged, STARTED, PAUSED, again, PAUSED) == [again, PAUSED]
 
 
 def test_runs_further_below_belong_to_the_child_they_came_through() -> None:
-    told = log(STARTED, RunStartedEvent(GRANDCHILD), step("g", GRANDCHILD))
+    logged = log(STARTED, RunStartedEvent(GRANDCHILD), step("g", GRANDCHILD))
     rest = step("h", GRANDCHILD)
-    assert caught_up(told, STARTED, RunStartedEvent(GRANDCHILD), step("g", GRANDCHILD), rest) == [rest]
+    assert caught_up(logged, STARTED, RunStartedEvent(GRANDCHILD), step("g", GRANDCHILD), rest) == [rest]
 
 
-def test_what_a_child_could_not_write_down_is_not_told_again_when_it_says_it_again() -> None:
-    relay, _, heard = relayed(log(STARTED, step("a")))
+def test_an_event_that_the_child_did_not_commit_is_not_forwarded_again_when_it_is_repeated() -> None:
+    relay, _, forwarded = relayed(log(STARTED, step("a")))
     again = RunStartedEvent(CHILD, {"epoch": 2})
     for event in (again, step("a"), step("b")):
         relay.tell(event)
-    assert heard == [again, step("b")]
+    assert forwarded == [again, step("b")]
 
 
-def test_a_model_call_that_is_made_again_supersedes_what_the_parent_told_of_it() -> None:
-    relay, _, heard = relayed(log(STARTED, says("one ")))
+def test_a_repeated_model_call_supersedes_its_events_in_the_parents_log() -> None:
+    relay, _, forwarded = relayed(log(STARTED, says("one ")))
     relay.tell(says("three", epoch=2))
-    mark, new = heard
+    mark, new = forwarded
     assert isinstance(mark, MessageDeltaEvent)
     assert (mark.message_id, mark.metadata) == ("child:model#1@1", {"superseded": True})
     assert new == says("three", epoch=2)
 
 
-def test_a_text_is_superseded_once_though_child_and_parent_both_know_of_it() -> None:
-    relay, _, heard = relayed(log(STARTED, says("one two")))
+def test_a_text_is_superseded_once_though_both_logs_have_it() -> None:
+    relay, _, forwarded = relayed(log(STARTED, says("one two")))
     relay.catch_up(says("one "))
     mark = MessageDeltaEvent(CHILD, "child:model#1@1", "", {"superseded": True})
     relay.tell(mark)
     relay.tell(says("three", epoch=2))
-    assert heard == [mark, says("three", epoch=2)]
+    assert forwarded == [mark, says("three", epoch=2)]
 
 
-def test_a_mark_that_stands_in_the_log_is_not_told_again() -> None:
+def test_a_logged_mark_is_not_forwarded_again() -> None:
     mark = MessageDeltaEvent(CHILD, "child:model#1@1", "", {"superseded": True})
-    told = log(STARTED, says("one"), mark, says("two", epoch=2))
-    assert caught_up(told, STARTED, says("one"), mark, says("two!", epoch=2)) == [says("!", epoch=2)]
+    logged = log(STARTED, says("one"), mark, says("two", epoch=2))
+    assert caught_up(logged, STARTED, says("one"), mark, says("two!", epoch=2)) == [says("!", epoch=2)]
 
 
 WORDS = "my badge is BADGE-123456 and the gate was open"
@@ -143,33 +136,33 @@ SHOWN = "my badge is [B] and the gate was open"
 
 
 @pytest.mark.parametrize("mode", [StreamingExposureMode.LOW_LATENCY, StreamingExposureMode.BALANCED])
-@pytest.mark.parametrize("told", range(1, len(SHOWN)))
+@pytest.mark.parametrize("logged", range(1, len(SHOWN)))
 def test_a_policy_that_only_the_parent_has_changes_nothing_wherever_its_log_ends(
-    told: int, mode: StreamingExposureMode
+    logged: int, mode: StreamingExposureMode
 ) -> None:
-    relay, telling, heard = relayed(log(STARTED, says(SHOWN[:told])), POLICY, mode)
+    relay, writer, forwarded = relayed(log(STARTED, says(SHOWN[:logged])), POLICY, mode)
     for event in (STARTED, says(WORDS)):
         relay.catch_up(event)
-    telling.flush()
-    rest = "".join(event.delta for event in heard if isinstance(event, MessageDeltaEvent))
-    assert SHOWN[:told] + rest == SHOWN
+    writer.flush()
+    rest = "".join(event.delta for event in forwarded if isinstance(event, MessageDeltaEvent))
+    assert SHOWN[:logged] + rest == SHOWN
 
 
-def test_what_is_said_besides_is_known_in_the_words_of_the_parent() -> None:
-    relay, _, heard = relayed(log(STARTED, step("saw [B]")), POLICY)
+def test_metadata_is_compared_after_the_redaction_of_the_parent() -> None:
+    relay, _, forwarded = relayed(log(STARTED, step("saw [B]")), POLICY)
     for event in (STARTED, step("saw BADGE-77"), FINISHED):
         relay.catch_up(event)
-    assert heard == [FINISHED]
+    assert forwarded == [FINISHED]
 
 
 @pytest.mark.parametrize("mode", [StreamingExposureMode.LOW_LATENCY, StreamingExposureMode.BALANCED])
-def test_a_text_that_is_superseded_is_marked_behind_its_last_word_though_the_parent_holds_words_back(
+def test_a_superseded_text_is_marked_after_its_last_word_though_the_parent_holds_words_back(
     mode: StreamingExposureMode,
 ) -> None:
-    relay, _, heard = relayed(log(STARTED), POLICY, mode)
+    relay, _, forwarded = relayed(log(STARTED), POLICY, mode)
     mark = MessageDeltaEvent(CHILD, "child:model#1@1", "", {"superseded": True})
     for event in (STARTED, says("one BADGE-1"), mark):
         relay.catch_up(event)
-    assert heard[-1] == mark
-    texts = [event.delta for event in heard[:-1] if isinstance(event, MessageDeltaEvent)]
+    assert forwarded[-1] == mark
+    texts = [event.delta for event in forwarded[:-1] if isinstance(event, MessageDeltaEvent)]
     assert "".join(texts) == "one [B]"

@@ -1,4 +1,4 @@
-"""The redactor of a run: patterns and secrets, whole values and texts that flow."""
+"""The redactor of a run: patterns and secrets, in whole values and streamed texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The label that recalled rows leave behind; what cannot be read is the worst there is."""
+"""The trust label of recalled memory; a record that cannot be decoded gets the strictest one."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def row(record: JsonValue | SealedRecord, action: str = "step:memory.recall#1") 
     )
 
 
-def test_nothing_recalled_leaves_nothing_behind() -> None:
+def test_without_recalled_memory_the_label_is_neutral() -> None:
     assert label_of_recalled([]) == TrustLabel()
     assert label_of_recalled([row({"result": []})]) == TrustLabel()
     assert label_of_recalled([row({"error": "the memory did not answer"})]) == TrustLabel()
     assert label_of_recalled([row({"result": 1}, "step:other#1")]) == TrustLabel()
 
 
-def test_what_was_recalled_leaves_the_labels_of_all_items_and_is_private() -> None:
+def test_recalled_memory_is_private_and_joins_the_labels_of_its_items() -> None:
     items: JsonValue = [{"label": WEB.to_payload()}, {"label": TrustLabel().to_payload()}]
     label = label_of_recalled([row({"result": items})])
     assert label == TrustLabel(
@@ -56,7 +56,7 @@ def test_what_was_recalled_leaves_the_labels_of_all_items_and_is_private() -> No
         SealedRecord("k", "c"),
     ],
 )
-def test_what_cannot_be_read_is_the_worst(record: JsonValue | SealedRecord) -> None:
+def test_a_record_that_cannot_be_decoded_gets_the_strictest_label(record: JsonValue | SealedRecord) -> None:
     label = label_of_recalled([row(record)])
     assert label.is_untrusted
     assert label.is_secret

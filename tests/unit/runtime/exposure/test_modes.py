@@ -30,8 +30,8 @@ from pilotage.agent.events import (
 from pilotage.agent.spec import StreamingExposureMode as Mode
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import AgentOutputGuardError
+from pilotage.runtime.exposure.deltas import delta_of
 from pilotage.runtime.exposure.modes import Exposure
-from pilotage.runtime.exposure.pieces import piece_of
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.safety.redaction.policy import StreamingRedactionPolicy, StreamingSensitivePattern
 
@@ -59,7 +59,7 @@ def args(text: str, call_id: str = "c") -> ToolCallArgsDeltaEvent:
 
 
 def texts(events: Sequence[AgentEvent]) -> list[str]:
-    return [piece[1] for event in events if (piece := piece_of(event))]
+    return [piece[1] for event in events if (piece := delta_of(event))]
 
 
 def pushed(exposure: Exposure, *events: AgentEvent) -> list[AgentEvent]:
@@ -357,9 +357,9 @@ def test_however_events_are_mixed_order_stays_and_no_text_shows_a_secret(
     redactor.register(SECRET)
     exposure = Exposure(mode, redactor)
     shown = [*pushed(exposure, *events), *exposure.flush(guarded=True)]
-    assert [e for e in shown if piece_of(e) is None] == [e for e in events if piece_of(e) is None]
+    assert [e for e in shown if delta_of(e) is None] == [e for e in events if delta_of(e) is None]
     joined: dict[object, str] = {}
     for event in shown:
-        if piece := piece_of(event):
+        if piece := delta_of(event):
             joined[piece[0]] = joined.get(piece[0], "") + piece[1]
     assert not any(SECRET in text.replace("[SECRET]", "\0") for text in joined.values())

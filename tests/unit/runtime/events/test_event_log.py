@@ -1,4 +1,4 @@
-"""Reading a log of events: what counts of what a reader has seen, and what it has missed."""
+"""Reading an event log: which cursors are valid, and which events a reader has missed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def item(epoch: int, number: int, event: AgentEvent | None = None, text: str | N
     return LoggedEvent(epoch, number, record)
 
 
-# Epoch 1 told up to 3 and could commit only that; epoch 2 committed nothing; epoch 3 went on from there.
+# Epoch 1 committed up to 3; epoch 2 committed nothing; epoch 3 went on from there.
 LOG = [
     item(1, 1),
     item(1, 2, text="abcd"),
@@ -56,7 +56,7 @@ def test_events_are_read_with_and_without_the_frame_that_earlier_versions_wrote(
         LoggedEvent(1, 1, record) for record in (encode_event(event, BY), {"event": encode_event(event, BY)})
     )
     assert bare.event(BY) == framed.event(BY) == event
-    assert (bare.kind, bare.is_end, bare.teller) == (framed.kind, framed.is_end, framed.teller)
+    assert (bare.kind, bare.is_end, bare.child_run_id) == (framed.kind, framed.is_end, framed.child_run_id)
     assert bare.end == framed.end == EventCursor(1, 1, 0)
 
 
@@ -77,7 +77,7 @@ def test_events_are_read_with_and_without_the_frame_that_earlier_versions_wrote(
         ("0.9.0", "0.0.0"),
     ],
 )
-def test_what_its_teller_could_not_commit_does_not_count(seen: str, counts: str) -> None:
+def test_a_cursor_after_uncommitted_events_is_moved_back(seen: str, counts: str) -> None:
     assert str(last_valid(LOG, EventCursor.parse(seen))) == counts
 
 
@@ -92,10 +92,10 @@ def test_what_its_teller_could_not_commit_does_not_count(seen: str, counts: str)
     ],
 )
 def test_a_reader_gets_what_it_has_missed(seen: str, numbers: list[int]) -> None:
-    assert [told[1] for told in events_after(LOG, EventCursor.parse(seen), BY)] == numbers
+    assert [event[1] for event in events_after(LOG, EventCursor.parse(seen), BY)] == numbers
 
 
-def test_of_a_text_that_was_read_in_part_the_rest_is_missed() -> None:
+def test_the_rest_of_a_text_that_was_read_in_part_is_missed() -> None:
     epoch, number, offset, event = next(events_after(LOG, EventCursor(1, 2, 1), BY))
     assert (epoch, number, offset) == (1, 2, 4)
     assert event == MessageDeltaEvent(BY, "m", "bcd")
@@ -103,7 +103,7 @@ def test_of_a_text_that_was_read_in_part_the_rest_is_missed() -> None:
 
 @pytest.mark.parametrize("number", range(6))
 @pytest.mark.parametrize("epoch", [0, 1, 2, 3])
-def test_what_is_forgotten_is_needed_by_nobody_who_stands_there(epoch: int, number: int) -> None:
+def test_forgotten_events_are_not_needed_at_the_cursor(epoch: int, number: int) -> None:
     seen = last_valid(LOG, EventCursor(epoch, number, 0))
     needed = still_needed(LOG, seen)
     for later in [seen, *(each.end for each in LOG if each.number >= seen.number)]:
@@ -111,7 +111,7 @@ def test_what_is_forgotten_is_needed_by_nobody_who_stands_there(epoch: int, numb
         assert list(events_after(needed, later, BY)) == list(events_after(LOG, later, BY))
 
 
-def test_a_reader_at_the_end_keeps_one_item_of_each_owner() -> None:
+def test_a_reader_at_the_end_holds_one_event_of_each_epoch() -> None:
     assert [each.number for each in still_needed(LOG, EventCursor(3, 5, 3))] == [3, 5]
     assert still_needed([], START) == []
 
@@ -130,7 +130,7 @@ def test_only_the_end_of_the_run_itself_ends_its_stream(event: AgentEvent, is_en
     assert item(1, 1, event).is_end == is_end
 
 
-def test_events_are_read_from_the_rows_that_tell() -> None:
+def test_events_are_read_from_the_told_rows() -> None:
     rows = [
         a_claim(),
         told_row(2, 1, {"first": 1, "events": [item(1, 1).record, item(1, 2, text="ab").record]}),

@@ -1,4 +1,4 @@
-"""The end of the log that is not durable: numbers, growing texts, rows that wait for their commit."""
+"""Pending events: numbers, growing texts, rows that wait for their commit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_events_are_numbered_from_where_the_log_ends() -> None:
     assert log.last_number == 9
 
 
-def test_pieces_of_a_text_grow_together_until_something_else_is_told() -> None:
+def test_deltas_of_a_text_grow_together_until_another_event_is_added() -> None:
     log = PendingEvents()
     assert log.grow(M, "a") is None
     assert log.begin(M, event("m"), "ab") == (1, 2)
@@ -49,7 +49,7 @@ def test_a_text_that_was_written_does_not_grow_any_more() -> None:
     assert log.begin(M, event("m"), "c") == (2, 1)
 
 
-def test_what_is_written_stays_in_the_open_end_until_it_is_committed() -> None:
+def test_a_written_row_stays_in_the_open_end_until_it_is_committed() -> None:
     log = PendingEvents(3)
     log.add(event("a"))
     log.write(10)
@@ -83,7 +83,7 @@ def test_a_promise_holds_until_it_is_written() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["m", "n", "add", "write"]), st.text(max_size=3))))
-def test_rows_and_open_end_hold_every_piece_in_order(steps: list[tuple[str, str]]) -> None:
+def test_rows_and_open_end_hold_every_delta_in_order(steps: list[tuple[str, str]]) -> None:
     log, rows = PendingEvents(), 0
     for what, piece in steps:
         if what == "write":

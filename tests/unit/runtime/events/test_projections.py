@@ -1,4 +1,4 @@
-"""What an item of a hand-written stream is told as, and which items events say."""
+"""Projections: the events of an item, and the items of events."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from pilotage.agent.state import AgentStateReason
 from pilotage.agent.yields import AgentYieldKind
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, to_json_value
-from pilotage.runtime.events.projections import TOLD_AS, YieldProjector, events_of
+from pilotage.runtime.events.projections import ITEM_FIELDS, YieldProjector, events_of
 from pilotage.safety.fields import PII, SecretField, SensitiveField, SensitiveFieldDescriptor
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
@@ -69,7 +69,7 @@ ITEMS: list[tuple[AgentYield[object], list[AgentEvent]]] = [
     (
         Progress("looking", "look", {"n": 2}),
         [
-            StepStartedEvent(BY, "looking", {"n": 2, TOLD_AS: {"current_step": "look"}}),
+            StepStartedEvent(BY, "looking", {"n": 2, ITEM_FIELDS: {"current_step": "look"}}),
             StepFinishedEvent(BY, "looking"),
         ],
     ),
@@ -85,7 +85,7 @@ ITEMS: list[tuple[AgentYield[object], list[AgentEvent]]] = [
     (
         Tool("pay"),
         [
-            ToolCallStartEvent(BY, "run-1:pay#7", "pay", MESSAGE, {TOLD_AS: {"call_id": None}}),
+            ToolCallStartEvent(BY, "run-1:pay#7", "pay", MESSAGE, {ITEM_FIELDS: {"call_id": None}}),
             ToolCallArgsDeltaEvent(BY, "run-1:pay#7", "{}"),
             ToolCallEndEvent(BY, "run-1:pay#7"),
             ToolCallResultEvent(BY, "run-1:pay#7", "pay", MESSAGE, None),
@@ -95,7 +95,7 @@ ITEMS: list[tuple[AgentYield[object], list[AgentEvent]]] = [
         Evidence({"a": 1}, {"n": 4}),
         [
             ArtifactEvent(
-                BY, "run-1:evidence#7", {"a": 1}, "evidence", {"n": 4, TOLD_AS: {"is_record": False}}
+                BY, "run-1:evidence#7", {"a": 1}, "evidence", {"n": 4, ITEM_FIELDS: {"is_record": False}}
             )
         ],
     ),
@@ -109,7 +109,7 @@ ITEMS: list[tuple[AgentYield[object], list[AgentEvent]]] = [
 @pytest.mark.parametrize(
     ("item", "events"), ITEMS, ids=[f"{n} {item.kind}" for n, (item, _) in enumerate(ITEMS)]
 )
-def test_each_item_is_told_as_its_events(item: AgentYield[object], events: list[AgentEvent]) -> None:
+def test_each_item_is_projected_to_its_events(item: AgentYield[object], events: list[AgentEvent]) -> None:
     assert list(events_of(item, BY, ordinal=7)) == events
 
 
@@ -119,7 +119,7 @@ def test_the_message_may_be_another_one() -> None:
 
 @pytest.mark.parametrize("tool", [Tool("pay", result=object()), Tool("pay", arguments={"x": float("nan")})])  # type: ignore[arg-type]
 def test_a_tool_item_without_a_json_form_is_named(tool: Tool) -> None:
-    with pytest.raises(AgentDefinitionError, match="Tool 'pay' cannot be told"):
+    with pytest.raises(AgentDefinitionError, match="Tool 'pay' cannot be streamed"):
         list(events_of(tool, BY))
 
 
@@ -191,7 +191,7 @@ def test_recorded_evidence_comes_back_with_its_sensitive_fields() -> None:
     assert isinstance(item.evidence, AgentEvidence)
 
 
-def test_recorded_evidence_of_which_redaction_left_too_little_comes_as_json() -> None:
+def test_recorded_evidence_that_redaction_made_undecodable_is_projected_as_json() -> None:
     (event,) = events_of(Evidence(RECORD), BY)
     assert isinstance(event, ArtifactEvent)
     content = {**cast(JsonObject, event.content), "created_at": "[REDACTED]"}
@@ -199,7 +199,7 @@ def test_recorded_evidence_of_which_redaction_left_too_little_comes_as_json() ->
     assert items_from([changed]) == [Evidence(content)]
 
 
-def test_the_pieces_of_a_tool_call_are_one_item_at_its_result() -> None:
+def test_the_events_of_a_tool_call_are_one_item_at_its_result() -> None:
     events: list[AgentEvent] = [
         ToolCallStartEvent(BY, "c-1", "pay", "m"),
         ToolCallStartEvent(BY, "c-2", "look", "m"),
@@ -270,5 +270,5 @@ SAYS: list[tuple[str, AgentEvent, AgentYield[object] | None]] = [
 
 
 @pytest.mark.parametrize(("event", "item"), [row[1:] for row in SAYS], ids=[row[0] for row in SAYS])
-def test_each_event_says_its_item(event: AgentEvent, item: AgentYield[object] | None) -> None:
+def test_each_event_is_projected_to_its_item(event: AgentEvent, item: AgentYield[object] | None) -> None:
     assert YieldProjector("run-1").yield_of(event) == item
