@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TypeAlias, cast
 
-from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.approval_decision import check_agent_approval_decision
 from pilotage.agent.decisions import DecisionMalformed, DecisionMisdirected, DecisionNotAllowed
-from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.journal import JournalStage, RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import (
     AgentRecoveryRequest,
@@ -26,10 +24,11 @@ from pilotage.runtime.children.children import child_id
 from pilotage.runtime.door.outcome import late_outcomes_of
 from pilotage.runtime.effect import decoder_of
 from pilotage.runtime.history import RunReader
-from pilotage.runtime.people.questions import decode_approval, decode_recovery
+from pilotage.runtime.journal.question_record import Question, decode_question
+from pilotage.runtime.journal.record_fields import decode_row
 from pilotage.runtime.services import Services
 
-Question: TypeAlias = AgentApprovalRequest | AgentRecoveryRequest
+__all__ = ["OpenQuestions", "Question", "run_of"]
 
 
 class OpenQuestions:
@@ -53,7 +52,8 @@ class OpenQuestions:
             if row.action_id.startswith(folded):
                 continue  # its branch is over, and nobody needs the answer
             if row.kind is AgentActionKind.APPROVAL_WAIT:
-                found.append(await self._with_late_outcomes(state, _decoded(row)))
+                question = decode_row(row, decode_question)
+                found.append(await self._with_late_outcomes(state, question))
             elif row.kind is AgentActionKind.DELEGATION:
                 child = await self._records.find(child_id(state.id, row.action_id), state.tenant_id)
                 found += await self.questions(child) if child is not None else ()
@@ -130,8 +130,3 @@ def _refusal(checked: object) -> str | None:
 def run_of(request_id: str) -> str:
     """The run that asked: a request's id begins with its id."""
     return request_id.partition(":")[0]
-
-
-def _decoded(row: JournalRow) -> Question:
-    record = cast(JsonObject, row.record)
-    return decode_recovery(record) if "action_kind" in record else decode_approval(record)

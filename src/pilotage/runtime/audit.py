@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import cast
 
 from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
 from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
@@ -18,6 +17,9 @@ from pilotage.agent.state import AgentState
 from pilotage.ids import IClock
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.history import RunReader
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.claim_record import claimed_by
+from pilotage.runtime.journal.record_fields import object_or_empty
 from pilotage.runtime.journal.start_record import decode_start
 
 _NAMES: Mapping[AgentActionKind, str] = {
@@ -66,7 +68,7 @@ class AuditTrail:
 def entries_in(run: RunKey, by: Principal, rows: Sequence[JournalRow]) -> Iterator[AuditEntry]:
     """The entries that the rows of a run are worth, in order; `by` is whoever it acts for."""
     for row in rows:
-        found = _claim(row, run, by) if row.kind is None else _action(row, by)
+        found = _claim(row, run, by) if row.kind is None else _action(row, row.kind, by)
         if found is None or row.created_at is None:
             continue
         who, act, outcome, facts = found
@@ -78,37 +80,41 @@ _Found = tuple[Principal, str, str, JsonObject]
 
 def _claim(row: JournalRow, run: RunKey, by: Principal) -> _Found | None:
     """Who started a run, and who took it over; that an owner still has it is worth no entry."""
-    record = row.record if isinstance(row.record, dict) else {}
     if row.seq == 1:
-        return by, "run.started", "started", {"agent": record.get("agent")}
-    taker = record.get("claimed_by")
-    if row.stage is JournalStage.CLAIMED and isinstance(taker, str):
-        return Principal(taker, run.tenant_id), "run.resumed", "resumed", {"epoch": row.epoch}
-    return None
+        return by, "run.started", "started", {"agent": object_or_empty(row.record).get(words.AGENT)}
+    owner = claimed_by(row)
+    if owner is None:
+        return None
+    return Principal(owner, run.tenant_id), "run.resumed", "resumed", {"epoch": row.epoch}
 
 
-def _action(row: JournalRow, by: Principal) -> _Found | None:
-    view = row.view if isinstance(row.view, dict) else {}
-    if row.kind is AgentActionKind.APPROVAL_WAIT:
+def _action(row: JournalRow, kind: AgentActionKind, by: Principal) -> _Found | None:
+    view = object_or_empty(row.view)
+    if kind is AgentActionKind.APPROVAL_WAIT:
         return _question(row, by, view)
-    name = _NAMES.get(cast(AgentActionKind, row.kind))
+    name = _NAMES.get(kind)
     if name is None or row.stage is not JournalStage.AFTER:
         return None
     label = row.action_id.rpartition("/")[2].partition("#")[0]
     act = label.replace(":", ".", 1) if label.startswith(f"{name}:") else f"{name}.{label}"
     facts: JsonObject = {"action_id": row.action_id, "attempt": row.attempt, "epoch": row.epoch}
-    return by, "model.call" if act == "model.model" else act, "failed" if "error" in view else "done", facts
+    return (
+        by,
+        "model.call" if act == "model.model" else act,
+        "failed" if words.ERROR in view else "done",
+        facts,
+    )
 
 
 def _question(row: JournalRow, by: Principal, view: Mapping[str, JsonValue]) -> _Found | None:
     """What a person was asked, and what somebody answered."""
     about, _, what = row.action_id.rpartition("/")
-    name = "approval" if what.startswith("approval") else "recovery"
+    name = words.APPROVAL if what.startswith(words.APPROVAL) else words.RECOVERY
     if row.stage is JournalStage.BEFORE:
-        return by, f"{name}.asked", "waiting", {"action_id": about, "request_id": view.get("id")}
+        return by, f"{name}.asked", "waiting", {"action_id": about, "request_id": view.get(words.ID)}
     if row.stage is not JournalStage.AFTER:
         return None
-    answer = str(view.get("decision") or view.get("answer") or "answered")
-    who = view.get("decided_by")
+    answer = str(view.get(words.DECISION) or view.get(words.ANSWER) or "answered")
+    who = view.get(words.DECIDED_BY)
     answerer = Principal(who, by.tenant) if isinstance(who, str) and who else by
     return answerer, f"{name}.answered", answer, {"action_id": about}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import cast
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
@@ -18,12 +17,14 @@ from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.context.snapshots import is_prompt, prompt_in
 from pilotage.runtime.events.event_log import LoggedEvent, is_erased, items_of, refuse_erased
-from pilotage.runtime.exposure.trust import label_in
 from pilotage.runtime.journal.action import RESULT
+from pilotage.runtime.journal.action_record import trust_in
 from pilotage.runtime.journal.chain import first_broken
 from pilotage.runtime.journal.evidence import evidence_in
+from pilotage.runtime.journal.record_fields import decode_row, object_or_empty
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.records import decode_result
+from pilotage.runtime.journal.signal_record import taken_ids
 from pilotage.runtime.run.cancel import cancellation_error
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel
@@ -73,7 +74,7 @@ def disagreement(state: AgentState, rows: Sequence[JournalRow]) -> str | None:
         return f"its state is {state.status}, and its journal has no rows"
     result = next((row for row in reversed(rows) if row.action_id == RESULT and row.kind is not None), None)
     if result is not None and result.stage is JournalStage.AFTER:
-        return _about_the_end(state, rows, cast(JsonObject, result.view))
+        return _about_the_end(state, rows, object_or_empty(result.view))
     if state.is_terminal and cancellation_error(state) is None:
         return f"its state is {state.status}, and there is no result in its journal"
     return _about_what_is_left(state, rows) if state.is_terminal else _about_the_wait(state, rows)
@@ -81,7 +82,7 @@ def disagreement(state: AgentState, rows: Sequence[JournalRow]) -> str | None:
 
 def still_pending(rows: Iterable[JournalRow], pending: Sequence[AgentSignal]) -> str | None:
     """A signal that was taken in and is still in the queue, in words."""
-    taken = {signal_id for row in rows for signal_id in _taken_in(row)}
+    taken = {signal_id for row in rows for signal_id in taken_ids(row)}
     left = next((signal for signal in pending if signal.id in taken), None)
     return None if left is None else f"signal {left.id!r} was taken in, and is still in the queue"
 
@@ -110,13 +111,6 @@ def _about_the_wait(state: AgentState, rows: Sequence[JournalRow]) -> str | None
     if any(row.kind in waits and row.action_id not in closed for row in rows):
         return None
     return f"its state is {state.status} ({state.reason}), and nobody was asked anything"
-
-
-def _taken_in(row: JournalRow) -> list[str]:
-    if row.kind is not AgentActionKind.SIGNAL or not isinstance(row.view, dict):
-        return []
-    signals = cast("list[JsonObject]", row.view["result"])
-    return [cast(str, signal["id"]) for signal in signals]
 
 
 class RunReader:
@@ -247,4 +241,4 @@ def result_in(state: AgentState, rows: Sequence[JournalRow]) -> RunResult:
 def label_at_end(rows: Sequence[JournalRow]) -> TrustLabel:
     """How far what a run came to may be trusted."""
     result = next((row for row in reversed(rows) if row.action_id == RESULT), None)
-    return TrustLabel() if result is None else label_in(cast(JsonObject, result.record))
+    return TrustLabel() if result is None else decode_row(result, trust_in) or TrustLabel()

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
-from typing import cast
 
 from pilotage.agent.fact_types import AgentFact
 from pilotage.agent.on_event import subscriptions_of
@@ -48,7 +47,7 @@ def _subscribers(app: Application, node: Node) -> Iterator[Receiver]:
 def _called(method: Callable[[AgentFact], object]) -> Callable[[AgentFact], Awaitable[object]]:
     """The method as something to await; one that is sync must not hold up the event loop."""
     if iscoroutinefunction(method):
-        return cast("Callable[[AgentFact], Awaitable[object]]", method)
+        return method
     return partial(_in_thread, method)
 
 

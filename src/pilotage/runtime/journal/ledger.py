@@ -7,7 +7,7 @@ means that somebody else has the run, and kills the attempt.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import assert_never, cast
+from typing import assert_never
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.facts import fact_of
@@ -41,6 +41,7 @@ from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.chain import digest_after, payload_digest
 from pilotage.runtime.journal.commits import CommitQueue, JournalWriter
 from pilotage.runtime.journal.interruptions import RunOwnershipLost, StartRefused, StoreUnavailable
+from pilotage.runtime.journal.record_fields import plain_record
 from pilotage.runtime.journal.seals import Seals, WithoutKey, withholds, without_key_for
 from pilotage.values import value
 
@@ -147,7 +148,7 @@ class Ledger(CommitQueue):
 
     def adopt(self, row: JournalRow) -> None:
         """Add a row of another run, its record open, as one of this run."""
-        record, view = cast(JsonValue, row.record), row.view
+        record, view = plain_record(row), row.view
         # What could not be sealed there was not kept there either.
         kept = self._sealed(row.action_id, row.stage, row.attempt, record, view, WithoutKey.KEEP_PLAIN)
         rest = (row.fingerprint, row.idempotency, RowTexts.of(kept, view))

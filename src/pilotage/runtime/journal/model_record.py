@@ -1,9 +1,9 @@
-"""A model's reply, or how it failed, as JSON and back, and the events a replayed reply gives. Pure."""
+"""Records of model calls: replies, failures and misfits from and to JSON, and the events of a replayed reply. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import TypeAlias
 
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import (
@@ -11,12 +11,24 @@ from pilotage.agent.model_reply import (
     ModelResponse,
     ModelStreamEvent,
     ModelStreamEventKind,
+    ModelUsage,
 )
 from pilotage.agent.model_request import ModelRequest
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.record_fields import (
+    DamagedRecordError,
+    flag_field,
+    object_field,
+    optional_object,
+    optional_text,
+    text_field,
+    texts_field,
+)
 from pilotage.runtime.journal.records import decode_usage, encode_usage
+from pilotage.values import value
 
 _response = unchecked(ModelResponse)
 
@@ -27,67 +39,202 @@ _REASONING, _TOKEN, _CALL, _STRUCTURED, _DONE = (
     ModelStreamEventKind.STRUCTURED_OUTPUT,
     ModelStreamEventKind.DONE,
 )
-_UNSAID: tuple[JsonValue, ...] = (None, "", [], {})
+_EMPTY: tuple[JsonValue, ...] = (None, "", [], {})
+
+
+@value
+class PartialCall:
+    """What a call used that did not come to its end: the reader left the stream, or it failed on the way."""
+
+    model: str
+    usage: ModelUsage
+    is_estimated: bool
+
+
+@value
+class ReplyRecord:
+    """The record of a reply, as JSON until `response` decodes it: folds count usage without reading the reply.
+
+    `is_partial` says that the reader left the stream early. `model` is absent in calls that used nothing.
+    """
+
+    reply: JsonObject
+    reasoning: str = ""
+    model: str | None = None
+    is_partial: bool = False
+
+    @property
+    def usage(self) -> ModelUsage:
+        """The tokens of the call.
+
+        Raises:
+            DamagedRecordError: the record holds something else.
+        """
+        return decode_usage(optional_object(self.reply, words.USAGE))
+
+    def response(self, request: ModelRequest) -> ModelResponse:
+        """Return the reply to a request.
+
+        Raises:
+            DamagedRecordError: the record holds something else.
+        """
+        return decode_response(self.reply, request)
+
+    def encode(self) -> JsonObject:
+        """Return the record as JSON."""
+        record: dict[str, JsonValue] = {words.RESULT: self.reply}
+        if self.reasoning:
+            record[words.REASONING] = self.reasoning
+        if self.model is not None:
+            record[words.MODEL] = self.model
+        if self.is_partial:
+            record[words.LEFT] = True
+        return record
+
+
+@value
+class FailureRecord:
+    """The record of a call that failed; `used` where part of the reply had come."""
+
+    failure: ModelCallError
+    used: PartialCall | None = None
+
+    def encode(self) -> JsonObject:
+        """Return the record as JSON."""
+        return {**encode_failure(self.failure), **_encode_used(self.used)}
+
+
+@value
+class MisfitRecord:
+    """The record of a reply that does not have the type the program asked for."""
+
+    error: str
+    problems: tuple[str, ...]
+    text: str = ""
+    used: PartialCall | None = None
+
+    def encode(self) -> JsonObject:
+        """Return the record as JSON."""
+        record: JsonObject = {
+            words.ERROR: self.error,
+            words.PROBLEMS: list(self.problems),
+            words.TEXT: self.text,
+        }
+        return {**record, **_encode_used(self.used)}
+
+    def events(self) -> Iterator[ModelStreamEvent]:
+        """Replay the stream: the text that came, then the error.
+
+        Raises:
+            AgentStructuredOutputError: always, after the text.
+        """
+        yield ModelStreamEvent(_TOKEN, token_delta=self.text)
+        raise AgentStructuredOutputError(self.error, problems=list(self.problems))
+
+
+ModelCallRecord: TypeAlias = ReplyRecord | FailureRecord | MisfitRecord
+
+
+def decode_model_call(record: JsonObject) -> ModelCallRecord:
+    """Return the record of a model call.
+
+    Raises:
+        DamagedRecordError: the record holds something else.
+    """
+    if words.PROBLEMS in record:
+        return MisfitRecord(
+            text_field(record, words.ERROR),
+            texts_field(record, words.PROBLEMS),
+            optional_text(record, words.TEXT) or "",
+            _decode_used(record),
+        )
+    if words.ERROR in record:
+        return FailureRecord(decode_failure(record), _decode_used(record))
+    return ReplyRecord(
+        object_field(record, words.RESULT),
+        optional_text(record, words.REASONING) or "",
+        optional_text(record, words.MODEL),
+        flag_field(record, words.LEFT),
+    )
 
 
 def encode_response(response: ModelResponse) -> JsonObject:
-    """The reply as replay needs it, without what was not said; the decoded output is made again from its JSON."""
-    said: dict[str, JsonValue] = {}
+    """Return a reply as JSON without its empty fields; its decoded output is not stored, replay decodes it again."""
+    reply: dict[str, JsonValue] = {}
     if response.content:
-        said["content"] = response.content
-    if response.structured_output not in _UNSAID:
-        said["structured_output"] = response.structured_output
+        reply[words.CONTENT] = response.content
+    if response.structured_output not in _EMPTY:
+        reply[words.STRUCTURED_OUTPUT] = response.structured_output
     if response.tool_calls:
-        said["tool_calls"] = [_encode_call(call) for call in response.tool_calls]
+        reply[words.TOOL_CALLS] = [_encode_call(call) for call in response.tool_calls]
     if usage := encode_usage(response.usage):
-        said["usage"] = usage
+        reply[words.USAGE] = usage
     if response.metadata:
-        said["metadata"] = response.metadata
+        reply[words.METADATA] = response.metadata
     if response.finish_reason is not None:
-        said["finish_reason"] = response.finish_reason.value
-    return said
+        reply[words.FINISH_REASON] = response.finish_reason.value
+    return reply
 
 
-def decode_response(record: JsonObject, request: ModelRequest) -> ModelResponse:
-    """The recorded reply to a request."""
-    # What `encode_response` wrote. No `cast`: that is a call, and a long run has thousands of replies.
-    said: Mapping[str, Any] = record
-    reason, structured = said.get("finish_reason"), said.get("structured_output")
-    spec = request.structured_output
+def decode_response(reply: JsonObject, request: ModelRequest) -> ModelResponse:
+    """Return the recorded reply to a request.
+
+    Raises:
+        DamagedRecordError: the record holds something else.
+    """
+    # Checked in place instead of by the functions of `record_fields`: a long run has thousands of replies.
+    content, calls = reply.get(words.CONTENT, ""), reply.get(words.TOOL_CALLS, ())
+    usage, metadata = reply.get(words.USAGE), reply.get(words.METADATA, {})
+    structured, spec = reply.get(words.STRUCTURED_OUTPUT), request.structured_output
+    if not isinstance(content, str):
+        raise DamagedRecordError(words.CONTENT, "a text")
+    if not isinstance(calls, (list, tuple)):
+        raise DamagedRecordError(words.TOOL_CALLS, "a list")
+    if not isinstance(usage, (dict, type(None), Mapping)):
+        raise DamagedRecordError(words.USAGE, "an object")
+    if not isinstance(metadata, (dict, Mapping)):
+        raise DamagedRecordError(words.METADATA, "an object")
     return _response(
-        said.get("content", ""),
+        content,
         structured,
-        tuple(map(_decode_call, said.get("tool_calls", ()))),
-        decode_usage(said.get("usage")),
-        said.get("metadata", {}),
-        ModelFinishReason(reason) if reason else None,
+        tuple(map(_decode_call, calls)) if calls else (),
+        decode_usage(usage),
+        metadata,
+        _decode_reason(reply),
         spec.decode(structured) if spec and structured is not None else None,
     )
 
 
 def call_failure(error: Exception) -> ModelCallError:
-    """What a program gets when its model failed: never an adapter's own class, which replay could not give back."""
+    """Return the error that a program gets for a failed call: never an adapter's class, which replay cannot restore."""
     if not isinstance(error, ModelCallError):
         return ModelCallError(f"{type(error).__name__}: {error}")
     return ModelCallError(str(error), retryable=error.retryable, failure=error.failure)
 
 
 def encode_failure(failure: ModelCallError) -> JsonObject:
-    """How a call failed."""
-    record: JsonObject = {"error": str(failure), "retryable": failure.retryable}
-    return {**record, "failure": str(failure.failure)} if failure.failure else record
+    """Return the error of a failed call as JSON."""
+    record: JsonObject = {words.ERROR: str(failure), words.RETRYABLE: failure.retryable}
+    return {**record, words.FAILURE: str(failure.failure)} if failure.failure else record
 
 
 def decode_failure(record: JsonObject) -> ModelCallError:
-    """The recorded failure."""
-    failure = cast("str | None", record.get("failure"))
-    return ModelCallError(record["error"], retryable=bool(record["retryable"]), failure=failure)
+    """Return the recorded error of a failed call.
+
+    Raises:
+        DamagedRecordError: the record holds something else.
+    """
+    return ModelCallError(
+        text_field(record, words.ERROR),
+        retryable=flag_field(record, words.RETRYABLE),
+        failure=optional_text(record, words.FAILURE),
+    )
 
 
 def replayed_events(
     response: ModelResponse, request: ModelRequest, reasoning: str = ""
 ) -> list[ModelStreamEvent]:
-    """A stream that adds up to the reply: what was thought and said in one piece each, the calls, the end."""
+    """Return a stream that adds up to the reply: reasoning and text in one piece each, the calls, the end."""
     events: list[ModelStreamEvent] = []
     if reasoning:
         events.append(ModelStreamEvent(_REASONING, reasoning_delta=reasoning))
@@ -102,20 +249,61 @@ def replayed_events(
 
 
 def replayed_misfit(record: JsonObject) -> Iterator[ModelStreamEvent]:
-    """The stream of a reply that was not of the type asked for: what was said, then what is wrong with it."""
-    yield ModelStreamEvent(_TOKEN, token_delta=cast(str, record.get("text", "")))
-    problems = cast("list[str]", record["problems"])
-    raise AgentStructuredOutputError(record["error"], problems=problems)
+    """Replay the stream of a reply of the wrong type.
+
+    Raises:
+        AgentStructuredOutputError: after the text.
+        DamagedRecordError: the record holds something else.
+    """
+    problems = texts_field(record, words.PROBLEMS)
+    text = optional_text(record, words.TEXT) or ""
+    return MisfitRecord(text_field(record, words.ERROR), problems, text).events()
 
 
 def _encode_call(call: ModelToolCall) -> JsonObject:
-    said: dict[str, JsonValue] = {"name": call.name, "arguments": to_json_value(call.arguments)}
+    record: dict[str, JsonValue] = {words.NAME: call.name, words.ARGUMENTS: to_json_value(call.arguments)}
     if call.call_id is not None:
-        said["call_id"] = call.call_id
+        record[words.CALL_ID] = call.call_id
     if call.metadata:
-        said["metadata"] = to_json_value(call.metadata)
-    return said
+        record[words.METADATA] = to_json_value(call.metadata)
+    return record
 
 
-def _decode_call(call: Mapping[str, Any]) -> ModelToolCall:
-    return ModelToolCall(call["name"], call["arguments"], call.get("call_id"), call.get("metadata", {}))
+def _decode_call(call: JsonValue) -> ModelToolCall:
+    if not isinstance(call, (dict, Mapping)):
+        raise DamagedRecordError(words.TOOL_CALLS, "a list of objects")
+    name, arguments = call.get(words.NAME), call.get(words.ARGUMENTS)
+    call_id, metadata = call.get(words.CALL_ID), call.get(words.METADATA, {})
+    if not (isinstance(name, str) and isinstance(call_id, (str, type(None)))):
+        raise DamagedRecordError(f"{words.TOOL_CALLS}.{words.NAME}", "a text")
+    if not (isinstance(arguments, (dict, Mapping)) and isinstance(metadata, (dict, Mapping))):
+        raise DamagedRecordError(f"{words.TOOL_CALLS}.{words.ARGUMENTS}", "an object")
+    return ModelToolCall(name, arguments, call_id, metadata)
+
+
+def _decode_reason(reply: JsonObject) -> ModelFinishReason | None:
+    reason = optional_text(reply, words.FINISH_REASON)
+    try:
+        return ModelFinishReason(reason) if reason else None
+    except ValueError as error:
+        raise DamagedRecordError(words.FINISH_REASON, "a finish reason") from error
+
+
+def _encode_used(used: PartialCall | None) -> JsonObject:
+    if used is None:
+        return {}
+    return {
+        words.MODEL: used.model,
+        words.LEFT: True,
+        words.USAGE: encode_usage(used.usage),
+        words.USAGE_ESTIMATED: used.is_estimated,
+    }
+
+
+def _decode_used(record: JsonObject) -> PartialCall | None:
+    if words.MODEL not in record:
+        return None
+    usage = decode_usage(optional_object(record, words.USAGE))
+    return PartialCall(
+        text_field(record, words.MODEL), usage, is_estimated=flag_field(record, words.USAGE_ESTIMATED)
+    )

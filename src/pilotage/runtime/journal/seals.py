@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import Enum, auto
-from typing import assert_never, cast
+from typing import assert_never
 
 from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
@@ -20,6 +20,7 @@ from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSignalLane
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.record_fields import as_object, plain_record
 
 NOT_KEPT: JsonObject = {"not_kept": True}
 """Stands for the record of a read-only action that could not be sealed: replay fetches it again."""
@@ -96,11 +97,12 @@ class Seals:
         """
         sealed = row.record
         if not isinstance(sealed, SealedRecord):
-            return cast(JsonValue, sealed)
+            return plain_record(row)
         context = SealContext(self._run, row.action_id, row.stage, row.attempt)
         if self._sealer is None:
             raise RecordSealError.unknown_key(context, sealed.key_id, WAY_OUT)
-        return cast(JsonValue, json.loads(self._sealer.open(context, sealed)))
+        record: JsonValue = json.loads(self._sealer.open(context, sealed))
+        return record
 
     def opened_rows(self, rows: Iterable[JournalRow]) -> list[JournalRow]:
         """All rows with their records open; the digests stay those of the rows as they are stored.
@@ -108,7 +110,12 @@ class Seals:
         Raises:
             RecordSealError: one of them does not open here.
         """
-        return [row if row.is_plain else replace(row, record=self.opened(row)) for row in rows]
+        return [replace(row, record=self.opened(row)) if _is_sealed(row) else row for row in rows]
+
+
+def _is_sealed(row: JournalRow) -> bool:
+    """Whether a record is sealed; a plain one is not decoded to find out."""
+    return not row.is_plain and isinstance(row.record, SealedRecord)
 
 
 def is_kept(row: JournalRow) -> bool:
@@ -172,7 +179,7 @@ class SignalSeals:
             raise RecordSealError.does_not_open(place, "unknown")
         if self._sealer is None:
             raise RecordSealError.unknown_key(place, sealed.key_id, WAY_OUT)
-        return replace(signal, payload=cast(JsonObject, json.loads(self._sealer.open(place, sealed))))
+        return replace(signal, payload=as_object(json.loads(self._sealer.open(place, sealed))))
 
     def _place(self, signal: AgentSignal) -> SealContext:
         return SealContext(self._run, f"signal:{signal.kind.value}:{signal.id}", JournalStage.AFTER)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from datetime import datetime
 from functools import cache, lru_cache
-from typing import cast
+from typing import TypeGuard
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.limits import AgentExecutionLimits
@@ -19,6 +19,8 @@ from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, text_digest, to_json_value
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.record_fields import contract_value, decode_row, list_field, text_field
 from pilotage.values import value
 
 MOST_GENERATIONS = 8
@@ -66,9 +68,9 @@ class RunStart:
 def encode_start(start: RunStart) -> JsonObject:
     """The start as JSON; what has its default is left out."""
     record: dict[str, JsonValue] = {
-        "agent": start.agent,
-        "input": to_json_value(start.input),
-        "principal": _encode_principal(start.principal),
+        words.AGENT: start.agent,
+        words.INPUT: to_json_value(start.input),
+        words.PRINCIPAL: _encode_principal(start.principal),
     }
     for name, default in _defaults():
         held = getattr(start, name)
@@ -90,13 +92,13 @@ def _defaults() -> tuple[tuple[str, object], ...]:
     return tuple(
         (each.name, getattr(plain, each.name))
         for each in fields(plain)
-        if each.name not in {"agent", "input", "principal"}
+        if each.name not in {words.AGENT, words.INPUT, words.PRINCIPAL}
     )
 
 
 def decode_start(first: JournalRow) -> RunStart:
     """The start that the first row of a run recorded."""
-    return cast(RunStart, StructuredOutputSpec.from_type(RunStart).decode(cast(JsonValue, first.record)))
+    return decode_row(first, lambda record: contract_value(RunStart, record))
 
 
 @lru_cache(maxsize=1024)
@@ -162,11 +164,11 @@ def decode_input(definition: AgentDefinition, recorded: JsonObject) -> dict[str,
 
 def decode_instruction(recorded: JsonObject) -> Instruction:
     """The recorded instruction of a declarative agent."""
-    prompt, said = cast(str, recorded["instruction"]), cast("list[JsonValue]", recorded.get("messages", ()))
-    if not said:
+    prompt = text_field(recorded, words.INSTRUCTION)
+    if not recorded.get(words.MESSAGES):
         return Instruction(prompt)
-    read = StructuredOutputSpec.from_type(ModelMessage).decode
-    return Instruction(prompt, tuple(cast(ModelMessage, read(each)) for each in said))
+    messages = list_field(recorded, words.MESSAGES)
+    return Instruction(prompt, tuple(contract_value(ModelMessage, each) for each in messages))
 
 
 def _encode_instruction(definition: AgentDefinition, given: object) -> JsonObject:
@@ -179,15 +181,15 @@ def _encode_instruction(definition: AgentDefinition, given: object) -> JsonObjec
             messages.append(to_json_value(question))
         given = given.instruction
     elif _is_instruction(given):
-        # What a run hands to a child of it: an instruction as it is recorded.
-        return cast(JsonObject, given)
+        # A parent run gives its child the instruction as it is recorded.
+        return given
     try:
         prompt = given if isinstance(given, str) else canonical_json(to_json_value(given))
     except TypeError as error:
         raise AgentDefinitionError(f"{name}: the input cannot be stored: {error}.") from error
     if given is None or not prompt.strip():
         raise AgentDefinitionError(f"{name} has no execute() and needs an instruction. Give it a text.")
-    return {"instruction": prompt, **({"messages": messages} if messages else {})}
+    return {words.INSTRUCTION: prompt, **({words.MESSAGES: messages} if messages else {})}
 
 
 def _meant(definition: AgentDefinition, instruction: str) -> object:
@@ -198,30 +200,35 @@ def _meant(definition: AgentDefinition, instruction: str) -> object:
     if not filled or (len(filled) == 1 and parameters[filled[0]] is str):
         return instruction
     try:
-        return cast(object, json.loads(instruction))
+        meant: object = json.loads(instruction)
     except (ValueError, RecursionError):
         return instruction
+    return meant
 
 
-def _is_instruction(given: object) -> bool:
-    """Whether it is a mapping with an instruction, and nothing else but what was said before it."""
-    if not isinstance(given, Mapping):
+def _is_instruction(given: object) -> TypeGuard[JsonObject]:
+    """Whether an input is a mapping with an instruction, and with nothing else but earlier messages."""
+    if not _is_mapping(given):
         return False
-    named = cast("Mapping[str, object]", given)
-    prompt = named.get("instruction")
-    return isinstance(prompt, str) and bool(prompt.strip()) and set(named) <= {"instruction", "messages"}
+    prompt = given.get(words.INSTRUCTION)
+    is_prompt = isinstance(prompt, str) and bool(prompt.strip())
+    return is_prompt and set(given) <= {words.INSTRUCTION, words.MESSAGES}
+
+
+def _is_mapping(given: object) -> TypeGuard[Mapping[str, object]]:
+    return isinstance(given, Mapping)
 
 
 def _by_name(
     name: str, parameters: Mapping[str, object], required: Sequence[str], given: object
 ) -> Mapping[str, object]:
-    named = cast("Mapping[str, object] | None", given if isinstance(given, Mapping) else None)
+    named = given if _is_mapping(given) else None
     if (given is None and not required) or (named is not None and not named and not required):
         return {}
     if len(parameters) == 1 and (named is None or set(named) != set(parameters)):
-        return {next(iter(parameters)): cast(object, given)}
+        return {next(iter(parameters)): given}
     if named is None and len(required) == 1:
-        return {required[0]: cast(object, given)}
+        return {required[0]: given}
     if named is None and given is not None:
         wanted = ", ".join(parameters) or "nothing"
         raise AgentDefinitionError(f"{name}: execute() takes {wanted}. Give the input as a mapping of these.")
