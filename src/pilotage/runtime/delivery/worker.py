@@ -22,7 +22,7 @@ from pilotage.errors import AgentPersistenceConfigurationError, Problem, RunConf
 from pilotage.runtime.delivery.relay import LAST
 from pilotage.runtime.journal.commits import OutboxNotifier
 from pilotage.runtime.journal.interruptions import RunInterruption
-from pilotage.runtime.journal.lease import give_back
+from pilotage.runtime.journal.lease import release_unused
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
 
@@ -190,7 +190,7 @@ class Sweeper:
                 _log.warning("run %s cannot be taken up now: %s", run.run_id, type(error).__name__)
             got_further = False
         finally:
-            await give_back(self._leases, run, self._services.owner)
+            await release_unused(self._leases, run, self._services.owner)
             self._under_way.discard(run)
         if got_further:
             self._left_alone.forget(run)
@@ -203,7 +203,7 @@ class Sweeper:
             return
         if top != run:
             # The run above brings it along, and needs its lease for that.
-            await give_back(self._leases, run, self._services.owner)
+            await release_unused(self._leases, run, self._services.owner)
         await self._runs.resume(top.run_id, principal=Principal(LOCAL.id, top.tenant_id))
         live = self._runs.launcher.live(top.run_id)
         if live is not None:

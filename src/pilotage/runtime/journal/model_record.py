@@ -40,6 +40,10 @@ _REASONING, _TOKEN, _CALL, _STRUCTURED, _DONE = (
     ModelStreamEventKind.DONE,
 )
 _EMPTY: tuple[JsonValue, ...] = (None, "", [], {})
+_REASONS = {each.value: each for each in ModelFinishReason}
+# Made once: a tuple of classes in a call of `isinstance` is built anew every time.
+_OBJECT, _OBJECT_OR_NONE = (dict, Mapping), (dict, type(None), Mapping)
+_LIST, _TEXT_OR_NONE = (list, tuple), (str, type(None))
 
 
 @value
@@ -188,11 +192,11 @@ def decode_response(reply: JsonObject, request: ModelRequest) -> ModelResponse:
     structured, spec = reply.get(words.STRUCTURED_OUTPUT), request.structured_output
     if not isinstance(content, str):
         raise DamagedRecordError(words.CONTENT, "a text")
-    if not isinstance(calls, (list, tuple)):
+    if not isinstance(calls, _LIST):
         raise DamagedRecordError(words.TOOL_CALLS, "a list")
-    if not isinstance(usage, (dict, type(None), Mapping)):
+    if not isinstance(usage, _OBJECT_OR_NONE):
         raise DamagedRecordError(words.USAGE, "an object")
-    if not isinstance(metadata, (dict, Mapping)):
+    if not isinstance(metadata, _OBJECT):
         raise DamagedRecordError(words.METADATA, "an object")
     return _response(
         content,
@@ -270,23 +274,24 @@ def _encode_call(call: ModelToolCall) -> JsonObject:
 
 
 def _decode_call(call: JsonValue) -> ModelToolCall:
-    if not isinstance(call, (dict, Mapping)):
+    if not isinstance(call, _OBJECT):
         raise DamagedRecordError(words.TOOL_CALLS, "a list of objects")
     name, arguments = call.get(words.NAME), call.get(words.ARGUMENTS)
     call_id, metadata = call.get(words.CALL_ID), call.get(words.METADATA, {})
-    if not (isinstance(name, str) and isinstance(call_id, (str, type(None)))):
+    if not (isinstance(name, str) and isinstance(call_id, _TEXT_OR_NONE)):
         raise DamagedRecordError(f"{words.TOOL_CALLS}.{words.NAME}", "a text")
-    if not (isinstance(arguments, (dict, Mapping)) and isinstance(metadata, (dict, Mapping))):
+    if not (isinstance(arguments, _OBJECT) and isinstance(metadata, _OBJECT)):
         raise DamagedRecordError(f"{words.TOOL_CALLS}.{words.ARGUMENTS}", "an object")
     return ModelToolCall(name, arguments, call_id, metadata)
 
 
 def _decode_reason(reply: JsonObject) -> ModelFinishReason | None:
-    reason = optional_text(reply, words.FINISH_REASON)
-    try:
-        return ModelFinishReason(reason) if reason else None
-    except ValueError as error:
-        raise DamagedRecordError(words.FINISH_REASON, "a finish reason") from error
+    reason = reply.get(words.FINISH_REASON)
+    if reason is None:
+        return None
+    if isinstance(reason, str) and reason in _REASONS:
+        return _REASONS[reason]
+    raise DamagedRecordError(words.FINISH_REASON, "a finish reason")
 
 
 def _encode_used(used: PartialCall | None) -> JsonObject:
