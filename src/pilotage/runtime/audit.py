@@ -1,7 +1,7 @@
-"""The audit log of runs: who did what, as entries made from the rows of the journal.
+"""The audit log of runs: entries made from the rows of their journals.
 
-An attempt that ends writes what the log lacks, also of the attempts before it: a process that was killed could not.
-Entries name actions and what became of them, and lead to the evidence; they never hold payloads.
+An attempt that ends writes every entry that the log lacks, those of earlier attempts included, whose process may have
+been killed. Entries name actions, outcomes and evidence; they never hold payloads.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ENDED = "run.ended"
 
 
 class AuditTrail:
-    """Keeps the audit log of an application in step with the journals of its runs."""
+    """Writes the audit log of an application from the journals of its runs."""
 
     def __init__(self, log: IAgentAuditLog, records: RunReader, clock: IClock) -> None:
         self._log = log
@@ -41,7 +41,7 @@ class AuditTrail:
         self._clock = clock
 
     async def write(self, run: RunKey) -> None:
-        """Write what the log lacks of a run. A log that is away is caught up with when the next attempt ends."""
+        """Write the entries that the log lacks of a run; where the log fails, the next attempt that ends does it."""
         with suppress(Exception):
             await self._write(run)
 
@@ -66,20 +66,28 @@ class AuditTrail:
 
 
 def entries_in(run: RunKey, by: Principal, rows: Sequence[JournalRow]) -> Iterator[AuditEntry]:
-    """The entries that the rows of a run are worth, in order; `by` is whoever it acts for."""
+    """Return the entries for the rows of a run, in order; `by` is the principal it acts for."""
     for row in rows:
         found = _claim(row, run, by) if row.kind is None else _action(row, row.kind, by)
         if found is None or row.created_at is None:
             continue
         who, act, outcome, facts = found
-        yield AuditEntry(run.run_id, who, act, outcome, row.created_at, f"{run.run_id}:{row.seq}", facts)
+        yield AuditEntry(
+            run.run_id,
+            who,
+            act,
+            outcome,
+            row.created_at,
+            evidence_ref=f"{run.run_id}:{row.seq}",
+            metadata=facts,
+        )
 
 
 _Found = tuple[Principal, str, str, JsonObject]
 
 
 def _claim(row: JournalRow, run: RunKey, by: Principal) -> _Found | None:
-    """Who started a run, and who took it over; that an owner still has it is worth no entry."""
+    """Return the entry of a start or a take-over; other CLAIMED rows have none."""
     if row.seq == 1:
         return by, "run.started", "started", {"agent": object_or_empty(row.record).get(words.AGENT)}
     owner = claimed_by(row)
@@ -107,7 +115,7 @@ def _action(row: JournalRow, kind: AgentActionKind, by: Principal) -> _Found | N
 
 
 def _question(row: JournalRow, by: Principal, view: Mapping[str, JsonValue]) -> _Found | None:
-    """What a person was asked, and what somebody answered."""
+    """Return the entry of a question or of its answer."""
     about, _, what = row.action_id.rpartition("/")
     name = words.APPROVAL if what.startswith(words.APPROVAL) else words.RECOVERY
     if row.stage is JournalStage.BEFORE:

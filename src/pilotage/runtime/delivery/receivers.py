@@ -1,4 +1,4 @@
-"""Who hears of facts: the methods of pods that subscribed, and the publishers of the application."""
+"""Receivers of facts: subscribed methods of pods, and the publishers of the application."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pilotage.values import value
 
 @value
 class Receiver:
-    """Somebody who hears of facts of some classes."""
+    """A callable that gets the facts of some classes."""
 
     name: str
     facts: tuple[type[AgentFact], ...]
@@ -30,7 +30,7 @@ class Receiver:
 
 
 def receivers_of(app: Application) -> list[Receiver]:
-    """Everybody in a started application who wants to hear of facts."""
+    """Return all receivers of a started application."""
     subscribers = [each for node in app.graph.nodes for each in _subscribers(app, node)]
     publishers = app.get_all(IAgentEventPublisher)
     return [*subscribers, *(Receiver(target_name(each), (AgentFact,), each.publish) for each in publishers)]
@@ -45,7 +45,7 @@ def _subscribers(app: Application, node: Node) -> Iterator[Receiver]:
 
 
 def _called(method: Callable[[AgentFact], object]) -> Callable[[AgentFact], Awaitable[object]]:
-    """The method as something to await; one that is sync must not hold up the event loop."""
+    """Return the method as an async callable; a sync one runs in a thread, so that it does not block the loop."""
     if iscoroutinefunction(method):
         return method
     return partial(_in_thread, method)

@@ -38,8 +38,8 @@ def fork_rows(run_id: str, rows: Sequence[JournalRow], at: int | None = None) ->
             copied.append(row)
         else:
             raise CallerError(
-                f"run {run_id!r} cannot be forked at row {last}: {row.action_id!r} is open there, and nobody knows "
-                "whether it happened. Fork at another row."
+                f"run {run_id!r} cannot be forked at row {last}: {row.action_id!r} is open there, and its outcome is "
+                "unknown. Fork at another row."
             )
     return copied
 

@@ -1,4 +1,4 @@
-"""Runs that lead nowhere rest, longer each time."""
+"""The back-off of runs that make no progress doubles each time."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ RUN, OTHER = RunKey("default", "run-1"), RunKey("default", "run-2")
 
 
 def test_a_run_rests_for_a_while_and_longer_each_time() -> None:
-    left = BackOff()
+    back_off = BackOff()
     rests: list[float] = []
     now = 0.0
     for _ in range(12):
-        left.leave(RUN, now)
+        back_off.delay(RUN, now)
         began = now
-        while RUN in left.at(now):
+        while RUN in back_off.delayed(now):
             now += 0.5
         rests.append(now - began)
     assert rests[:5] == [1.0, 2.0, 4.0, 8.0, 16.0]
@@ -23,22 +23,22 @@ def test_a_run_rests_for_a_while_and_longer_each_time() -> None:
 
 
 def test_a_run_that_did_not_come_again_for_long_starts_afresh() -> None:
-    left = BackOff()
+    back_off = BackOff()
     for _ in range(5):
-        left.leave(RUN, 0.0)
-    assert left.at(1000.0) == frozenset()
-    left.leave(RUN, 1000.0)
-    assert left.at(1001.5) == frozenset()
+        back_off.delay(RUN, 0.0)
+    assert back_off.delayed(1000.0) == frozenset()
+    back_off.delay(RUN, 1000.0)
+    assert back_off.delayed(1001.5) == frozenset()
 
 
 def test_each_run_rests_by_itself_and_one_that_gets_further_starts_afresh() -> None:
-    left = BackOff()
-    left.leave(RUN, 0.0)
-    left.leave(RUN, 0.0)
-    left.leave(OTHER, 0.0)
-    assert left.at(0.5) == {RUN, OTHER}
-    assert left.at(1.5) == {RUN}
-    left.forget(RUN)
-    assert left.at(1.5) == frozenset()
-    left.leave(RUN, 10.0)
-    assert left.at(11.0) == frozenset()
+    back_off = BackOff()
+    back_off.delay(RUN, 0.0)
+    back_off.delay(RUN, 0.0)
+    back_off.delay(OTHER, 0.0)
+    assert back_off.delayed(0.5) == {RUN, OTHER}
+    assert back_off.delayed(1.5) == {RUN}
+    back_off.reset(RUN)
+    assert back_off.delayed(1.5) == frozenset()
+    back_off.delay(RUN, 10.0)
+    assert back_off.delayed(11.0) == frozenset()
