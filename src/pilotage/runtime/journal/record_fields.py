@@ -233,7 +233,7 @@ def contract_value(kind: type[T], record: JsonValue) -> T:
     try:
         decoded = StructuredOutputSpec.from_type(kind).decode(record)
     except (AgentStructuredOutputError, AgentDefinitionError) as error:
-        raise DamagedRecordError("record", f"a {kind.__name__}: {error}") from error
+        raise DamagedRecordError("record", f"of type {kind.__name__}: {error}") from error
     if isinstance(decoded, kind):
         return decoded
-    raise DamagedRecordError("record", f"a {kind.__name__}")
+    raise DamagedRecordError("record", f"of type {kind.__name__}")

@@ -396,7 +396,7 @@ def test_a_record_that_is_no_object_names_its_row(record: JsonValue | SealedReco
 
 
 def test_a_damaged_start_names_its_row() -> None:
-    with pytest.raises(DamagedRecordError, match=r"row 1 \(run\): .* a RunStart"):
+    with pytest.raises(DamagedRecordError, match=r"row 1 \(run\): .* of type RunStart"):
         decode_start(claim(1, {"agent": "bank"}))
 
 
