@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
+import pytest
+
+from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.ports.journal import JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import (
+    AgentRecoveryRequest,
     RecoveryCancelled,
     RecoveryDone,
     RecoveryFailed,
     RecoveryRetried,
 )
+from pilotage.agent.signals import AgentSignal
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.runtime.exposure.trust import RECALL
 from pilotage.runtime.journal import action, stored_words
+from pilotage.runtime.journal.start_record import RunStart
 
 WORDS = {
     "RUN": "run",
@@ -120,6 +128,12 @@ WORDS = {
     "CHILD_RUN": "child",
     "ALIAS": "alias",
     "FORKED_FROM": "forked_from",
+    "DIVERGENCE": "divergence",
+    "ACTION": "action",
+    "DIFFERENCE": "difference",
+    "CANCELLATION_REASON": "cancellation_reason",
+    "CANCELLATION_REQUESTED_BY": "cancellation_requested_by",
+    "CANCELLATION_SIGNAL_ID": "cancellation_signal_id",
     "SEALED": "pilotage.sealed",
     "KEY_ID": "key_id",
     "CIPHERTEXT": "ciphertext",
@@ -161,6 +175,22 @@ def test_the_names_of_answers_are_those_of_their_classes() -> None:
     kinds = (RecoveryRetried, RecoveryDone, RecoveryFailed, RecoveryCancelled)
     names = (stored_words.RETRIED, stored_words.DONE, stored_words.FAILED, stored_words.CANCELLED)
     assert tuple(each.__name__ for each in kinds) == names
+
+
+FIELDS = {
+    RunStart: "agent input principal conversation parent generation deadline limits capabilities history definition salt "
+    "trust metadata given model deferred session branch exits",
+    AgentApprovalRequest: "id agent_state_id boundary prompt risk action_ref allowed_decisions metadata arguments "
+    "argument_digest tool_digest attempt call_id expires_at requested_by",
+    AgentRecoveryRequest: "id agent_state_id action_id attempt reason action_kind action_name arguments late_outcomes "
+    "allowed_decisions metadata",
+    AgentSignal: "id agent_state_id kind payload created_at",
+}
+
+
+@pytest.mark.parametrize(("kind", "names"), FIELDS.items(), ids=lambda each: getattr(each, "__name__", ""))
+def test_no_field_of_a_stored_value_has_changed(kind: type, names: str) -> None:
+    assert [each.name for each in fields(kind)] == names.split()
 
 
 def test_words_that_are_defined_twice_agree() -> None:
