@@ -178,7 +178,7 @@ class CommitQueue:
                 self._draft.committed = head
                 self.log.committed(head)
             case Committed(head):
-                words = f"the store reports row {head} for a commit behind row {commit.expected_head}"
+                words = f"the store reports row {head} for a commit after row {commit.expected_head}"
                 self.kill(StoreUnavailable(f"run {run_id!r}: {words}"))
             case HeadMoved(head, epoch):
                 words = f"epoch {epoch} wrote up to row {head}, this attempt is epoch {self.epoch}"

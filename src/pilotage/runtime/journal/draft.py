@@ -81,7 +81,7 @@ class CommitDraft:
         fingerprint: str,
         idempotency: Idempotency,
     ) -> None:
-        """Add a row behind the last one, chained to it."""
+        """Add a row after the last one, chained to it."""
         seq, salt = self._seq + 1, self._salt
         place = (seq, action_id, kind, stage, attempt, self.epoch, fingerprint, idempotency)
         digest = digest_after(self._digest, place, payload_digest(texts, salt))
@@ -92,7 +92,7 @@ class CommitDraft:
         self.changes += 1
 
     def add_claim(self, texts: RowTexts) -> None:
-        """Add a row that belongs to no action: who owns the run, or what state it is in."""
+        """Add a CLAIMED row: it names an owner, a state or a trace, and belongs to no action."""
         self._add_without_action(texts, words.RUN, JournalStage.CLAIMED)
 
     def draw_up(self, state: AgentState) -> JournalCommit:

@@ -47,8 +47,8 @@ def evidence_in(run_id: str, rows: Iterable[JournalRow]) -> Iterator[AgentEviden
             view = {words.ERASED: True}
         if row.kind is AgentActionKind.TOOL_CALL and words.RESULT in view:
             view = {CAPTURE: EvidenceCapture.STRUCTURED.value, **view}
-        if row.kind is AgentActionKind.MODEL_CALL and isinstance(kept := view.get(MANIFEST), Mapping):
-            view = {**view, MANIFEST: whole_manifest(kept, row.action_id)}
+        if row.kind is AgentActionKind.MODEL_CALL and isinstance(manifest := view.get(MANIFEST), Mapping):
+            view = {**view, MANIFEST: whole_manifest(manifest, row.action_id)}
         yield AgentEvidence(
             f"{run_id}:{row.seq}",
             run_id,

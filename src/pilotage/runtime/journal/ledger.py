@@ -62,7 +62,7 @@ class Ledger(CommitQueue):
         if record == view:
             self._draft.add_claim(RowTexts.of(record, record))
             return
-        kept = self._sealed(
+        stored = self._sealed(
             record,
             view,
             action_id=words.RUN,
@@ -70,7 +70,7 @@ class Ledger(CommitQueue):
             attempt=1,
             without_key=WithoutKey.REFUSE,
         )
-        self._draft.add_claim(RowTexts.of(kept, view))
+        self._draft.add_claim(RowTexts.of(stored, view))
 
     async def prove(self) -> None:
         """Return when this attempt certainly owns the run, by a commit: reading proves nothing.
@@ -100,7 +100,7 @@ class Ledger(CommitQueue):
         if record == view:
             texts = RowTexts.of(record, record, added)
         elif withholds(record, view):
-            kept = self._sealed(
+            stored = self._sealed(
                 record,
                 view,
                 action_id=action.id,
@@ -108,7 +108,7 @@ class Ledger(CommitQueue):
                 attempt=attempt,
                 without_key=without_key_for(action, tool),
             )
-            texts = RowTexts.of(kept, view, added)
+            texts = RowTexts.of(stored, view, added)
         else:
             texts = RowTexts.of(record, view, added)
         self._draft.add_row(
@@ -126,7 +126,7 @@ class Ledger(CommitQueue):
     def adopt(self, row: JournalRow) -> None:
         """Append a row of another run, its record open, as one of this run."""
         # A record that could not be sealed there is plain there too, or was not recorded at all.
-        kept = self._sealed(
+        stored = self._sealed(
             plain_record(row),
             row.view,
             action_id=row.action_id,
@@ -135,7 +135,7 @@ class Ledger(CommitQueue):
             without_key=WithoutKey.KEEP_PLAIN,
         )
         self._draft.add_row(
-            RowTexts.of(kept, row.view),
+            RowTexts.of(stored, row.view),
             action_id=row.action_id,
             kind=row.kind,
             stage=row.stage,

@@ -55,7 +55,7 @@ from pilotage.runtime.journal.claim_record import (
     trace_position,
     waits_counted_until,
 )
-from pilotage.runtime.journal.model_record import (
+from pilotage.runtime.journal.model_call_record import (
     FailureRecord,
     MisfitRecord,
     PartialCall,
