@@ -116,6 +116,29 @@ class MisfitRecord:
 ModelCallRecord: TypeAlias = ReplyRecord | FailureRecord | MisfitRecord
 
 
+@value
+class CallUsage:
+    """What a recorded call used; `is_partial` where it did not come to its end, so that it counts by estimate."""
+
+    model: str
+    usage: ModelUsage
+    is_partial: bool = False
+
+
+def call_usage(record: JsonObject) -> CallUsage | None:
+    """Return what a call used without decoding its reply; None where the record does not say, as of a denied call.
+
+    Raises:
+        DamagedRecordError: the record holds something else.
+    """
+    if words.MODEL not in record:
+        return None
+    reply = record.get(words.RESULT)
+    holder = reply if isinstance(reply, dict) else record
+    usage = decode_usage(optional_object(holder, words.USAGE))
+    return CallUsage(text_field(record, words.MODEL), usage, is_partial=words.LEFT in record)
+
+
 def decode_model_call(record: JsonObject) -> ModelCallRecord:
     """Return the record of a model call.
 

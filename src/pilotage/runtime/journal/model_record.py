@@ -80,11 +80,11 @@ def decode_response(reply: JsonObject, request: ModelRequest) -> ModelResponse:
     return _response(
         content,
         structured,
-        tuple(map(_decode_call, calls)) if calls else (),
-        decode_usage(usage),
-        metadata,
-        _decode_reason(reply),
-        spec.decode(structured) if spec and structured is not None else None,
+        tool_calls=tuple(map(_decode_call, calls)) if calls else (),
+        usage=decode_usage(usage),
+        metadata=metadata,
+        finish_reason=_decode_reason(reply),
+        output=spec.decode(structured) if spec and structured is not None else None,
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.runtime.rows import a_claim, a_row, an_action
 
 from pilotage.agent.messages import ModelMessage
-from pilotage.agent.model_reply import ModelUsage
+from pilotage.agent.model_reply import ModelUsage, no_usage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.journal import ErasedRecord, JournalRow, JournalStage, SealedRecord
@@ -56,10 +56,12 @@ from pilotage.runtime.journal.claim_record import (
     waits_counted_until,
 )
 from pilotage.runtime.journal.model_call_record import (
+    CallUsage,
     FailureRecord,
     MisfitRecord,
     PartialCall,
     ReplyRecord,
+    call_usage,
     decode_model_call,
 )
 from pilotage.runtime.journal.question_record import ApprovalAnswer, RecoveryAnswerRecord, is_rejection
@@ -338,6 +340,27 @@ def test_the_usage_of_a_reply_is_read_without_the_reply() -> None:
     assert reply.usage == ModelUsage(None, None, 7)
     request = ModelRequest([ModelMessage.user("?")])
     assert reply.response(request).content == "hi"
+
+
+@pytest.mark.parametrize(
+    ("record", "used"),
+    [
+        (
+            {"model": "gpt", "result": {"usage": {"total_tokens": 7}}},
+            CallUsage("gpt", ModelUsage(None, None, 7)),
+        ),
+        ({"model": "gpt", "result": {}}, CallUsage("gpt", no_usage())),
+        (
+            FailureRecord(ModelCallError("no"), USED).encode(),
+            CallUsage("gpt", ModelUsage(3, 4, 7), is_partial=True),
+        ),
+        (FailureRecord(ModelCallError("denied")).encode(), None),
+        ({"not_kept": True}, None),
+    ],
+    ids=["reply", "unreported", "failed on the way", "denied", "not recorded"],
+)
+def test_what_a_call_used_is_read_without_its_reply(record: JsonObject, used: CallUsage | None) -> None:
+    assert call_usage(record) == used
 
 
 DAMAGED: list[tuple[Callable[[JsonObject], object], JsonObject, str]] = [
