@@ -12,6 +12,7 @@ PilotageError
 ├── RunError                                    the run ends or pauses with it; `retryable` or not
 │   ├── RunFailedError
 │   ├── RecordSealError                         (pilotage.agent.ports.sealing)
+│   ├── DamagedRecordError                      (pilotage.runtime.journal.record_fields)
 │   ├── ModelCallError
 │   ├── AgentToolBindingError
 │   ├── AgentToolDispatchError

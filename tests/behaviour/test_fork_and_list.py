@@ -333,7 +333,7 @@ async def test_a_state_that_its_rows_do_not_bear_out_is_found_out(
     [
         (AgentStatus.COMPLETED, "there is no result in its journal"),
         (AgentStatus.CANCELLED, "'run/tool:pay#1' has no outcome, and its state is cancelled"),
-        (AgentStatus.INTERRUPTED, "nobody was asked anything"),
+        (AgentStatus.INTERRUPTED, "no question is open"),
     ],
 )
 async def test_a_run_that_is_not_where_its_state_says_is_found_out(status: AgentStatus, words: str) -> None:

@@ -32,6 +32,7 @@ from pilotage.runtime.door.signals import SignalHandlers
 from pilotage.runtime.door.step import step
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.writer import DurableEventWriter
+from pilotage.runtime.journal.draft import CommitDraft
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.liveness import Liveness
 from pilotage.runtime.journal.recording import Recording
@@ -139,13 +140,13 @@ def a_moved_head_is_ignored(planting: Planting) -> None:
 
 
 def one_token_for_all_commits(planting: Planting) -> None:
-    drawn_up: Any = Ledger._drawn_up
+    draw_up: Any = CommitDraft.draw_up
 
-    def repeating(self: Any) -> JournalCommit:
-        commit: JournalCommit = drawn_up(self)
+    def repeating(self: Any, state: Any) -> JournalCommit:
+        commit: JournalCommit = draw_up(self, state)
         return replace(commit, token=commit.token.partition(":")[0])
 
-    planting.put(Ledger, "_drawn_up", repeating)
+    planting.put(CommitDraft, "draw_up", repeating)
 
 
 def attempts_share_their_tokens(planting: Planting) -> None:

@@ -1,15 +1,13 @@
-"""People's answers: which questions a run waits for, its children's included, and whether an answer fits."""
+"""Open questions of a run and its child runs, and the check of answers before they are sent. Reads only."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TypeAlias, cast
 
-from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.approval_decision import check_agent_approval_decision
 from pilotage.agent.decisions import DecisionMalformed, DecisionMisdirected, DecisionNotAllowed
-from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.journal import JournalStage, RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import (
     AgentRecoveryRequest,
@@ -26,21 +24,23 @@ from pilotage.runtime.children.tasks import child_id
 from pilotage.runtime.door.outcome import late_outcomes_of
 from pilotage.runtime.effect import decoder_of
 from pilotage.runtime.history import RunReader
-from pilotage.runtime.people.requests import decode_approval, decode_recovery
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.question_record import Question, decode_question
+from pilotage.runtime.journal.record_fields import decode_row
 from pilotage.runtime.services import Services
 
-Question: TypeAlias = AgentApprovalRequest | AgentRecoveryRequest
+__all__ = ["OpenQuestions", "Question", "run_of"]
 
 
 class OpenQuestions:
-    """Finds questions and checks answers before they are sent to the run that asked."""
+    """Finds open questions and checks answers before they are sent to the run that asked."""
 
     def __init__(self, services: Services, records: RunReader) -> None:
         self._services = services
         self._records = records
 
     async def questions(self, state: AgentState) -> tuple[Question, ...]:
-        """The questions a run and its children wait for, in the order they were asked."""
+        """Return the open questions of a run and its child runs, in the order they were asked."""
         if state.is_terminal:
             return ()
         rows = await self._records.rows(RunKey(state.tenant_id, state.id))
@@ -51,16 +51,17 @@ class OpenQuestions:
             if row.stage is not JournalStage.BEFORE or row.action_id in closed:
                 continue
             if row.action_id.startswith(folded):
-                continue  # its branch is over, and nobody needs the answer
+                continue  # its branch is folded, so the answer is not needed
             if row.kind is AgentActionKind.APPROVAL_WAIT:
-                found.append(await self._with_late_outcomes(state, _decoded(row)))
+                question = decode_row(row, decode_question)
+                found.append(await self._with_late_outcomes(state, question))
             elif row.kind is AgentActionKind.DELEGATION:
                 child = await self._records.find(child_id(state.id, row.action_id), state.tenant_id)
                 found += await self.questions(child) if child is not None else ()
         return tuple(found)
 
     async def _with_late_outcomes(self, state: AgentState, question: Question) -> Question:
-        """The question with everything that was told since it was asked."""
+        """Return the question with the late outcomes that were stored since it was asked."""
         port = self._services.late_outcomes
         if port is None or not isinstance(question, AgentRecoveryRequest):
             return question
@@ -75,16 +76,16 @@ class OpenQuestions:
         decision: ApprovalDecision | RecoveryDecision,
         details: Mapping[str, JsonValue],
     ) -> tuple[str, JsonObject]:
-        """The run that waits for the answer, and the answer as its signal carries it.
+        """Return the run that waits for the answer, and the payload of the answer's signal.
 
         Raises:
-            CallerError: nobody waits for it, or it is no answer to what was asked; the request stays open.
+            CallerError: no such question is open, or the answer does not fit it; the question stays open.
         """
         open_requests = {request.id: request for request in await self.questions(state)}
         request = open_requests.get(request_id)
         if request is None:
             raise CallerError(f"run {state.id!r} waits for no answer to request {request_id!r}.")
-        payload: JsonObject = {"request_id": request_id, "decision": decision.value, **details}
+        payload: JsonObject = {words.REQUEST_ID: request_id, words.DECISION: decision.value, **details}
         refusal = self._refused(request, payload)
         if refusal is not None:
             raise CallerError(f"{refusal} The request stays open.")
@@ -100,7 +101,7 @@ class OpenQuestions:
         return _refusal(check_agent_approval_decision(request, signal, now, descriptor=tool))
 
     def _unfit(self, request: AgentRecoveryRequest, done: RecoveryDone) -> str | None:
-        """Why the result a person gives is none that the tool could have had."""
+        """Return why a result given by a person is not of the tool's result type; None where it is."""
         if request.action_kind is not AgentActionKind.TOOL_CALL or request.deferred_call is not None:
             return None
         unfit: str | None = None
@@ -128,10 +129,5 @@ def _refusal(checked: object) -> str | None:
 
 
 def run_of(request_id: str) -> str:
-    """The run that asked: a request's id begins with its id."""
+    """Return the run that asked a question: the id of a request begins with it."""
     return request_id.partition(":")[0]
-
-
-def _decoded(row: JournalRow) -> Question:
-    record = cast(JsonObject, row.record)
-    return decode_recovery(record) if "action_kind" in record else decode_approval(record)

@@ -1,14 +1,13 @@
-"""The audit log of runs: who did what, as entries made from the rows of the journal.
+"""The audit log of runs: entries made from the rows of their journals.
 
-An attempt that ends writes what the log lacks, also of the attempts before it: a process that was killed could not.
-Entries name actions and what became of them, and lead to the evidence; they never hold payloads.
+An attempt that ends writes every entry that the log lacks, those of earlier attempts included, whose process may have
+been killed. Entries name actions, outcomes and evidence; they never hold payloads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import cast
 
 from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
 from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
@@ -18,6 +17,9 @@ from pilotage.agent.state import AgentState
 from pilotage.ids import IClock
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.history import RunReader
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.claim_record import claimed_by
+from pilotage.runtime.journal.record_fields import object_or_empty
 from pilotage.runtime.journal.start_record import decode_start
 
 _NAMES: Mapping[AgentActionKind, str] = {
@@ -31,7 +33,7 @@ _ENDED = "run.ended"
 
 
 class AuditTrail:
-    """Keeps the audit log of an application in step with the journals of its runs."""
+    """Writes the audit log of an application from the journals of its runs."""
 
     def __init__(self, log: IAgentAuditLog, records: RunReader, clock: IClock) -> None:
         self._log = log
@@ -39,7 +41,7 @@ class AuditTrail:
         self._clock = clock
 
     async def write(self, run: RunKey) -> None:
-        """Write what the log lacks of a run. A log that is away is caught up with when the next attempt ends."""
+        """Write the entries that the log lacks of a run; where the log fails, the next attempt that ends does it."""
         with suppress(Exception):
             await self._write(run)
 
@@ -64,51 +66,63 @@ class AuditTrail:
 
 
 def entries_in(run: RunKey, by: Principal, rows: Sequence[JournalRow]) -> Iterator[AuditEntry]:
-    """The entries that the rows of a run are worth, in order; `by` is whoever it acts for."""
+    """Return the entries for the rows of a run, in order; `by` is the principal it acts for."""
     for row in rows:
-        found = _claim(row, run, by) if row.kind is None else _action(row, by)
+        found = _claim(row, run, by) if row.kind is None else _action(row, row.kind, by)
         if found is None or row.created_at is None:
             continue
         who, act, outcome, facts = found
-        yield AuditEntry(run.run_id, who, act, outcome, row.created_at, f"{run.run_id}:{row.seq}", facts)
+        yield AuditEntry(
+            run.run_id,
+            who,
+            act,
+            outcome,
+            row.created_at,
+            evidence_ref=f"{run.run_id}:{row.seq}",
+            metadata=facts,
+        )
 
 
 _Found = tuple[Principal, str, str, JsonObject]
 
 
 def _claim(row: JournalRow, run: RunKey, by: Principal) -> _Found | None:
-    """Who started a run, and who took it over; that an owner still has it is worth no entry."""
-    record = row.record if isinstance(row.record, dict) else {}
+    """Return the entry of a start or a take-over; other CLAIMED rows have none."""
     if row.seq == 1:
-        return by, "run.started", "started", {"agent": record.get("agent")}
-    taker = record.get("claimed_by")
-    if row.stage is JournalStage.CLAIMED and isinstance(taker, str):
-        return Principal(taker, run.tenant_id), "run.resumed", "resumed", {"epoch": row.epoch}
-    return None
+        return by, "run.started", "started", {"agent": object_or_empty(row.record).get(words.AGENT)}
+    owner = claimed_by(row)
+    if owner is None:
+        return None
+    return Principal(owner, run.tenant_id), "run.resumed", "resumed", {"epoch": row.epoch}
 
 
-def _action(row: JournalRow, by: Principal) -> _Found | None:
-    view = row.view if isinstance(row.view, dict) else {}
-    if row.kind is AgentActionKind.APPROVAL_WAIT:
+def _action(row: JournalRow, kind: AgentActionKind, by: Principal) -> _Found | None:
+    view = object_or_empty(row.view)
+    if kind is AgentActionKind.APPROVAL_WAIT:
         return _question(row, by, view)
-    name = _NAMES.get(cast(AgentActionKind, row.kind))
+    name = _NAMES.get(kind)
     if name is None or row.stage is not JournalStage.AFTER:
         return None
     label = row.action_id.rpartition("/")[2].partition("#")[0]
     act = label.replace(":", ".", 1) if label.startswith(f"{name}:") else f"{name}.{label}"
     facts: JsonObject = {"action_id": row.action_id, "attempt": row.attempt, "epoch": row.epoch}
-    return by, "model.call" if act == "model.model" else act, "failed" if "error" in view else "done", facts
+    return (
+        by,
+        "model.call" if act == "model.model" else act,
+        "failed" if words.ERROR in view else "done",
+        facts,
+    )
 
 
 def _question(row: JournalRow, by: Principal, view: Mapping[str, JsonValue]) -> _Found | None:
-    """What a person was asked, and what somebody answered."""
+    """Return the entry of a question or of its answer."""
     about, _, what = row.action_id.rpartition("/")
-    name = "approval" if what.startswith("approval") else "recovery"
+    name = words.APPROVAL if what.startswith(words.APPROVAL) else words.RECOVERY
     if row.stage is JournalStage.BEFORE:
-        return by, f"{name}.asked", "waiting", {"action_id": about, "request_id": view.get("id")}
+        return by, f"{name}.asked", "waiting", {"action_id": about, "request_id": view.get(words.ID)}
     if row.stage is not JournalStage.AFTER:
         return None
-    answer = str(view.get("decision") or view.get("answer") or "answered")
-    who = view.get("decided_by")
+    answer = str(view.get(words.DECISION) or view.get(words.ANSWER) or "answered")
+    who = view.get(words.DECIDED_BY)
     answerer = Principal(who, by.tenant) if isinstance(who, str) and who else by
     return answerer, f"{name}.answered", answer, {"action_id": about}

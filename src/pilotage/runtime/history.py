@@ -1,11 +1,10 @@
-"""What a run has behind it when somebody takes it up: its rows, sorted in one walk. Pure."""
+"""The history of runs: rows sorted for replay, reads of states, rows, results and evidence, and `verify`."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import cast
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
@@ -18,12 +17,14 @@ from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.context.snapshots import is_prompt, prompt_in
 from pilotage.runtime.events.event_log import LoggedEvent, is_erased, items_of, refuse_erased
-from pilotage.runtime.exposure.trust import label_in
-from pilotage.runtime.journal.action import RESULT
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.action_record import trust_in
 from pilotage.runtime.journal.chain import first_broken
 from pilotage.runtime.journal.evidence import evidence_in
+from pilotage.runtime.journal.record_fields import decode_row, object_or_empty
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.records import decode_result
+from pilotage.runtime.journal.signal_record import taken_ids
 from pilotage.runtime.run.cancel import cancellation_error
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel
@@ -32,10 +33,10 @@ from pilotage.values import value
 
 @value
 class RunHistory:
-    """The rows of a run, the first and the last of them, and what they are about.
+    """The rows of a run, sorted by what they belong to.
 
-    `claims` say who took the run, `actions` what it did. `told` is what the others say was told: it is used up as the
-    program says it again.
+    `claims` are the CLAIMED rows, `actions` the rows of actions. `told` are the recorded events: replay removes each
+    one as the program emits it again.
     """
 
     first: JournalRow
@@ -46,92 +47,85 @@ class RunHistory:
 
     @classmethod
     def of(cls, rows: Sequence[JournalRow]) -> RunHistory:
-        """The past that these rows tell of; there is at least the one that begins a run."""
-        claims, actions, told = list[JournalRow](), list[JournalRow](), deque[LoggedEvent]()
+        """Return the history of a run from all of its rows; there is at least the first one."""
+        claims, actions, events = list[JournalRow](), list[JournalRow](), deque[LoggedEvent]()
         for row in rows:
             stage = row.stage
             if stage is JournalStage.TOLD:
-                told.extend(items_of(row))
+                events.extend(items_of(row))
             elif stage is JournalStage.CLAIMED:
                 claims.append(row)
             else:
                 actions.append(row)
-        return cls(rows[0], rows[-1], claims, actions, told)
+        return cls(rows[0], rows[-1], claims, actions, events)
 
     @property
     def last_number(self) -> int:
-        """The number of the last event that was told."""
+        """The number of the last recorded event, 0 where there is none."""
         return self.told[-1].number if self.told else 0
 
 
 _APPROVALS = frozenset({AgentStateReason.APPROVAL_REQUIRED, AgentStateReason.APPROVAL_DEFERRED})
 
 
-def disagreement(state: AgentState, rows: Sequence[JournalRow]) -> str | None:
-    """What the state says that the rows do not bear out, in words; None where they agree."""
+def state_mismatch(state: AgentState, rows: Sequence[JournalRow]) -> str | None:
+    """Return how a state contradicts the rows of its run, in words; None where it does not."""
     if not rows:
         return f"its state is {state.status}, and its journal has no rows"
-    result = next((row for row in reversed(rows) if row.action_id == RESULT and row.kind is not None), None)
+    result = _result_row(rows)
     if result is not None and result.stage is JournalStage.AFTER:
-        return _about_the_end(state, rows, cast(JsonObject, result.view))
+        return _end_mismatch(state, rows, object_or_empty(result.view))
     if state.is_terminal and cancellation_error(state) is None:
         return f"its state is {state.status}, and there is no result in its journal"
-    return _about_what_is_left(state, rows) if state.is_terminal else _about_the_wait(state, rows)
+    return _open_action_mismatch(state, rows) if state.is_terminal else _question_mismatch(state, rows)
 
 
-def still_pending(rows: Iterable[JournalRow], pending: Sequence[AgentSignal]) -> str | None:
-    """A signal that was taken in and is still in the queue, in words."""
-    taken = {signal_id for row in rows for signal_id in _taken_in(row)}
+def signal_mismatch(rows: Iterable[JournalRow], pending: Sequence[AgentSignal]) -> str | None:
+    """Return which signal was taken in and is still in the queue, in words; None where there is none."""
+    taken = {signal_id for row in rows for signal_id in taken_ids(row)}
     left = next((signal for signal in pending if signal.id in taken), None)
     return None if left is None else f"signal {left.id!r} was taken in, and is still in the queue"
 
 
-def _about_the_end(state: AgentState, rows: Sequence[JournalRow], result: JsonObject) -> str | None:
+def _end_mismatch(state: AgentState, rows: Sequence[JournalRow], result: JsonObject) -> str | None:
     if not state.is_terminal:
         return f"it has a result in its journal, and its state is {state.status}"
-    has_failed = result.get("error") is not None
+    has_failed = result.get(words.ERROR) is not None
     if has_failed is (state.status is AgentStatus.COMPLETED):
-        came_to = "an error" if has_failed else "an answer"
-        return f"it came to {came_to} by its journal, and its state is {state.status}"
-    return _about_what_is_left(state, rows)
+        outcome = "an error" if has_failed else "an answer"
+        return f"it came to {outcome} by its journal, and its state is {state.status}"
+    return _open_action_mismatch(state, rows)
 
 
-def _about_what_is_left(state: AgentState, rows: Sequence[JournalRow]) -> str | None:
-    left = Recording(rows).under_way()
-    return f"{left[0][0].id!r} has no outcome, and its state is {state.status}" if left else None
+def _open_action_mismatch(state: AgentState, rows: Sequence[JournalRow]) -> str | None:
+    under_way = Recording(rows).under_way()
+    return f"{under_way[0][0].id!r} has no outcome, and its state is {state.status}" if under_way else None
 
 
-def _about_the_wait(state: AgentState, rows: Sequence[JournalRow]) -> str | None:
-    """A run waits for people exactly where somebody was asked, by itself or by a run it belongs to."""
+def _question_mismatch(state: AgentState, rows: Sequence[JournalRow]) -> str | None:
+    """A run waits for people exactly where it has an open question, or a child run that may have one."""
     if state.status is not AgentStatus.INTERRUPTED or state.reason not in _APPROVALS:
         return None
     closed = {row.action_id for row in rows if row.stage is not JournalStage.BEFORE}
     waits = (AgentActionKind.APPROVAL_WAIT, AgentActionKind.DELEGATION)
     if any(row.kind in waits and row.action_id not in closed for row in rows):
         return None
-    return f"its state is {state.status} ({state.reason}), and nobody was asked anything"
-
-
-def _taken_in(row: JournalRow) -> list[str]:
-    if row.kind is not AgentActionKind.SIGNAL or not isinstance(row.view, dict):
-        return []
-    signals = cast("list[JsonObject]", row.view["result"])
-    return [cast(str, signal["id"]) for signal in signals]
+    return f"its state is {state.status} ({state.reason}), and no question is open"
 
 
 class RunReader:
-    """What is known of runs, for whoever may know it."""
+    """Reads states, rows, results and evidence of runs within a tenant."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
     async def find(self, run_id: str, tenant: str) -> AgentState | None:
-        """How a run of a tenant stands; None where there is no such run."""
+        """Return the state of a tenant's run; None where there is no such run."""
         state = await self._services.states.get_or_none(run_id)
         return state if state is not None and state.tenant_id == tenant else None
 
     async def tenant_of(self, run_id: str) -> str:
-        """The tenant a run belongs to, for the application itself.
+        """Return the tenant of a run, for the application itself.
 
         Raises:
             RunNotFoundError: there is no such run.
@@ -139,7 +133,7 @@ class RunReader:
         return (await self.state(run_id, None)).tenant_id
 
     async def state(self, run_id: str, principal: Principal | None) -> AgentState:
-        """How a run stands; without a principal in whatever tenant it is.
+        """Return the state of a run; without a principal, of any tenant.
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
@@ -150,7 +144,7 @@ class RunReader:
         return state
 
     async def rows(self, run: RunKey) -> list[JournalRow]:
-        """The rows of a run with their records open.
+        """Return the rows of a run with their records open.
 
         Raises:
             RecordSealError: one of them does not open here.
@@ -163,13 +157,13 @@ class RunReader:
         return self._services.seals(run).opened_rows(stored)
 
     async def stored_rows(self, run: RunKey) -> list[JournalRow]:
-        """The rows of a run as they are stored."""
+        """Return the rows of a run as they are stored."""
         return [row async for row in self._services.journal.read(run)]
 
     async def standing(self, run_id: str, principal: Principal | None) -> tuple[AgentState, list[JournalRow]]:
-        """State and rows of a run, without a principal in whatever tenant it is.
+        """Return the state and the rows of a run; without a principal, of any tenant.
 
-        The state is no older than the rows: a run that ends while it is looked at is seen to have ended.
+        The state is not older than the rows, so a run that ends meanwhile is seen as ended.
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
@@ -184,24 +178,24 @@ class RunReader:
             raise CallerError(
                 f"run {run_id!r} has no journal: it was not started here, and cannot be resumed."
             )
-        # Somebody wrote in between, and with a row the state may have changed.
+        # A row that was committed between the two reads may have changed the state.
         return state if rows[-1].seq == head else await self.state(run_id, principal), rows
 
     async def result(self, state: AgentState) -> RunResult:
-        """How a run stands now, with its output as JSON; `state` is how it stood when somebody last looked."""
+        """Return the result of a run as it is now, its output as JSON; `state` is the one that was read before."""
         rows = await self.rows(RunKey(state.tenant_id, state.id))
         now = await self.find(state.id, state.tenant_id)
         return result_in(now or state, rows)
 
     async def evidence(self, state: AgentState) -> tuple[AgentEvidence, ...]:
-        """The actions of a run as evidence, then what was stored as such."""
+        """Return the evidence of a run: its actions, then stored evidence."""
         rows = await self.stored_rows(RunKey(state.tenant_id, state.id))
         repository = self._services.evidence
         stored = await repository.list_by_state(state.id) if repository is not None else ()
         return (*evidence_in(state.id, rows), *stored)
 
     async def prompts(self, state: AgentState, *, sealed: bool) -> tuple[JsonObject, ...]:
-        """What the models of a run were asked, in order, where its agent keeps prompt snapshots; `sealed` parts too.
+        """Return the prompt snapshots of a run in order, where its agent stores them; with `sealed`, opened.
 
         Raises:
             RecordSealError: one of them does not open here.
@@ -212,39 +206,43 @@ class RunReader:
         return tuple(prompt_in(each, run, sealer) for each in stored if is_prompt(each))
 
     async def verify(self, run_id: str, principal: Principal | None) -> int:
-        """Check a run's journal against itself, its state and its signals; how many rows it has.
+        """Check the journal of a run against its chain, its state and its signals, and return the number of rows.
 
-        Of a run whose payloads were erased only the chain can be checked.
+        Of a run with erased payloads only the chain can be checked.
 
         Raises:
-            CallerError: a row does not follow from the one before it (the message names the first), or state or
-                signals are not what the rows say.
+            CallerError: a row does not follow from the one before it (the message names the first), or the rows
+                contradict the state or the signals.
         """
         state = await self.state(run_id, principal)
         rows = await self.stored_rows(RunKey(state.tenant_id, run_id))
         broken = first_broken(rows)
         if broken is not None:
-            words = f"row {broken.seq} ({broken.action_id}) does not follow from the one before"
-            raise CallerError(f"run {run_id!r}: {words}.")
+            place = f"row {broken.seq} ({broken.action_id})"
+            raise CallerError(f"run {run_id!r}: {place} does not follow from the one before.")
         if any(is_erased(row) for row in rows):
             return len(rows)
-        found = disagreement(state, rows) or still_pending(
+        found = state_mismatch(state, rows) or signal_mismatch(
             rows, await self._services.signals.list_pending(run_id)
         )
-        # A run that goes on while it is looked at may have moved between the two reads.
+        # A run that is driven meanwhile may have changed between the two reads.
         if found is not None and await self.state(run_id, principal) == state:
             raise CallerError(f"run {run_id!r}: {found}.")
         return len(rows)
 
 
 def result_in(state: AgentState, rows: Sequence[JournalRow]) -> RunResult:
-    """The result among the rows of a run; one that was cancelled has none but what its state says."""
-    result = decode_result(state, next((row for row in reversed(rows) if row.action_id == RESULT), None))
+    """Return the result in the rows of a run; that of a cancelled run is in its state."""
+    result = decode_result(state, _result_row(rows))
     error = cancellation_error(state)
     return result if error is None else replace(result, error=error)
 
 
 def label_at_end(rows: Sequence[JournalRow]) -> TrustLabel:
-    """How far what a run came to may be trusted."""
-    result = next((row for row in reversed(rows) if row.action_id == RESULT), None)
-    return TrustLabel() if result is None else label_in(cast(JsonObject, result.record))
+    """Return the trust label of a run's result."""
+    result = _result_row(rows)
+    return TrustLabel() if result is None else decode_row(result, trust_in) or TrustLabel()
+
+
+def _result_row(rows: Sequence[JournalRow]) -> JournalRow | None:
+    return next((row for row in reversed(rows) if row.action_id == words.RESULT_ACTION), None)

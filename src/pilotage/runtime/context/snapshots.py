@@ -62,7 +62,14 @@ class PromptSnapshots:
 
     def _sealed(self, place: str, whole: JsonValue, shown: JsonValue) -> SealedRecord | None:
         try:
-            kept = self._seals.closed(place, JournalStage.BEFORE, 1, whole, shown, WithoutKey.FETCH_AGAIN)
+            kept = self._seals.closed(
+                whole,
+                shown,
+                action_id=place,
+                stage=JournalStage.BEFORE,
+                attempt=1,
+                without_key=WithoutKey.FETCH_AGAIN,
+            )
         except RecordSealError:
             # Who looks at prompts later sees less; the run itself needs none of it.
             return None

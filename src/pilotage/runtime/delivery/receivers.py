@@ -1,4 +1,4 @@
-"""Who hears of facts: the methods of pods that subscribed, and the publishers of the application."""
+"""Receivers of facts: subscribed methods of pods, and the publishers of the application."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
-from typing import cast
 
 from pilotage.agent.fact_types import AgentFact
 from pilotage.agent.on_event import Subscription, subscriptions_of
@@ -20,7 +19,7 @@ from pilotage.values import value
 
 @value
 class Receiver:
-    """Somebody who hears of facts of some classes."""
+    """A callable that gets the facts of some classes."""
 
     name: str
     facts: tuple[type[AgentFact], ...]
@@ -50,9 +49,9 @@ def _subscriber(app: Application, node: Node, subscription: Subscription) -> Rec
 
 
 def _called(method: Callable[[AgentFact], object]) -> Callable[[AgentFact], Awaitable[object]]:
-    """The method as something to await; one that is sync must not hold up the event loop."""
+    """Return the method as an async callable; a sync one runs in a thread, so that it does not block the loop."""
     if iscoroutinefunction(method):
-        return cast("Callable[[AgentFact], Awaitable[object]]", method)
+        return method
     return partial(_in_thread, method)
 
 

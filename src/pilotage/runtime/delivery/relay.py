@@ -1,4 +1,4 @@
-"""How often a fact is tried, and how long it waits in between. Pure."""
+"""The outbox relay: delivers facts to receivers with retries, and the checks of subscriptions at start-up."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from pilotage.values import value
 class RelaySettings:
     """How facts are delivered; add one to the application to change it.
 
-    A fact is tried `tries` times, with waits that double from `first_wait` to `longest_wait` seconds, and then parked.
-    A receiver has `delivery_seconds` for one fact; so many facts are `concurrent`, each of another run. The outbox is
-    looked at every `poll_seconds`, and at once when this process has committed something.
+    A fact is tried `tries` times, with a retry delay that doubles from `first_wait` to `longest_wait` seconds, and then
+    parked. A receiver has `delivery_seconds` for one fact; so many facts are `concurrent`, each of another run. The
+    outbox is polled every `poll_seconds`, and at once when this process has committed facts.
     """
 
     tries: int = 10
@@ -54,30 +54,31 @@ class RelaySettings:
 
     @property
     def claim_seconds(self) -> float:
-        """How long a claim lasts: long enough for one fact after another, as long as they are quick."""
+        """How long a claim lasts: long enough for several quick deliveries of one run."""
         return 2 * self.delivery_seconds
 
     def retry_in(self, failures: int) -> float | None:
-        """How long a fact waits after so many failures; None when it has been tried often enough."""
+        """Return the retry delay after so many failures; None when the tries are used up."""
         if failures >= self.tries:
             return None
-        # Doubling is cut off before the number gets too large for a float.
+        # The exponent is bounded: larger numbers do not fit a float.
         return min(self.first_wait * 2.0 ** min(failures - 1, 64), self.longest_wait)
 
 
 _LONGEST_PROBLEM = 500
 _MOST_REMEMBERED = 1000
-_STUBBORN_SECONDS = 1.0
+_CANCEL_SECONDS = 1.0
 _log = logging.getLogger("pilotage.relay")
 
 
 class OutboxRelay:
-    """Delivers what is in an outbox to receivers, until it is stopped."""
+    """Delivers the facts of an outbox to receivers until it is stopped."""
 
     def __init__(
         self,
         outbox: IAgentOutbox,
         receivers: Sequence[Receiver],
+        *,
         owner: str,
         clock: IClock,
         bell: OutboxNotifier,
@@ -90,17 +91,17 @@ class OutboxRelay:
         self._bell = bell
         self._settings = settings
         self._is_stopping = False
-        self._lanes: set[asyncio.Task[None]] = set()
+        self._deliveries: set[asyncio.Task[None]] = set()
         self._relaying: asyncio.Task[None] | None = None
-        # By fact, the receivers that have it while others are still being tried: they need not get it again.
-        self._have: dict[str, frozenset[Receiver]] = {}
+        # By fact, the receivers that have taken it while others failed: a retry leaves them out.
+        self._delivered: dict[str, frozenset[Receiver]] = {}
 
     def start(self) -> None:
-        """Deliver from now on."""
-        self._relaying = asyncio.create_task(self._relay(), name="relay of facts")
+        """Start to deliver."""
+        self._relaying = asyncio.create_task(self._relay(), name="outbox relay")
 
     async def stop(self) -> None:
-        """Begin no more; return when what is being delivered has been, and the rest is given back."""
+        """Stop after the deliveries under way, and release all other claimed facts."""
         self._is_stopping = True
         self._bell.ring()
         relaying, self._relaying = self._relaying, None
@@ -114,12 +115,12 @@ class OutboxRelay:
                 if not await self._take():
                     await self._bell.wait(self._clock, self._settings.poll_seconds)
         finally:
-            if self._lanes:
-                await asyncio.wait(self._lanes)
+            if self._deliveries:
+                await asyncio.wait(self._deliveries)
 
     async def _take(self) -> bool:
-        """Claim as many facts as there are hands free and set out with them; False where there is nothing to do."""
-        free = self._settings.concurrent - len(self._lanes)
+        """Claim as many facts as there are free places and deliver them; False where there is nothing to do."""
+        free = self._settings.concurrent - len(self._deliveries)
         if free <= 0:
             return False
         asked = self._clock.monotonic()
@@ -129,18 +130,18 @@ class OutboxRelay:
             _log.warning("the outbox cannot be read, and is tried again: %s", type(error).__name__)
             return False
         for _, of_run in groupby(entries, key=lambda entry: entry.run):
-            lane = asyncio.create_task(self._carry(list(of_run), asked + self._settings.claim_seconds))
-            self._lanes.add(lane)
-            lane.add_done_callback(self._returned)
+            delivery = asyncio.create_task(self._deliver(list(of_run), asked + self._settings.claim_seconds))
+            self._deliveries.add(delivery)
+            delivery.add_done_callback(self._finished)
         return bool(entries)
 
-    def _returned(self, lane: asyncio.Task[None]) -> None:
-        _ = lane.cancelled() or lane.exception()
-        self._lanes.discard(lane)
+    def _finished(self, delivery: asyncio.Task[None]) -> None:
+        _ = delivery.cancelled() or delivery.exception()
+        self._deliveries.discard(delivery)
         self._bell.ring()
 
-    async def _carry(self, entries: Sequence[OutboxEntry], claimed_until: float) -> None:
-        """Deliver facts of one run, one after the other; what cannot be done within the claim is given back."""
+    async def _deliver(self, entries: Sequence[OutboxEntry], claimed_until: float) -> None:
+        """Deliver facts of one run in order; those that do not fit into the claim are released."""
         try:
             for entry in entries:
                 if (
@@ -151,43 +152,43 @@ class OutboxRelay:
                     return
                 problem = await self._problem_with(entry)
                 if problem is not None:
-                    await self._put_off(entry, problem)
+                    await self._retry_later(entry, problem)
                     return
                 await self._outbox.delivered(self._owner, [entry])
         except Exception as error:  # noqa: BLE001 - the claim runs out by itself, and the facts come again
             _log.warning("facts of run %s come again: %s", entries[0].run.run_id, type(error).__name__)
 
-    async def _put_off(self, entry: OutboxEntry, problem: str) -> None:
+    async def _retry_later(self, entry: OutboxEntry, problem: str) -> None:
         retry_in = self._settings.retry_in(entry.failures + 1)
         if retry_in is None:
-            self._have.pop(entry.id, None)
+            self._delivered.pop(entry.id, None)
             _log.error("fact %s (%s) is parked: %s", entry.id, entry.event.event_type, problem)
         await self._outbox.failed(self._owner, entry, problem, retry_in)
 
     async def _problem_with(self, entry: OutboxEntry) -> str | None:
-        """Let everybody have the fact who wants it and does not have it; who did not take it and why, in words."""
+        """Give a fact to all receivers that have not taken it yet; return why some failed, in words."""
         try:
             fact = read_fact(entry)
         except UnreadableFactError as error:
             return str(error)
-        have = self._have.pop(entry.id, frozenset())
-        waiting = [each for each in self._receivers if each.wants(fact) and each not in have]
-        problems = await asyncio.gather(*(self._hand_over(each, fact) for each in waiting))
+        before = self._delivered.pop(entry.id, frozenset())
+        waiting = [each for each in self._receivers if each.wants(fact) and each not in before]
+        problems = await asyncio.gather(*(self._call(each, fact) for each in waiting))
         failed = [problem for problem in problems if problem is not None]
         if not failed:
             return None
         took = {each for each, problem in zip(waiting, problems, strict=True) if problem is None}
-        self._remember(entry, have | took)
+        self._remember(entry, before | took)
         return "; ".join(failed)[:_LONGEST_PROBLEM]
 
-    def _remember(self, entry: OutboxEntry, have: frozenset[Receiver]) -> None:
-        """Note who has a fact; where somebody else delivers it in the end, the note is the first to be dropped."""
-        self._have[entry.id] = have
-        if len(self._have) > _MOST_REMEMBERED:
-            del self._have[next(iter(self._have))]
+    def _remember(self, entry: OutboxEntry, delivered: frozenset[Receiver]) -> None:
+        """Remember the receivers that have taken a fact; another process may finish it, so the oldest are dropped."""
+        self._delivered[entry.id] = delivered
+        if len(self._delivered) > _MOST_REMEMBERED:
+            del self._delivered[next(iter(self._delivered))]
 
-    async def _hand_over(self, receiver: Receiver, fact: AgentFact) -> str | None:
-        """Give the fact to one receiver; why it did not take it, in words."""
+    async def _call(self, receiver: Receiver, fact: AgentFact) -> str | None:
+        """Give a fact to one receiver; return why it failed, in words."""
         seconds = self._settings.delivery_seconds
         task = asyncio.ensure_future(receiver.receive(fact))
         late = asyncio.ensure_future(self._clock.sleep(seconds))
@@ -197,8 +198,8 @@ class OutboxRelay:
         finally:
             task.cancel()
             late.cancel()
-            # Who does not let itself be stopped, as a thread, is not waited for.
-            await asyncio.wait([task, late], timeout=_STUBBORN_SECONDS)
+            # A receiver that cannot be cancelled, such as a thread, is not waited for.
+            await asyncio.wait([task, late], timeout=_CANCEL_SECONDS)
         if is_late:
             return f"{receiver.name} did not take it within {seconds:g} seconds"
         if task.cancelled():
@@ -208,15 +209,15 @@ class OutboxRelay:
 
 
 LAST = 1_000_000
-"""The order of pods that put others to work: they start when everything else has, and stop first."""
+"""The order of pods that drive others: they start last and stop first."""
 
 
 class EventSubscriptions(IPostProcessor):
-    """Checks at start-up whoever wants to hear of facts."""
+    """Checks the subscriptions and publishers of an application at start-up."""
 
     @classmethod
     def check(cls, graph: Graph) -> Iterable[Problem]:
-        """Methods that cannot be called with a fact, pods that are not there when one comes, nothing to hear from."""
+        """Report methods that cannot take a fact, pods with a shorter life than the application, a missing outbox."""
         found = graph.derive(subscriptions_in)
         for node, subscription in found:
             if found_wrong := subscription.problem() or _short_lived(node, subscription):
@@ -238,7 +239,7 @@ def _short_lived(node: Node, subscription: Subscription) -> tuple[str, str] | No
     if node.pod.scope is Scope.SINGLETON:
         return None
     words = f"{subscription.name} wants to hear of facts, and {node.label} lives in scope {node.pod.scope.value!r}"
-    return f"{words}: nobody is there when one comes.", "Make it a singleton."
+    return f"{words}: there is no instance when one comes.", "Make it a singleton."
 
 
 @Pod(order=LAST)
@@ -252,12 +253,17 @@ class AgentEventRelay(ILifecycle):
 
     async def start(self) -> None:
         services = self._services
-        # Whether there is an outbox is known without opening it: a store may be made on demand.
+        # Asked without opening the outbox: a store may be made on demand.
         receivers = receivers_of(services.app) if services.app.contains(IAgentOutbox) else ()
         if not receivers or services.outbox is None:
             return
         self._relay = OutboxRelay(
-            services.outbox, receivers, services.owner, services.clock, services.bell, self._settings
+            services.outbox,
+            receivers,
+            owner=services.owner,
+            clock=services.clock,
+            bell=services.bell,
+            settings=self._settings,
         )
         self._relay.start()
 

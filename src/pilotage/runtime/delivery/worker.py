@@ -1,4 +1,4 @@
-"""How a worker works."""
+"""The worker: takes up runs that no process drives, with back-off, while its application is started."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from pilotage.container.pod import Pod
 from pilotage.container.processing import IPostProcessor
 from pilotage.errors import AgentPersistenceConfigurationError, Problem, RunConflictError
 from pilotage.runtime.delivery.relay import LAST
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.commits import OutboxNotifier
 from pilotage.runtime.journal.interruptions import RunInterruption
-from pilotage.runtime.journal.lease import give_back
+from pilotage.runtime.journal.lease import release_unused
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
 
 
 @value
 class WorkerSettings:
-    """Add one to an application, and it takes up runs that nobody drives while it is started.
+    """Add one to an application, and it takes up runs without an owner while it is started.
 
-    At most `concurrency` runs at once are taken up; those that somebody starts here come on top. The store is looked
-    at every `poll_seconds`, and at once when a hint comes. When the application stops, runs have `grace_seconds` to
-    finish their current action. `is_on` lets a process of an application with a worker go without it.
+    At most `concurrency` runs are taken up at once; runs that are started in this process do not count. The store is
+    polled every `poll_seconds`, and at once after a wake-up. At shutdown, runs have `grace_seconds` to finish their
+    current action. With `is_on=False` a process of the application goes without a worker.
     """
 
     concurrency: int = 10
@@ -46,39 +47,39 @@ class WorkerSettings:
         reject_negative(self, grace_seconds=self.grace_seconds)
 
 
-_FIRST_SECONDS = 1.0
-_LONGEST_SECONDS = 300.0
+_FIRST_DELAY = 1.0
+_LONGEST_DELAY = 300.0
 
 
 @value
-class _Rest:
-    times: int
+class _Delay:
+    failures: int
     until: float
 
 
 class BackOff:
-    """A run that could not be brought further rests, longer each time; one that could starts afresh."""
+    """Exponential back-off for runs that make no progress."""
 
     def __init__(self) -> None:
-        self._resting: dict[RunKey, _Rest] = {}
+        self._delays: dict[RunKey, _Delay] = {}
 
-    def leave(self, run: RunKey, now: float) -> None:
-        """Taking the run up led nowhere."""
-        before = self._resting.get(run)
-        times = before.times + 1 if before else 1
-        seconds = min(_FIRST_SECONDS * 2.0 ** min(times - 1, 32), _LONGEST_SECONDS)
-        self._resting[run] = _Rest(times, now + seconds)
+    def delay(self, run: RunKey, now: float) -> None:
+        """Delay a run that made no progress, twice as long each time."""
+        before = self._delays.get(run)
+        failures = before.failures + 1 if before else 1
+        seconds = min(_FIRST_DELAY * 2.0 ** min(failures - 1, 32), _LONGEST_DELAY)
+        self._delays[run] = _Delay(failures, now + seconds)
 
-    def forget(self, run: RunKey) -> None:
-        """The run got further, or has nothing to do any more."""
-        self._resting.pop(run, None)
+    def reset(self, run: RunKey) -> None:
+        """Forget the failures of a run that made progress, or has nothing to do any more."""
+        self._delays.pop(run, None)
 
-    def at(self, now: float) -> frozenset[RunKey]:
-        """The runs to leave alone at a time."""
-        for run in [run for run, rest in self._resting.items() if rest.until + _LONGEST_SECONDS < now]:
-            # Somebody else has got further with it, or it is long over.
-            del self._resting[run]
-        return frozenset(run for run, rest in self._resting.items() if rest.until > now)
+    def delayed(self, now: float) -> frozenset[RunKey]:
+        """Return the runs that must not be taken up yet."""
+        for run in [run for run, delay in self._delays.items() if delay.until + _LONGEST_DELAY < now]:
+            # It has not come again for long: another process made progress, or it has ended.
+            del self._delays[run]
+        return frozenset(run for run, delay in self._delays.items() if delay.until > now)
 
 
 _REPORT_SECONDS = 60.0
@@ -86,7 +87,7 @@ _log = logging.getLogger("pilotage.worker")
 
 
 class Sweeper:
-    """Takes up runs until it is stopped, only so many at once."""
+    """Takes up runs until it is stopped, a bounded number at once."""
 
     def __init__(
         self, runs: AgentRuns, backlog: IAgentBacklog, leases: IAgentLeases, settings: WorkerSettings
@@ -97,7 +98,7 @@ class Sweeper:
         self._leases = leases
         self._settings = settings
         self._bell = OutboxNotifier()
-        self._left_alone = BackOff()
+        self._back_off = BackOff()
         self._driven: set[asyncio.Task[None]] = set()
         self._under_way: set[RunKey] = set()
         self._reported: set[str] = set()
@@ -106,23 +107,23 @@ class Sweeper:
         self._sweeping: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Take up runs from now on."""
-        self._sweeping = asyncio.create_task(self._sweep(), name="sweeper of runs")
+        """Start to take up runs."""
+        self._sweeping = asyncio.create_task(self._sweep(), name="worker")
 
     async def stop(self) -> None:
-        """Take up no more, and let all runs of this process go; those who wait for them find them as they are."""
+        """Take up no more runs, and hand all runs of this process over: other processes go on with them."""
         self._is_stopping = True
         self._bell.ring()
         await self._runs.hand_over(self._settings.grace_seconds)
         sweeping, self._sweeping = self._sweeping, None
         if sweeping is not None:
             await asyncio.wait([sweeping])
-        await self._let_go()
+        await self._cancel_take_ups()
         if sweeping is not None:
             sweeping.result()
 
-    async def _let_go(self) -> None:
-        """Stop what is still being taken up: a run that is not driven yet need not be."""
+    async def _cancel_take_ups(self) -> None:
+        """Cancel take-ups that have not begun to drive their run."""
         for driven in self._driven:
             driven.cancel()
         if self._driven:
@@ -142,7 +143,7 @@ class Sweeper:
                 await asyncio.wait([listening])
 
     async def _listen(self, wake_ups: IAgentWakeUps) -> None:
-        """Hints only make it faster: where they fail, the poll goes on."""
+        """Poll at once after each wake-up; where wake-ups fail, polling at intervals goes on."""
         with suppress(Exception):
             async with wake_ups.subscribe() as hints:
                 while True:
@@ -150,13 +151,13 @@ class Sweeper:
                     self._bell.ring()
 
     async def _take(self) -> bool:
-        """Claim as many runs as there are hands free and drive them; False where there is nothing to do."""
+        """Claim as many runs as there are free places and drive them; False where there is nothing to do."""
         free = self._settings.concurrency - len(self._driven)
         if free <= 0:
             return False
         services = self._services
-        # The lease of a run that another one brings along is free meanwhile, and the run still looks left behind.
-        leaving = self._left_alone.at(services.clock.monotonic()) | self._under_way
+        # A child run that its parent resumes has a free lease meanwhile, and still looks like one without an owner.
+        leaving = self._back_off.delayed(services.clock.monotonic()) | self._under_way
         try:
             seconds = services.lease_settings.seconds
             leases = await self._backlog.claim(
@@ -177,61 +178,61 @@ class Sweeper:
         self._bell.ring()
 
     async def _drive(self, run: RunKey) -> None:
-        """Bring a run as far as it gets, or leave it alone for a while."""
+        """Drive a run as far as it gets; without progress it is delayed."""
         self._under_way.add(run)
         try:
-            await self._bring_further(run)
-            got_further = not await self._is_as_before(run)
+            await self._resume(run)
+            has_progress = not await self._is_claimable(run)
         except RunConflictError:
-            # Another process has it, or the run above it.
-            got_further = False
+            # Another process has it, or its parent.
+            has_progress = False
         except (Exception, RunInterruption) as error:  # noqa: BLE001 - one run's trouble is not that of the others
             if not self._is_stopping:
                 _log.warning("run %s cannot be taken up now: %s", run.run_id, type(error).__name__)
-            got_further = False
+            has_progress = False
         finally:
-            await give_back(self._leases, run, self._services.owner)
+            await release_unused(self._leases, run, self._services.owner)
             self._under_way.discard(run)
-        if got_further:
-            self._left_alone.forget(run)
+        if has_progress:
+            self._back_off.reset(run)
         else:
-            self._left_alone.leave(run, self._services.clock.monotonic())
+            self._back_off.delay(run, self._services.clock.monotonic())
 
-    async def _bring_further(self, run: RunKey) -> None:
-        top, is_over = await self._top_of(run)
+    async def _resume(self, run: RunKey) -> None:
+        root, is_over = await self._root_of(run)
         if is_over:
             return
-        if top != run:
-            # The run above brings it along, and needs its lease for that.
-            await give_back(self._leases, run, self._services.owner)
-        await self._runs.resume(top.run_id, principal=Principal(LOCAL.id, top.tenant_id))
-        live = self._runs.launcher.live(top.run_id)
+        if root != run:
+            # The parent resumes it, and needs its lease for that.
+            await release_unused(self._leases, run, self._services.owner)
+        await self._runs.resume(root.run_id, principal=Principal(LOCAL.id, root.tenant_id))
+        live = self._runs.launcher.live(root.run_id)
         if live is not None:
             await asyncio.wait([live.task])
 
-    async def _top_of(self, run: RunKey) -> tuple[RunKey, bool]:
-        """The run that a run belongs to, however far above, itself where it belongs to none; and whether it is over."""
+    async def _root_of(self, run: RunKey) -> tuple[RunKey, bool]:
+        """Return the run without a parent above a run, or the run itself, and whether that one has ended."""
         state = await self._runs.get(run.run_id, principal=Principal(LOCAL.id, run.tenant_id))
-        parent = state.metadata.get("parent")
+        parent = state.metadata.get(words.PARENT)
         if parent is None:
             return run, state.is_terminal
-        return await self._top_of(RunKey(run.tenant_id, str(parent)))
+        return await self._root_of(RunKey(run.tenant_id, str(parent)))
 
-    async def _is_as_before(self, run: RunKey) -> bool:
-        """Whether the run could be claimed again, although somebody has just driven it."""
+    async def _is_claimable(self, run: RunKey) -> bool:
+        """Whether the run could be claimed again at once, so that driving it made no progress."""
         state = await self._runs.get(run.run_id, principal=Principal(LOCAL.id, run.tenant_id))
         pending = await self._services.signals.list_pending(run.run_id)
         kinds = {signal.kind for signal in pending}
-        return has_something_to_do(state, kinds, self._services.clock.now(), await self._status_above(state))
+        return has_something_to_do(state, kinds, self._services.clock.now(), await self._parent_status(state))
 
-    async def _status_above(self, state: AgentState) -> AgentStatus | None:
-        parent = state.metadata.get("parent")
+    async def _parent_status(self, state: AgentState) -> AgentStatus | None:
+        parent = state.metadata.get(words.PARENT)
         if parent is None:
             return None
         return (await self._runs.get(str(parent), principal=Principal(LOCAL.id, state.tenant_id))).status
 
     async def _report_unknown(self) -> None:
-        """Say once of each agent that has work and is not part of this application that its runs are left alone."""
+        """Warn once for each agent that has waiting runs and is not part of this application."""
         now = self._services.clock.monotonic()
         if now < self._report_at:
             return
@@ -248,11 +249,11 @@ class Sweeper:
 
 
 class WorkerPorts(IPostProcessor):
-    """Checks at start-up that a worker has something to work on."""
+    """Checks at start-up that the ports of a worker are provided."""
 
     @classmethod
     def check(cls, graph: Graph) -> Iterable[Problem]:
-        """The ports that a worker needs and nothing provides."""
+        """Report the ports that a worker needs and nothing provides."""
         missing = [port for port in (IAgentBacklog, IAgentLeases) if not graph.contains(port)]
         if missing and graph.contains(WorkerSettings):
             names = ", ".join(port.__name__ for port in missing)
@@ -267,10 +268,10 @@ class WorkerPorts(IPostProcessor):
 
 @Pod(order=LAST)
 class AgentWorker(ILifecycle):
-    """Takes up runs that nobody drives while the application is started, if it has `WorkerSettings`.
+    """Takes up runs without an owner while the application is started, if it has `WorkerSettings`.
 
-    It stops in good order: no new runs, the current actions come to their end, the leases go back, so that another
-    process goes on.
+    At shutdown it takes up no more runs, waits for the current actions and releases the leases, so that another process
+    goes on.
     """
 
     def __init__(self, runs: AgentRuns, settings: WorkerSettings | None = None) -> None:

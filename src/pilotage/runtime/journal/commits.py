@@ -1,85 +1,78 @@
-"""The one writer of a store in this process: gathers what all runs want to commit and commits it together."""
+"""Group commit: one writer per store and process commits what all runs have appended, together.
+
+The barriers of a run, the outcome of its commits and the death of its attempt are in `CommitQueue`; a journal that
+wakes the outbox relay after commits is here too.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import assert_never
 
 from pilotage.agent.ports.journal import (
     CommitOutcome,
+    CommitRefusal,
+    CommitRefused,
+    Committed,
+    HeadMoved,
     IAgentJournal,
     JournalCommit,
     JournalHead,
     JournalRow,
     RunKey,
 )
+from pilotage.agent.state import AgentState
 from pilotage.ids import IClock
-from pilotage.runtime.journal.interruptions import StoreUnavailable
+from pilotage.runtime.journal.draft import CommitDraft
+from pilotage.runtime.journal.interruptions import RunOwnershipLost, StartRefused, StoreUnavailable
 
 _TRIES = 3
 
 
-class ICommitter(Protocol):
-    """Who has something to commit: the ledger of a run."""
-
-    @property
-    def run(self) -> RunKey:
-        """Whose commit it is."""
-        ...
-
-    def next_commit(self) -> JournalCommit | None:
-        """Everything there is by now; None where there is nothing any more."""
-        ...
-
-    def answered(self, commit: JournalCommit, outcome: CommitOutcome | BaseException) -> None:
-        """What became of it. It must not raise: others wait for their answers."""
-        ...
-
-
 class JournalWriter:
-    """Group commit: while one batch is being written, the next one gathers.
+    """Commits for all runs of a process: while one batch is being written, the next one gathers.
 
-    Who wants to commit is asked what, when it is its turn: by then there may be more. A commit whose reply was lost is
-    sent again with its token; the store recognises its own rows. Until the outcome is known nobody is told anything.
+    A queue is asked for its commit when its batch is written, so the commit holds everything appended by then. A
+    commit whose reply was lost is sent again with its token, by which the store recognises rows it has. No queue learns
+    an outcome before the store has answered.
     """
 
     def __init__(self, journal: IAgentJournal) -> None:
         self._journal = journal
-        self._waiting: list[ICommitter] = []
+        self._waiting: list[CommitQueue] = []
         self._writing: asyncio.Task[None] | None = None
 
-    def enlist(self, ledger: ICommitter) -> None:
-        """Commit for a run, with the next batch. Whoever waits for it may stop waiting: it is written all the same."""
-        self._waiting.append(ledger)
+    def enlist(self, queue: CommitQueue) -> None:
+        """Commit for a run with the next batch. The commit is written even if the task that waits for it is gone."""
+        self._waiting.append(queue)
         if self._writing is None:
             self._writing = asyncio.create_task(self._write_all())
 
     async def _write_all(self) -> None:
         try:
             while self._waiting:
-                ledgers, self._waiting = self._waiting, []
-                await self._write(ledgers)
+                queues, self._waiting = self._waiting, []
+                await self._write(queues)
         finally:
             self._writing = None
 
-    async def _write(self, ledgers: list[ICommitter]) -> None:
-        if len(ledgers) > 1:
-            ledgers.sort(key=_name)
-        drawn_up = [(ledger, ledger.next_commit()) for ledger in ledgers]
-        batch = [(ledger, commit) for ledger, commit in drawn_up if commit is not None]
+    async def _write(self, queues: list[CommitQueue]) -> None:
+        if len(queues) > 1:
+            queues.sort(key=_name)
+        drawn_up = [(queue, queue.next_commit()) for queue in queues]
+        batch = [(queue, commit) for queue, commit in drawn_up if commit is not None]
         if not batch:
             return
         try:
             outcomes = await self._send([commit for _, commit in batch])
             answers = list(zip(batch, outcomes, strict=True))
-        except BaseException as error:  # noqa: BLE001 - it goes to everyone who waits
-            for ledger, commit in batch:
-                ledger.answered(commit, error)
+        except BaseException as error:  # noqa: BLE001 - every queue of the batch gets it
+            for queue, commit in batch:
+                queue.answered(commit, error)
             return
-        for (ledger, commit), outcome in answers:
-            ledger.answered(commit, outcome)
+        for (queue, commit), outcome in answers:
+            queue.answered(commit, outcome)
 
     async def _send(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
         for _ in range(_TRIES - 1):
@@ -93,40 +86,28 @@ class JournalWriter:
             raise StoreUnavailable(f"the journal did not answer {_TRIES} times: {error}") from error
 
 
-def _name(ledger: ICommitter) -> tuple[str, str]:
-    return ledger.run.tenant_id, ledger.run.run_id
+def _name(queue: CommitQueue) -> tuple[str, str]:
+    return queue.run.tenant_id, queue.run.run_id
 
 
-class CommitQueue(ABC):
-    """Counts changes. A barrier waits for those made so far; the commit they go with is the writer's, not the waiter's.
+class CommitQueue:
+    """Commits the draft of one run. A barrier waits for the changes made so far; the writer owns the commit.
 
-    So who is cancelled while waiting leaves a commit under way whose outcome is known all the same, and no task is
-    needed for it.
+    So a task that is cancelled at a barrier leaves a commit whose outcome is known all the same, and no task of the run
+    is needed for it. The first error ends the attempt: it is raised by every later effect.
     """
 
-    run: RunKey
-
-    def __init__(self, writer: JournalWriter) -> None:
+    def __init__(self, writer: JournalWriter, draft: CommitDraft, state: AgentState) -> None:
         self._writer = writer
-        self._changes = self._changes_committed = self._changes_wanted = 0
-        self._changes_under_way = 0
+        self._draft = draft
+        self.run, self.epoch, self.log, self.state = draft.run, draft.epoch, draft.log, state
+        self._changes_committed = self._changes_wanted = self._changes_under_way = 0
         self._is_enlisted = False
         self._death: BaseException | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._settling: list[asyncio.Future[None]] = []
-
-    @abstractmethod
-    def _drawn_up(self) -> JournalCommit:
-        """Everything that is not committed yet, as one commit."""
-
-    @abstractmethod
-    def _take(self, commit: JournalCommit, outcome: CommitOutcome) -> None:
-        """Learn what became of a commit."""
-
-    @property
-    def _has_promised(self) -> bool:
-        """Whether a barrier must commit even where nothing has changed."""
-        return False
+        self.on_lost: Callable[[Sequence[JournalRow]], None] | None = None
+        """Called with the rows that are not committed when another owner has taken the run over."""
 
     async def barrier(self) -> None:
         """Return when everything so far is committed.
@@ -135,10 +116,11 @@ class CommitQueue(ABC):
             RunInterruption: it cannot be; the attempt is dead.
         """
         self.check_alive()
-        if self._changes_committed >= self._changes and not self._has_promised:
+        changes = self._draft.changes
+        if self._changes_committed >= changes and not self.log.is_promised:
             return
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((self._changes, durable))
+        self._waiting.append((changes, durable))
         self._enlist()
         await durable
 
@@ -159,36 +141,60 @@ class CommitQueue(ABC):
         self._death = self._death or death
 
     def check_alive(self) -> None:
-        """Raise what killed the attempt, if anything did."""
+        """Raise the error that ended the attempt, if one did."""
         if self._death is not None:
             raise self._death
 
     def next_commit(self) -> JournalCommit | None:
-        """Everything there is by now, for the writer; None for an attempt that has died in the meantime."""
+        """Return everything that is not committed yet as one commit; None where the attempt has died meanwhile.
+
+        It does not raise: an error ends this attempt only, not the batch.
+        """
         if self._death is None:
             try:
-                commit = self._drawn_up()
-            except BaseException as error:  # noqa: BLE001 - it goes to everyone who waits
+                commit = self._draft.draw_up(self.state)
+            except BaseException as error:  # noqa: BLE001 - all waiting tasks get it
                 self.kill(error)
             else:
-                self._changes_under_way = self._changes
+                self._changes_under_way = self._draft.changes
                 return commit
-        self._tell_the_waiting()
+        self._release_waiting()
         return None
 
     def answered(self, commit: JournalCommit, outcome: CommitOutcome | BaseException) -> None:
-        """What became of a commit. What has changed meanwhile goes with the next one."""
+        """Take in the outcome of a commit; changes made meanwhile go with the next one. It does not raise."""
         if isinstance(outcome, BaseException):
             self.kill(outcome)
         else:
-            self._take(commit, outcome)
+            self._apply(commit, outcome)
             if self._death is None:
                 self._changes_committed = self._changes_under_way
-        self._tell_the_waiting()
+        self._release_waiting()
+
+    def _apply(self, commit: JournalCommit, outcome: CommitOutcome) -> None:
+        run_id = self.run.run_id
+        match outcome:
+            case Committed(head) if head == commit.expected_head + len(commit.rows):
+                self._draft.committed = head
+                self.log.committed(head)
+            case Committed(head):
+                words = f"the store reports row {head} for a commit after row {commit.expected_head}"
+                self.kill(StoreUnavailable(f"run {run_id!r}: {words}"))
+            case HeadMoved(head, epoch):
+                words = f"epoch {epoch} wrote up to row {head}, this attempt is epoch {self.epoch}"
+                if self.on_lost is not None:
+                    self.on_lost((*commit.rows, *self._draft.rows))
+                self.kill(RunOwnershipLost(f"run {run_id!r}: {words}"))
+            case CommitRefused(reason, CommitRefusal.CONVERSATION_HELD | CommitRefusal.PARENT_CLOSED):
+                self.kill(StartRefused(reason))
+            case CommitRefused(reason):
+                self.kill(StoreUnavailable(f"run {run_id!r}: the store refused the commit: {reason}"))
+            case _:
+                assert_never(outcome)
 
     def _commit_soon(self) -> None:
-        """What was paid for, such as a model's reply, should not be lost with the process; nobody waits for it."""
-        self._changes_wanted = self._changes
+        """Commit without a barrier: a result that was paid for should not be lost with the process."""
+        self._changes_wanted = self._draft.changes
         self._enlist()
 
     def _enlist(self) -> None:
@@ -196,8 +202,8 @@ class CommitQueue(ABC):
             self._is_enlisted = True
             self._writer.enlist(self)
 
-    def _tell_the_waiting(self) -> None:
-        """Everyone whose changes are committed goes on; those of the others are next."""
+    def _release_waiting(self) -> None:
+        """Let tasks go on whose changes are committed; for the others the next commit is enlisted."""
         self._is_enlisted = False
         waiting, self._waiting = self._waiting, []
         for changes, durable in waiting:
@@ -205,7 +211,7 @@ class CommitQueue(ABC):
                 continue
             if self._death is not None:
                 durable.set_exception(self._death)
-            elif changes > self._changes_committed or self._has_promised:
+            elif changes > self._changes_committed or self.log.is_promised:
                 self._waiting.append((changes, durable))
             else:
                 durable.set_result(None)
@@ -219,17 +225,17 @@ class CommitQueue(ABC):
 
 
 class OutboxNotifier:
-    """Wakes the one who waits; a ring that nobody waits for is heard by the next who does."""
+    """Wakes a waiting task; a ring without a waiting task wakes the next one at once."""
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
 
     def ring(self) -> None:
-        """There is something to do."""
+        """Wake the waiting task."""
         self._rung.set()
 
     async def wait(self, clock: IClock, seconds: float) -> None:
-        """Return when the bell was rung, or after some time."""
+        """Return after a ring, or after so many seconds."""
         waits = [asyncio.ensure_future(self._rung.wait()), asyncio.ensure_future(clock.sleep(seconds))]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -241,7 +247,7 @@ class OutboxNotifier:
 
 
 class NotifyingJournal(IAgentJournal):
-    """A journal that rings the bell after every commit that carries facts."""
+    """A journal that wakes the outbox relay after every commit that carries facts."""
 
     def __init__(self, journal: IAgentJournal, bell: OutboxNotifier) -> None:
         self._journal = journal

@@ -1,26 +1,23 @@
-"""The journal as evidence: what a run did, as everybody may read it. Pure.
-
-Rows are evidence already: each has a guarded view, the time it was written and its place in the chain.
-"""
+"""Evidence from journal rows: their guarded views with time and digest, for readers outside of the run. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import cast
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import EvidenceCapture
 from pilotage.context.kept_manifest import whole_manifest
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.events.event_log import is_erased
+from pilotage.runtime.journal import stored_words as words
 
-CAPTURE = "capture"
-"""How the view of a tool's result was made; left out of the row of one that is structured, as nearly all are."""
+CAPTURE = words.CAPTURE
+"""The key of how the view of a tool's result was made; a structured result, the usual one, has no such key."""
 
-MANIFEST = "manifest"
-"""What a model was shown; of a transcript and nothing else only the figures are kept."""
+MANIFEST = words.MANIFEST
+"""The key of what a model was shown; of a plain transcript only the figures are stored."""
 
 _KINDS = {
     AgentActionKind.MODEL_CALL: AgentEvidenceKind.MODEL,
@@ -34,7 +31,7 @@ _KINDS = {
 
 
 def evidence_in(run_id: str, rows: Iterable[JournalRow]) -> Iterator[AgentEvidence]:
-    """What each action of a run left behind, in order."""
+    """Return one piece of evidence for each row of an action, in order."""
     for row in rows:
         if row.kind is None:
             continue
@@ -45,13 +42,13 @@ def evidence_in(run_id: str, rows: Iterable[JournalRow]) -> Iterator[AgentEviden
             "attempt": row.attempt,
             "idempotency": row.idempotency.value,
         }
-        view = cast(JsonObject, row.view) if isinstance(row.view, Mapping) else {"view": row.view}
+        view = row.view if isinstance(row.view, Mapping) else {words.VIEW: row.view}
         if is_erased(row):
-            view = {"erased": True}
-        if row.kind is AgentActionKind.TOOL_CALL and "result" in view:
+            view = {words.ERASED: True}
+        if row.kind is AgentActionKind.TOOL_CALL and words.RESULT in view:
             view = {CAPTURE: EvidenceCapture.STRUCTURED.value, **view}
-        if row.kind is AgentActionKind.MODEL_CALL and isinstance(kept := view.get(MANIFEST), Mapping):
-            view = {**view, MANIFEST: whole_manifest(kept, row.action_id)}
+        if row.kind is AgentActionKind.MODEL_CALL and isinstance(manifest := view.get(MANIFEST), Mapping):
+            view = {**view, MANIFEST: whole_manifest(manifest, row.action_id)}
         yield AgentEvidence(
             f"{run_id}:{row.seq}",
             run_id,

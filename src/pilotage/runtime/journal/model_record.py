@@ -1,9 +1,8 @@
-"""A model's reply, or how it failed, as JSON and back, and the events a replayed reply gives. Pure."""
+"""Replies and failures of models from and to JSON, and the events of a replayed reply. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
 
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import (
@@ -16,6 +15,14 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.record_fields import (
+    DamagedRecordError,
+    flag_field,
+    optional_text,
+    text_field,
+    texts_field,
+)
 from pilotage.runtime.journal.records import decode_usage, encode_usage
 
 _response = unchecked(ModelResponse)
@@ -27,67 +34,90 @@ _REASONING, _TOKEN, _CALL, _STRUCTURED, _DONE = (
     ModelStreamEventKind.STRUCTURED_OUTPUT,
     ModelStreamEventKind.DONE,
 )
-_UNSAID: tuple[JsonValue, ...] = (None, "", [], {})
+_EMPTY: tuple[JsonValue, ...] = (None, "", [], {})
+_REASONS = {each.value: each for each in ModelFinishReason}
+# Made once: a tuple of classes in a call of `isinstance` is built anew every time.
+_OBJECT, _OBJECT_OR_NONE = (dict, Mapping), (dict, type(None), Mapping)
+_LIST, _TEXT_OR_NONE = (list, tuple), (str, type(None))
 
 
 def encode_response(response: ModelResponse) -> JsonObject:
-    """The reply as replay needs it, without what was not said; the decoded output is made again from its JSON."""
-    said: dict[str, JsonValue] = {}
+    """Return a reply as JSON without its empty fields; its decoded output is not stored, replay decodes it again."""
+    reply: dict[str, JsonValue] = {}
     if response.content:
-        said["content"] = response.content
-    if response.structured_output not in _UNSAID:
-        said["structured_output"] = response.structured_output
+        reply[words.CONTENT] = response.content
+    if response.structured_output not in _EMPTY:
+        reply[words.STRUCTURED_OUTPUT] = response.structured_output
     if response.tool_calls:
-        said["tool_calls"] = [_encode_call(call) for call in response.tool_calls]
+        reply[words.TOOL_CALLS] = [_encode_call(call) for call in response.tool_calls]
     if usage := encode_usage(response.usage):
-        said["usage"] = usage
+        reply[words.USAGE] = usage
     if response.metadata:
-        said["metadata"] = response.metadata
+        reply[words.METADATA] = response.metadata
     if response.finish_reason is not None:
-        said["finish_reason"] = response.finish_reason.value
-    return said
+        reply[words.FINISH_REASON] = response.finish_reason.value
+    return reply
 
 
-def decode_response(record: JsonObject, request: ModelRequest) -> ModelResponse:
-    """The recorded reply to a request."""
-    # What `encode_response` wrote. No `cast`: that is a call, and a long run has thousands of replies.
-    said: Mapping[str, Any] = record
-    reason, structured = said.get("finish_reason"), said.get("structured_output")
-    spec = request.structured_output
+def decode_response(reply: JsonObject, request: ModelRequest) -> ModelResponse:
+    """Return the recorded reply to a request.
+
+    Raises:
+        DamagedRecordError: the record holds something else.
+    """
+    # Checked in place instead of by the functions of `record_fields`: a long run has thousands of replies.
+    content, calls = reply.get(words.CONTENT, ""), reply.get(words.TOOL_CALLS, ())
+    usage, metadata = reply.get(words.USAGE), reply.get(words.METADATA, {})
+    structured, spec = reply.get(words.STRUCTURED_OUTPUT), request.structured_output
+    if not isinstance(content, str):
+        raise DamagedRecordError(words.CONTENT, "a text")
+    if not isinstance(calls, _LIST):
+        raise DamagedRecordError(words.TOOL_CALLS, "a list")
+    if not isinstance(usage, _OBJECT_OR_NONE):
+        raise DamagedRecordError(words.USAGE, "an object")
+    if not isinstance(metadata, _OBJECT):
+        raise DamagedRecordError(words.METADATA, "an object")
     return _response(
-        said.get("content", ""),
+        content,
         structured,
-        tuple(map(_decode_call, said.get("tool_calls", ()))),
-        decode_usage(said.get("usage")),
-        said.get("metadata", {}),
-        ModelFinishReason(reason) if reason else None,
-        spec.decode(structured) if spec and structured is not None else None,
+        tool_calls=tuple(map(_decode_call, calls)) if calls else (),
+        usage=decode_usage(usage),
+        metadata=metadata,
+        finish_reason=_decode_reason(reply),
+        output=spec.decode(structured) if spec and structured is not None else None,
     )
 
 
 def call_failure(error: Exception) -> ModelCallError:
-    """What a program gets when its model failed: never an adapter's own class, which replay could not give back."""
+    """Return the error that a program gets for a failed call: never an adapter's class, which replay cannot restore."""
     if not isinstance(error, ModelCallError):
         return ModelCallError(f"{type(error).__name__}: {error}")
     return ModelCallError(str(error), retryable=error.retryable, failure=error.failure)
 
 
 def encode_failure(failure: ModelCallError) -> JsonObject:
-    """How a call failed."""
-    record: JsonObject = {"error": str(failure), "retryable": failure.retryable}
-    return {**record, "failure": str(failure.failure)} if failure.failure else record
+    """Return the error of a failed call as JSON."""
+    record: JsonObject = {words.ERROR: str(failure), words.RETRYABLE: failure.retryable}
+    return {**record, words.FAILURE: str(failure.failure)} if failure.failure else record
 
 
 def decode_failure(record: JsonObject) -> ModelCallError:
-    """The recorded failure."""
-    failure = cast("str | None", record.get("failure"))
-    return ModelCallError(record["error"], retryable=bool(record["retryable"]), failure=failure)
+    """Return the recorded error of a failed call.
+
+    Raises:
+        DamagedRecordError: the record holds something else.
+    """
+    return ModelCallError(
+        text_field(record, words.ERROR),
+        retryable=flag_field(record, words.RETRYABLE),
+        failure=optional_text(record, words.FAILURE),
+    )
 
 
 def replayed_events(
     response: ModelResponse, request: ModelRequest, reasoning: str = ""
 ) -> list[ModelStreamEvent]:
-    """A stream that adds up to the reply: what was thought and said in one piece each, the calls, the end."""
+    """Return a stream that adds up to the reply: reasoning and text in one piece each, the calls, the end."""
     events: list[ModelStreamEvent] = []
     if reasoning:
         events.append(ModelStreamEvent(_REASONING, reasoning_delta=reasoning))
@@ -102,20 +132,42 @@ def replayed_events(
 
 
 def replayed_misfit(record: JsonObject) -> Iterator[ModelStreamEvent]:
-    """The stream of a reply that was not of the type asked for: what was said, then what is wrong with it."""
-    yield ModelStreamEvent(_TOKEN, token_delta=cast(str, record.get("text", "")))
-    problems = cast("list[str]", record["problems"])
-    raise AgentStructuredOutputError(record["error"], problems=problems)
+    """Replay the stream of a reply of the wrong type.
+
+    Raises:
+        AgentStructuredOutputError: after the text.
+        DamagedRecordError: the record holds something else.
+    """
+    yield ModelStreamEvent(_TOKEN, token_delta=optional_text(record, words.TEXT) or "")
+    problems = list(texts_field(record, words.PROBLEMS))
+    raise AgentStructuredOutputError(text_field(record, words.ERROR), problems=problems)
 
 
 def _encode_call(call: ModelToolCall) -> JsonObject:
-    said: dict[str, JsonValue] = {"name": call.name, "arguments": to_json_value(call.arguments)}
+    record: dict[str, JsonValue] = {words.NAME: call.name, words.ARGUMENTS: to_json_value(call.arguments)}
     if call.call_id is not None:
-        said["call_id"] = call.call_id
+        record[words.CALL_ID] = call.call_id
     if call.metadata:
-        said["metadata"] = to_json_value(call.metadata)
-    return said
+        record[words.METADATA] = to_json_value(call.metadata)
+    return record
 
 
-def _decode_call(call: Mapping[str, Any]) -> ModelToolCall:
-    return ModelToolCall(call["name"], call["arguments"], call.get("call_id"), call.get("metadata", {}))
+def _decode_call(call: JsonValue) -> ModelToolCall:
+    if not isinstance(call, _OBJECT):
+        raise DamagedRecordError(words.TOOL_CALLS, "a list of objects")
+    name, arguments = call.get(words.NAME), call.get(words.ARGUMENTS)
+    call_id, metadata = call.get(words.CALL_ID), call.get(words.METADATA, {})
+    if not (isinstance(name, str) and isinstance(call_id, _TEXT_OR_NONE)):
+        raise DamagedRecordError(f"{words.TOOL_CALLS}.{words.NAME}", "a text")
+    if not (isinstance(arguments, _OBJECT) and isinstance(metadata, _OBJECT)):
+        raise DamagedRecordError(f"{words.TOOL_CALLS}.{words.ARGUMENTS}", "an object")
+    return ModelToolCall(name, arguments, call_id, metadata)
+
+
+def _decode_reason(reply: JsonObject) -> ModelFinishReason | None:
+    reason = reply.get(words.FINISH_REASON)
+    if reason is None:
+        return None
+    if isinstance(reason, str) and reason in _REASONS:
+        return _REASONS[reason]
+    raise DamagedRecordError(words.FINISH_REASON, "a finish reason")

@@ -1,63 +1,106 @@
-"""Amounts of what budgets count, and tokens of model calls, as JSON and back. Pure."""
+"""Records of what a run spent and of what it returned: values from and to JSON. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from decimal import Decimal
-from typing import cast
-
 from pilotage.agent.model_reply import ModelUsage, no_usage
 from pilotage.agent.ports.budget import BudgetAmount
-from pilotage.agent.ports.journal import JournalRow, JournalStage
+from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentState
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.claim_record import last_trace
+from pilotage.runtime.journal.record_fields import (
+    DamagedRecordError,
+    count_field,
+    decimal_field,
+    decode_row,
+    nested,
+    optional_count,
+    optional_object,
+    optional_text,
+    value_field,
+)
+from pilotage.runtime.journal.stored_words import TRACE
 from pilotage.values import value
 
-_NOT_TOLD = no_usage()
+__all__ = [
+    "TRACE",
+    "Answer",
+    "decode_amount",
+    "decode_result",
+    "decode_usage",
+    "encode_amount",
+    "encode_result",
+    "encode_usage",
+    "last_trace",
+]
+
+_UNREPORTED = no_usage()
+_NO_USAGE = ModelUsage()
+_NOTHING_SPENT = BudgetAmount()
 
 
 def encode_amount(amount: BudgetAmount) -> JsonObject:
-    """An amount for a row; the cost is text, so that no float comes near it."""
+    """Return an amount as JSON; the cost is text, because a float would round it."""
     return {
-        "steps": amount.steps,
-        "tool_calls": amount.tool_calls,
-        "tokens": amount.tokens,
-        "cost": str(amount.cost),
+        words.STEPS: amount.steps,
+        words.TOOL_CALLS: amount.tool_calls,
+        words.TOKENS: amount.tokens,
+        words.COST: str(amount.cost),
     }
 
 
+def decode_amount(record: JsonObject) -> BudgetAmount:
+    """Return the amount that `encode_amount` wrote.
+
+    Raises:
+        DamagedRecordError: the record holds something else.
+    """
+    return BudgetAmount(
+        count_field(record, words.STEPS),
+        count_field(record, words.TOOL_CALLS),
+        count_field(record, words.TOKENS),
+        decimal_field(record, words.COST),
+    )
+
+
 def encode_usage(usage: ModelUsage) -> JsonObject:
-    """The tokens of a model call, as far as the model told them."""
-    told: dict[str, JsonValue] = {}
+    """Return the tokens of a model call as JSON; counts that the model did not report are left out."""
+    reported: dict[str, JsonValue] = {}
     if usage.input_tokens is not None:
-        told["input_tokens"] = usage.input_tokens
+        reported[words.INPUT_TOKENS] = usage.input_tokens
     if usage.output_tokens is not None:
-        told["output_tokens"] = usage.output_tokens
+        reported[words.OUTPUT_TOKENS] = usage.output_tokens
     if usage.total_tokens is not None:
-        told["total_tokens"] = usage.total_tokens
-    return told
+        reported[words.TOTAL_TOKENS] = usage.total_tokens
+    return reported
 
 
 def decode_usage(record: JsonObject | None) -> ModelUsage:
-    """The usage that `encode_usage` wrote; nothing is known of one that was not written."""
-    return ModelUsage(**cast("dict[str, int | None]", record)) if record else _NOT_TOLD
+    """Return the usage that `encode_usage` wrote; without a record, one that reports nothing.
+
+    Raises:
+        DamagedRecordError: the record holds something else.
+    """
+    if not record:
+        return _UNREPORTED
+    read, written, total = (
+        record.get(words.INPUT_TOKENS),
+        record.get(words.OUTPUT_TOKENS),
+        record.get(words.TOTAL_TOKENS),
+    )
+    if isinstance(read, _COUNT) and isinstance(written, _COUNT) and isinstance(total, _COUNT):
+        return ModelUsage(read, written, total)
+    raise DamagedRecordError(words.USAGE, "an object of whole numbers")
 
 
-def decode_amount(record: JsonObject) -> BudgetAmount:
-    """The amount that `encode_amount` wrote."""
-    counts = cast("dict[str, int]", record)
-    cost = Decimal(cast(str, record["cost"]))
-    return BudgetAmount(counts["steps"], counts["tool_calls"], counts["tokens"], cost)
-
-
-_NOTHING_SPENT = BudgetAmount()
-_NO_USAGE = ModelUsage()
+_COUNT = (int, type(None))
 
 
 @value
 class Answer:
-    """What a program came to. `interruption` says why it stopped short, with `output` as far as it got."""
+    """The result of a program. With an `interruption`, the reason why it stopped early, `output` is partial."""
 
     output: object = None
     interruption: str | None = None
@@ -67,51 +110,53 @@ class Answer:
 
 
 def encode_result(answer: Answer, spent: BudgetAmount, error: JsonObject | None = None) -> JsonObject:
-    """The record of an answer, whole or partial.
+    """Return the record of an answer, whole or partial; what has its default is left out.
 
     Raises:
         TypeError: the output has no JSON form.
     """
-    record: dict[str, JsonValue] = {"result": to_json_value(answer.output), "turns": answer.turns}
+    record: dict[str, JsonValue] = {words.RESULT: to_json_value(answer.output), words.TURNS: answer.turns}
     if spent != _NOTHING_SPENT:
-        record["spent"] = encode_amount(spent)
+        record[words.SPENT] = encode_amount(spent)
     if answer.usage != _NO_USAGE:
-        record["usage"] = encode_usage(answer.usage)
+        record[words.USAGE] = encode_usage(answer.usage)
     if answer.interruption is not None:
-        record["interruption"] = answer.interruption
+        record[words.INTERRUPTION] = answer.interruption
     if error is not None:
-        record["error"] = error
+        record[words.ERROR] = error
     if answer.learned:
-        record["learned"] = answer.learned
+        record[words.LEARNED] = answer.learned
     return record
 
 
 def decode_result(state: AgentState, row: JournalRow | None) -> RunResult:
-    """The result that was recorded; the output as JSON."""
+    """Return the recorded result of a run in a state, its output as JSON; without a row only the state.
+
+    Raises:
+        DamagedRecordError: the record holds something else.
+    """
     if row is None:
         return RunResult(state)
-    record = cast(JsonObject, row.record)
-    return RunResult(
-        state,
-        record["result"],
-        decode_usage(cast("JsonObject | None", record.get("usage"))),
-        cast(int, record.get("turns", 0)),
-        cast("str | None", record.get("interruption")),
-        cast("JsonObject | None", record.get("error")),
-        cast(JsonObject, record.get("learned", {})),
-        decode_amount(cast(JsonObject, record["spent"])) if "spent" in record else BudgetAmount(),
-    )
+
+    def decode(record: JsonObject) -> RunResult:
+        return RunResult(
+            state,
+            output=value_field(record, words.RESULT),
+            usage=decode_usage(optional_object(record, words.USAGE)),
+            turns=optional_count(record, words.TURNS) or 0,
+            interruption_reason=optional_text(record, words.INTERRUPTION),
+            error=optional_object(record, words.ERROR),
+            artifacts=optional_object(record, words.LEARNED) or {},
+            spent=optional_amount(record) or _NOTHING_SPENT,
+        )
+
+    return decode_row(row, decode)
 
 
-TRACE = "trace"
-"""The key under which a row says where in a trace its attempt was."""
+def optional_amount(record: JsonObject) -> BudgetAmount | None:
+    """Return what a record says was spent, None where it does not say.
 
-
-def last_trace(rows: Sequence[JournalRow]) -> str | None:
-    """Where the last attempt was that told; None where nobody did."""
-    for row in reversed(rows):
-        if row.stage is JournalStage.CLAIMED and isinstance(row.record, dict):
-            found = row.record.get(TRACE)
-            if row.seq > 1 and isinstance(found, str):
-                return found
-    return None
+    Raises:
+        DamagedRecordError: the record holds something else.
+    """
+    return nested(record, words.SPENT, decode_amount) if words.SPENT in record else None

@@ -1,4 +1,4 @@
-"""What a run was started with: its first row, as a value and as JSON. Pure."""
+"""The start of a run: the record of its first row, its input, and the digest of its agent's definition. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from datetime import datetime
 from functools import cache, lru_cache
-from typing import cast
+from typing import TypeGuard
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.limits import AgentExecutionLimits
@@ -19,6 +19,8 @@ from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, text_digest, to_json_value
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.record_fields import contract_value, decode_row, list_field, text_field
 from pilotage.values import value
 
 MOST_GENERATIONS = 8
@@ -26,14 +28,14 @@ MOST_GENERATIONS = 8
 
 @value
 class RunStart:
-    """Who asked which agent for what, and how far it may go; the same in every attempt at the run.
+    """Agent, input, principal and limits of a run: the same in every attempt.
 
-    `parent` is the run that delegated, `generation` how many stand above it. `capabilities` are the tools the run
-    may use, None for all of its agent's. `history` is how many turns of the conversation came before it. `salt` goes
-    into fingerprints: the run's own id, but for a fork, whose rows have those of the run it left. `trust` is the
-    label of what its parent knew when it asked, or of the context it was given. `model` is the one its caller selected,
-    `deferred` the tools that he carries out. `session` is the conversation of a parent, which a worker knows and does
-    not hold. `branch` is the step of its parent that it stands for, `exits` are the control calls that end it.
+    `parent` is the run that delegated, `generation` the number of runs above it. `capabilities` are the tools the run
+    may use, None for all of its agent's. `history` is the number of turns of the conversation before it. `salt` goes
+    into fingerprints: the run's own id, for a fork that of its original run. `trust` is the label of what the parent
+    knew when it delegated, or of the given context. `model` is the one its caller selected, `deferred` the tools that
+    the caller performs. `session` is the conversation of a parent, which a worker reads and does not hold. `branch` is
+    the step of its parent that it stands for, `exits` are the control calls that end it.
     """
 
     agent: str
@@ -58,61 +60,65 @@ class RunStart:
     exits: tuple[ModelToolSpec, ...] = ()
 
     def context(self, run_id: str) -> RunContext:
-        """What tools and hooks of the run may know of it."""
+        """Return the context that tools and hooks of the run get."""
         conversation = self.conversation or self.session or run_id
         return RunContext(self.principal.tenant, self.principal.id, conversation, run_id, self.metadata)
 
 
 def encode_start(start: RunStart) -> JsonObject:
-    """The start as JSON; what has its default is left out."""
+    """Return the start as JSON; fields with their default are left out."""
     record: dict[str, JsonValue] = {
-        "agent": start.agent,
-        "input": to_json_value(start.input),
-        "principal": _encode_principal(start.principal),
+        words.AGENT: start.agent,
+        words.INPUT: to_json_value(start.input),
+        words.PRINCIPAL: _encode_principal(start.principal),
     }
     for name, default in _defaults():
-        held = getattr(start, name)
-        if held is not default and held != default:
-            record[name] = to_json_value(held)
+        found = getattr(start, name)
+        if found is not default and found != default:
+            record[name] = to_json_value(found)
     return record
 
 
 @lru_cache(maxsize=256)
 def _encode_principal(principal: Principal) -> JsonValue:
-    """Many runs are started by few."""
+    """Cached: few principals start many runs."""
     return to_json_value(principal)
 
 
 @cache
 def _defaults() -> tuple[tuple[str, object], ...]:
-    """What may be left out, and what it is then."""
+    """Return the optional fields and their defaults."""
     plain = RunStart("-", {}, Principal("-"))
     return tuple(
         (each.name, getattr(plain, each.name))
         for each in fields(plain)
-        if each.name not in {"agent", "input", "principal"}
+        if each.name not in {words.AGENT, words.INPUT, words.PRINCIPAL}
     )
 
 
 def decode_start(first: JournalRow) -> RunStart:
-    """The start that the first row of a run recorded."""
-    return cast(RunStart, StructuredOutputSpec.from_type(RunStart).decode(cast(JsonValue, first.record)))
+    """Return the start that the first row of a run records.
+
+    Raises:
+        DamagedRecordError: the record is none.
+    """
+    return decode_row(first, lambda record: contract_value(RunStart, record))
 
 
 @lru_cache(maxsize=1024)
 def definition_digest(definition: AgentDefinition) -> str:
-    """Changes when prompt, output or tools of an agent change: drift that a resumed run writes down."""
+    """Return a digest that changes with prompt, version, output or tools of an agent: a resumed run records drift."""
     tools = [tool.schema.name for tool in definition.tool_catalog.descriptors]
     spec = definition.spec
-    said: list[JsonValue] = [definition.instructions, spec.version, str(spec.output_type), sorted(tools)]
-    return text_digest(canonical_json(said))[:16]
+    parts: list[JsonValue] = [definition.instructions, spec.version, str(spec.output_type), sorted(tools)]
+    return text_digest(canonical_json(parts))[:16]
 
 
 @value
 class Instruction:
-    """What a declarative agent is asked: the prompt, and what was said before it.
+    """The input of a declarative agent: the prompt and the messages before it.
 
-    A question with attachments is the last of the messages too, with all of its parts.
+    A prompt with attachments is the last of the messages too, with all of its parts.
     """
 
     prompt: str
@@ -120,10 +126,10 @@ class Instruction:
 
 
 def encode_input(definition: AgentDefinition, given: object) -> JsonObject:
-    """The input as JSON: an instruction, or the arguments of `execute()` by name.
+    """Return the input as JSON: an instruction, or the arguments of `execute()` by name.
 
     A single argument is given as it is, and so is the only one that is required; several are given as a mapping. The
-    instruction of a `RunAgentInput` fills a single text; where something else is wanted, it is the JSON of that.
+    instruction of a `RunAgentInput` fills a single text parameter; for any other it is parsed as JSON.
 
     Raises:
         AgentDefinitionError: the input does not fit the signature; the message names each reason.
@@ -131,7 +137,7 @@ def encode_input(definition: AgentDefinition, given: object) -> JsonObject:
     if definition.is_declarative:
         return _encode_instruction(definition, given)
     if isinstance(given, RunAgentInput) and RunAgentInput not in _parameters(definition).values():
-        given = _meant(definition, given.instruction)
+        given = _parsed_instruction(definition, given.instruction)
     parameters = _parameters(definition)
     required = definition.execution.required if definition.execution else ()
     name = definition.target.__name__
@@ -151,7 +157,7 @@ def encode_input(definition: AgentDefinition, given: object) -> JsonObject:
 
 
 def decode_input(definition: AgentDefinition, recorded: JsonObject) -> dict[str, object]:
-    """The recorded arguments in the types that `execute()` wants.
+    """Return the recorded arguments in the types of the parameters of `execute()`.
 
     Raises:
         AgentDefinitionError: they do not fit; the message names each reason.
@@ -161,12 +167,16 @@ def decode_input(definition: AgentDefinition, recorded: JsonObject) -> dict[str,
 
 
 def decode_instruction(recorded: JsonObject) -> Instruction:
-    """The recorded instruction of a declarative agent."""
-    prompt, said = cast(str, recorded["instruction"]), cast("list[JsonValue]", recorded.get("messages", ()))
-    if not said:
+    """Return the recorded instruction of a declarative agent.
+
+    Raises:
+        DamagedRecordError: the record is none.
+    """
+    prompt = text_field(recorded, words.INSTRUCTION)
+    if not recorded.get(words.MESSAGES):
         return Instruction(prompt)
-    read = StructuredOutputSpec.from_type(ModelMessage).decode
-    return Instruction(prompt, tuple(cast(ModelMessage, read(each)) for each in said))
+    messages = list_field(recorded, words.MESSAGES)
+    return Instruction(prompt, tuple(contract_value(ModelMessage, each) for each in messages))
 
 
 def _encode_instruction(definition: AgentDefinition, given: object) -> JsonObject:
@@ -179,49 +189,54 @@ def _encode_instruction(definition: AgentDefinition, given: object) -> JsonObjec
             messages.append(to_json_value(question))
         given = given.instruction
     elif _is_instruction(given):
-        # What a run hands to a child of it: an instruction as it is recorded.
-        return cast(JsonObject, given)
+        # A parent run gives its child the instruction as it is recorded.
+        return given
     try:
         prompt = given if isinstance(given, str) else canonical_json(to_json_value(given))
     except TypeError as error:
         raise AgentDefinitionError(f"{name}: the input cannot be stored: {error}.") from error
     if given is None or not prompt.strip():
         raise AgentDefinitionError(f"{name} has no execute() and needs an instruction. Give it a text.")
-    return {"instruction": prompt, **({"messages": messages} if messages else {})}
+    return {words.INSTRUCTION: prompt, **({words.MESSAGES: messages} if messages else {})}
 
 
-def _meant(definition: AgentDefinition, instruction: str) -> object:
-    """The instruction itself, where a text is wanted; else what it says as JSON, if it is JSON."""
+def _parsed_instruction(definition: AgentDefinition, instruction: str) -> object:
+    """Return the instruction itself for a text parameter, else its JSON value, if it is JSON."""
     parameters = _parameters(definition)
     required = definition.execution.required if definition.execution else ()
     filled = required if len(required) == 1 else tuple(parameters)
     if not filled or (len(filled) == 1 and parameters[filled[0]] is str):
         return instruction
     try:
-        return cast(object, json.loads(instruction))
+        found: object = json.loads(instruction)
     except (ValueError, RecursionError):
         return instruction
+    return found
 
 
-def _is_instruction(given: object) -> bool:
-    """Whether it is a mapping with an instruction, and nothing else but what was said before it."""
-    if not isinstance(given, Mapping):
+def _is_instruction(given: object) -> TypeGuard[JsonObject]:
+    """Whether an input is a mapping with an instruction, and with nothing else but earlier messages."""
+    if not _is_mapping(given):
         return False
-    named = cast("Mapping[str, object]", given)
-    prompt = named.get("instruction")
-    return isinstance(prompt, str) and bool(prompt.strip()) and set(named) <= {"instruction", "messages"}
+    prompt = given.get(words.INSTRUCTION)
+    is_prompt = isinstance(prompt, str) and bool(prompt.strip())
+    return is_prompt and set(given) <= {words.INSTRUCTION, words.MESSAGES}
+
+
+def _is_mapping(given: object) -> TypeGuard[Mapping[str, object]]:
+    return isinstance(given, Mapping)
 
 
 def _by_name(
     name: str, parameters: Mapping[str, object], required: Sequence[str], given: object
 ) -> Mapping[str, object]:
-    named = cast("Mapping[str, object] | None", given if isinstance(given, Mapping) else None)
+    named = given if _is_mapping(given) else None
     if (given is None and not required) or (named is not None and not named and not required):
         return {}
     if len(parameters) == 1 and (named is None or set(named) != set(parameters)):
-        return {next(iter(parameters)): cast(object, given)}
+        return {next(iter(parameters)): given}
     if named is None and len(required) == 1:
-        return {required[0]: cast(object, given)}
+        return {required[0]: given}
     if named is None and given is not None:
         wanted = ", ".join(parameters) or "nothing"
         raise AgentDefinitionError(f"{name}: execute() takes {wanted}. Give the input as a mapping of these.")

@@ -19,7 +19,7 @@ class Candle:
         self.times = 0
         self._is_slow = is_slow
 
-    async def renewed(self) -> None:
+    async def renew_ahead(self) -> None:
         self.times += 1
         if self._is_slow:
             await asyncio.Event().wait()

@@ -57,7 +57,7 @@ def seals() -> Seals:
 
 
 def sealed_row(seals: Seals, record: JsonValue = RECORD, stage: JournalStage = AFTER) -> JournalRow:
-    closed = seals.closed(PAY.id, stage, 1, record, VIEW)
+    closed = seals.closed(record, VIEW, action_id=PAY.id, stage=stage, attempt=1)
     return replace(a_row(PAY, stage), record=closed, view=VIEW)
 
 
@@ -77,7 +77,7 @@ def test_a_record_that_the_view_says_is_kept_as_it_is(
     seals: Seals, record: JsonValue, view: JsonValue
 ) -> None:
     assert not withholds(record, view)
-    assert seals.closed(PAY.id, AFTER, 1, record, view) is record
+    assert seals.closed(record, view, action_id=PAY.id, stage=AFTER, attempt=1) is record
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_record_that_says_more_than_the_view_is_sealed_and_opens_again(
     seals: Seals, record: JsonValue, view: JsonValue
 ) -> None:
     assert withholds(record, view)
-    closed = seals.closed(PAY.id, AFTER, 1, record, view)
+    closed = seals.closed(record, view, action_id=PAY.id, stage=AFTER, attempt=1)
     assert isinstance(closed, SealedRecord)
     assert seals.opened(replace(a_row(PAY), record=closed)) == record
 
@@ -155,28 +155,43 @@ def test_one_row_that_does_not_open_is_an_error_for_all(seals: Seals) -> None:
 
 
 def test_without_a_key_a_record_that_can_be_had_again_is_not_kept() -> None:
-    closed = Seals(None, RUN).closed(PAY.id, AFTER, 1, RECORD, VIEW, WithoutKey.FETCH_AGAIN)
+    closed = Seals(None, RUN).closed(
+        RECORD, VIEW, action_id=PAY.id, stage=AFTER, attempt=1, without_key=WithoutKey.FETCH_AGAIN
+    )
     assert closed == NOT_KEPT
     assert not is_kept(replace(a_row(PAY), record=closed))
 
 
 def test_without_a_key_a_record_that_hides_nothing_is_kept_plain() -> None:
-    assert Seals(None, RUN).closed(PAY.id, AFTER, 1, RECORD, VIEW, WithoutKey.KEEP_PLAIN) is RECORD
+    assert (
+        Seals(None, RUN).closed(
+            RECORD, VIEW, action_id=PAY.id, stage=AFTER, attempt=1, without_key=WithoutKey.KEEP_PLAIN
+        )
+        is RECORD
+    )
 
 
 @pytest.mark.parametrize("without_key", list(WithoutKey))
 def test_with_a_key_everything_that_differs_is_sealed(seals: Seals, without_key: WithoutKey) -> None:
-    assert isinstance(seals.closed(PAY.id, AFTER, 1, RECORD, VIEW, without_key), SealedRecord)
+    assert isinstance(
+        seals.closed(RECORD, VIEW, action_id=PAY.id, stage=AFTER, attempt=1, without_key=without_key),
+        SealedRecord,
+    )
 
 
 @pytest.mark.parametrize("without_key", list(WithoutKey))
 def test_without_a_key_what_does_not_differ_is_kept(without_key: WithoutKey) -> None:
-    assert Seals(None, RUN).closed(PAY.id, AFTER, 1, RECORD, RECORD, without_key) is RECORD
+    assert (
+        Seals(None, RUN).closed(
+            RECORD, RECORD, action_id=PAY.id, stage=AFTER, attempt=1, without_key=without_key
+        )
+        is RECORD
+    )
 
 
 def test_without_a_key_any_other_record_is_refused_with_the_way_out() -> None:
     with pytest.raises(RecordSealError, match="IRecordSealer") as refused:
-        Seals(None, RUN).closed("run", CLAIMED, 1, RECORD, VIEW)
+        Seals(None, RUN).closed(RECORD, VIEW, action_id="run", stage=CLAIMED, attempt=1)
     assert 'pip install "pilotage[sealing]"' in str(refused.value)
     assert "DE00123456789" not in str(refused.value)
 

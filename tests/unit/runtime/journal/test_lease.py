@@ -8,7 +8,7 @@ import pytest
 
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import Lease
-from pilotage.runtime.journal.lease import HeldLease, Leasing, give_back
+from pilotage.runtime.journal.lease import HeldLease, Leasing, release_unused
 from pilotage.testing import MemoryStore, VirtualClock
 from pilotage.testing.leases import MemoryLeases
 
@@ -21,19 +21,19 @@ async def test_a_claimed_lease_goes_back_unless_somebody_here_holds_it_meanwhile
     await leases.acquire(RUN, "me", 30.0)
     hold = HeldLease(Leasing(leases, "me", clock), RUN)
     await hold.take()
-    await give_back(leases, RUN, "me")
+    await release_unused(leases, RUN, "me")
     assert await leases.holder(RUN) is not None
     await hold.let_go()
     assert await leases.holder(RUN) is None
     await leases.acquire(RUN, "me", 30.0)
-    await give_back(leases, RUN, "me")
+    await release_unused(leases, RUN, "me")
     assert await leases.holder(RUN) is None
 
 
 async def test_the_lease_of_another_process_stays_where_it_is() -> None:
     leases = MemoryStore(VirtualClock()).leases
     lease = await leases.acquire(RUN, "another", 30.0)
-    await give_back(leases, RUN, "me")
+    await release_unused(leases, RUN, "me")
     assert await leases.holder(RUN) == lease
 
 

@@ -1,0 +1,135 @@
+"""Every name that is stored in a journal or enters a digest: labels of step ids, keys of records, digest inputs.
+
+Runs of earlier versions have these names in their rows, fingerprints, idempotency keys, child ids and seals, so a
+name here never changes; a test pins each value. The kinds and stages of rows are enums of the ports and are pinned by
+the same test: `AgentActionKind`, `JournalStage`, `Idempotency`.
+"""
+
+from __future__ import annotations
+
+# Step ids: `path/label#ordinal`. The first part is the root, labels come from the program's structure.
+
+RUN = "run"
+"""The root of all step ids, and the id of every CLAIMED row."""
+RUN_PREFIX = "run/"
+RESULT_ACTION = "run/result#1"
+"""The action that records the answer of a run."""
+END = "run/end"
+"""The boundary at which signals are taken in after the program has ended."""
+ORDINAL = "#"
+SEPARATOR = "/"
+
+TASK = "task:"
+"""An implicit branch: a task other than the owner of its scope."""
+TOOL = "tool:"
+STEP = "step:"
+CHILD = "child:"
+PACKET = "packet:"
+"""A child run that is named by its delegation packet, wherever it is delegated."""
+MODEL = "model"
+NOW, UID, RANDOM = "now", "uid", "random"
+"""The values of `now()`, `uid()` and `random()`."""
+SESSION = "session"
+"""A fresh session of an architecture; it only takes an ordinal."""
+SIGNALS = "signals"
+"""Signals taken in before a model call; the name of every action that takes in more than one."""
+SIGNALS_BESIDE = "signals:"
+"""Signals taken in before any other action, whose last part follows."""
+ON_SIGNAL = "on_signal:"
+"""The scope of signal handlers beside an action, whose last part follows."""
+SIGNAL = "signal:"
+"""`next_signal()`; the origin of a signal's trust label; the seal of a stored signal."""
+CONDENSED = "condensed"
+"""A context change, below its model call."""
+MEMORY_REMEMBER = "step:memory.remember"
+MEMORY_RECALL = "step:memory.recall"
+MEMORY_FORGET = "step:memory.forget"
+EVENTS = "told#"
+"""The row that holds events for readers; its number follows."""
+APPROVAL = "approval"
+"""The question whether an action may begin, below that action."""
+RECOVERY = "recovery"
+"""The question about an unknown outcome, below its action; the number of the attempt follows."""
+RESULT = "result"
+"""The question for the result of a deferred call, below that call; the name of `RESULT_ACTION`."""
+PROMPT = "prompt"
+"""A prompt snapshot, below its model call."""
+
+# Keys of BEFORE and AFTER records. `RESULT` is one of them.
+
+ASKED, EXECUTED = "asked", "executed"
+ERROR = "error"
+TRUST = "trust"
+SPENT = "spent"
+STEPS, TOOL_CALLS, TOKENS, COST = "steps", "tool_calls", "tokens", "cost"
+OUTPUT = "output"
+TAKEN = "taken"
+STRATEGY, SUMMARY = "strategy", "summary"
+AT, HANDLED = "at", "handled"
+NOT_RECORDED = "not_kept"
+"""Marks a read-only action whose record could not be sealed: replay performs it again."""
+
+# Keys of model call records. `MODEL`, `RESULT`, `ERROR` and `TOOL_CALLS` are some of them.
+
+REASONING, LEFT = "reasoning", "left"
+USAGE, USAGE_ESTIMATED = "usage", "usage_estimated"
+INPUT_TOKENS, OUTPUT_TOKENS, TOTAL_TOKENS = "input_tokens", "output_tokens", "total_tokens"
+CONTENT, STRUCTURED_OUTPUT, FINISH_REASON, METADATA = (
+    "content",
+    "structured_output",
+    "finish_reason",
+    "metadata",
+)
+NAME, ARGUMENTS, CALL_ID = "name", "arguments", "call_id"
+RETRYABLE, FAILURE = "retryable", "failure"
+PROBLEMS, TEXT = "problems", "text"
+
+# Keys of the record of a result. `RESULT`, `SPENT`, `USAGE`, `ERROR` and `TRUST` are some of them.
+
+TURNS, INTERRUPTION, LEARNED = "turns", "interruption", "learned"
+
+# Keys of questions and answers. The fields of the requests are those of their classes.
+
+ID = "id"
+REQUEST_ID, ACTION_ID, ATTEMPT = "request_id", "action_id", "attempt"
+ACTION_KIND = "action_kind"
+"""Only questions about an outcome have it, so it tells them from questions for approval."""
+DECISION, MODIFIED_PAYLOAD, COMMENT, DECIDED_BY = "decision", "modified_payload", "comment", "decided_by"
+ANSWER = "answer"
+RETRIED, DONE, FAILED, CANCELLED = "RecoveryRetried", "RecoveryDone", "RecoveryFailed", "RecoveryCancelled"
+"""The values of `ANSWER`."""
+
+# Keys of CLAIMED records. The first row of a run has the fields of `RunStart`.
+
+CLAIMED_BY, STILL_CLAIMED, STATE, TRACE = "claimed_by", "still_claimed", "state", "trace"
+DEADLINE, WAITS_COUNTED_UNTIL = "deadline", "waits_counted_until"
+DRIFT, WAS, IS = "drift", "was", "is"
+AGENT, INPUT, PRINCIPAL, DEFINITION = "agent", "input", "principal", "definition"
+INSTRUCTION, MESSAGES = "instruction", "messages"
+
+# Keys of views, which are for readers and not for replay.
+
+VIEW, ERASED = "view", "erased"
+CAPTURE, MANIFEST = "capture", "manifest"
+
+# Keys of a run's state and of its start metadata.
+
+PARENT, PAUSED_AT, AWAITS, CHILD_RUN = "parent", "paused_at", "awaits", "child"
+ALIAS, FORKED_FROM = "alias", "forked_from"
+DIVERGENCE, ACTION, DIFFERENCE = "divergence", "action", "difference"
+CANCELLATION_REASON, CANCELLATION_REQUESTED_BY = "cancellation_reason", "cancellation_requested_by"
+CANCELLATION_SIGNAL_ID = "cancellation_signal_id"
+
+# Seals.
+
+SEALED = "pilotage.sealed"
+"""The key under which the payload of a stored signal holds its sealed part; senders must not use it."""
+KEY_ID, CIPHERTEXT = "key_id", "ciphertext"
+
+# Inputs of digests. What they are joined with, and in which order, is part of the format too.
+
+FIRST_DIGEST = "start"
+"""What the digest of the first row follows."""
+SEALED_PAYLOAD, OPEN_PAYLOAD = "sealed", "open"
+TOKEN_OF, SALT_OF = "token of ", "salt of "
+CHILD_DIGEST, START_DIGEST = "child", "start"

@@ -1,0 +1,198 @@
+"""What is stored or digested keeps its name: runs of earlier versions have it in their rows, keys and seals."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.recovery_request import (
+    AgentRecoveryRequest,
+    RecoveryCancelled,
+    RecoveryDone,
+    RecoveryFailed,
+    RecoveryRetried,
+)
+from pilotage.agent.signals import AgentSignal
+from pilotage.agent.tools.metadata import Idempotency
+from pilotage.runtime.exposure.trust import RECALL
+from pilotage.runtime.journal import action, stored_words
+from pilotage.runtime.journal.start_record import RunStart
+
+WORDS = {
+    "RUN": "run",
+    "RUN_PREFIX": "run/",
+    "RESULT_ACTION": "run/result#1",
+    "END": "run/end",
+    "ORDINAL": "#",
+    "SEPARATOR": "/",
+    "TASK": "task:",
+    "TOOL": "tool:",
+    "STEP": "step:",
+    "CHILD": "child:",
+    "PACKET": "packet:",
+    "MODEL": "model",
+    "NOW": "now",
+    "UID": "uid",
+    "RANDOM": "random",
+    "SESSION": "session",
+    "SIGNALS": "signals",
+    "SIGNALS_BESIDE": "signals:",
+    "ON_SIGNAL": "on_signal:",
+    "SIGNAL": "signal:",
+    "CONDENSED": "condensed",
+    "MEMORY_REMEMBER": "step:memory.remember",
+    "MEMORY_RECALL": "step:memory.recall",
+    "MEMORY_FORGET": "step:memory.forget",
+    "EVENTS": "told#",
+    "APPROVAL": "approval",
+    "RECOVERY": "recovery",
+    "RESULT": "result",
+    "PROMPT": "prompt",
+    "ASKED": "asked",
+    "EXECUTED": "executed",
+    "ERROR": "error",
+    "TRUST": "trust",
+    "SPENT": "spent",
+    "STEPS": "steps",
+    "TOOL_CALLS": "tool_calls",
+    "TOKENS": "tokens",
+    "COST": "cost",
+    "OUTPUT": "output",
+    "TAKEN": "taken",
+    "STRATEGY": "strategy",
+    "SUMMARY": "summary",
+    "AT": "at",
+    "HANDLED": "handled",
+    "NOT_RECORDED": "not_kept",
+    "REASONING": "reasoning",
+    "LEFT": "left",
+    "USAGE": "usage",
+    "USAGE_ESTIMATED": "usage_estimated",
+    "INPUT_TOKENS": "input_tokens",
+    "OUTPUT_TOKENS": "output_tokens",
+    "TOTAL_TOKENS": "total_tokens",
+    "CONTENT": "content",
+    "STRUCTURED_OUTPUT": "structured_output",
+    "FINISH_REASON": "finish_reason",
+    "METADATA": "metadata",
+    "NAME": "name",
+    "ARGUMENTS": "arguments",
+    "CALL_ID": "call_id",
+    "RETRYABLE": "retryable",
+    "FAILURE": "failure",
+    "PROBLEMS": "problems",
+    "TEXT": "text",
+    "TURNS": "turns",
+    "INTERRUPTION": "interruption",
+    "LEARNED": "learned",
+    "ID": "id",
+    "REQUEST_ID": "request_id",
+    "ACTION_ID": "action_id",
+    "ATTEMPT": "attempt",
+    "ACTION_KIND": "action_kind",
+    "DECISION": "decision",
+    "MODIFIED_PAYLOAD": "modified_payload",
+    "COMMENT": "comment",
+    "DECIDED_BY": "decided_by",
+    "ANSWER": "answer",
+    "RETRIED": "RecoveryRetried",
+    "DONE": "RecoveryDone",
+    "FAILED": "RecoveryFailed",
+    "CANCELLED": "RecoveryCancelled",
+    "CLAIMED_BY": "claimed_by",
+    "STILL_CLAIMED": "still_claimed",
+    "STATE": "state",
+    "TRACE": "trace",
+    "DEADLINE": "deadline",
+    "WAITS_COUNTED_UNTIL": "waits_counted_until",
+    "DRIFT": "drift",
+    "WAS": "was",
+    "IS": "is",
+    "AGENT": "agent",
+    "INPUT": "input",
+    "PRINCIPAL": "principal",
+    "DEFINITION": "definition",
+    "INSTRUCTION": "instruction",
+    "MESSAGES": "messages",
+    "VIEW": "view",
+    "ERASED": "erased",
+    "CAPTURE": "capture",
+    "MANIFEST": "manifest",
+    "PARENT": "parent",
+    "PAUSED_AT": "paused_at",
+    "AWAITS": "awaits",
+    "CHILD_RUN": "child",
+    "ALIAS": "alias",
+    "FORKED_FROM": "forked_from",
+    "DIVERGENCE": "divergence",
+    "ACTION": "action",
+    "DIFFERENCE": "difference",
+    "CANCELLATION_REASON": "cancellation_reason",
+    "CANCELLATION_REQUESTED_BY": "cancellation_requested_by",
+    "CANCELLATION_SIGNAL_ID": "cancellation_signal_id",
+    "SEALED": "pilotage.sealed",
+    "KEY_ID": "key_id",
+    "CIPHERTEXT": "ciphertext",
+    "FIRST_DIGEST": "start",
+    "SEALED_PAYLOAD": "sealed",
+    "OPEN_PAYLOAD": "open",
+    "TOKEN_OF": "token of ",
+    "SALT_OF": "salt of ",
+    "CHILD_DIGEST": "child",
+    "START_DIGEST": "start",
+}
+
+
+def test_no_stored_word_has_changed() -> None:
+    names = {name: value for name, value in vars(stored_words).items() if name.isupper()}
+    assert names == WORDS
+
+
+def test_no_kind_or_stage_of_a_row_has_changed() -> None:
+    assert [each.value for each in JournalStage] == ["claimed", "before", "after", "folded", "told"]
+    assert {each.name: each.value for each in AgentActionKind} == {
+        "MODEL_CALL": "model_call",
+        "TOOL_CALL": "tool_call",
+        "APPROVAL_WAIT": "approval_wait",
+        "DELEGATION": "delegation",
+        "SIGNAL": "signal",
+        "STEP": "step",
+        "VALUE": "value",
+    }
+    assert {each.name: each.value for each in Idempotency} == {
+        "IDEMPOTENT": "idempotent",
+        "CONDITIONALLY_IDEMPOTENT": "conditionally_idempotent",
+        "NON_IDEMPOTENT": "non_idempotent",
+        "UNKNOWN": "unknown",
+    }
+
+
+def test_the_names_of_answers_are_those_of_their_classes() -> None:
+    kinds = (RecoveryRetried, RecoveryDone, RecoveryFailed, RecoveryCancelled)
+    names = (stored_words.RETRIED, stored_words.DONE, stored_words.FAILED, stored_words.CANCELLED)
+    assert tuple(each.__name__ for each in kinds) == names
+
+
+FIELDS = {
+    RunStart: "agent input principal conversation parent generation deadline limits capabilities history definition salt "
+    "trust metadata given model deferred session branch exits",
+    AgentApprovalRequest: "id agent_state_id boundary prompt risk action_ref allowed_decisions metadata arguments "
+    "argument_digest tool_digest attempt call_id expires_at requested_by",
+    AgentRecoveryRequest: "id agent_state_id action_id attempt reason action_kind action_name arguments late_outcomes "
+    "allowed_decisions metadata",
+    AgentSignal: "id agent_state_id kind payload created_at",
+}
+
+
+@pytest.mark.parametrize(("kind", "names"), FIELDS.items(), ids=lambda each: getattr(each, "__name__", ""))
+def test_no_field_of_a_stored_value_has_changed(kind: type, names: str) -> None:
+    assert [each.name for each in fields(kind)] == names.split()
+
+
+def test_words_that_are_defined_twice_agree() -> None:
+    assert stored_words.RESULT_ACTION == action.RESULT
+    assert stored_words.MEMORY_RECALL == RECALL
