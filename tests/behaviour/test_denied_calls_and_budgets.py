@@ -213,14 +213,18 @@ async def ends_with(denial: Denial, bureau: Bureau, budget: TenantBudget, progra
 
 
 EXHAUSTED = "agent_budget_exhausted"
-HELD_TODAY: dict[str, str | None] = dict.fromkeys((each.name for each in OF_TOOLS), EXHAUSTED)
-"""What is held for a denied call is free with the next commit: the next call of the same run finds it held."""
-HELD_IN_ONE_ORDER = HELD_TODAY | {"permission": None, "hook": None, "trust": None}
-"""Nothing is held for a call that is denied before the budget is asked."""
+ENDS_WITH: dict[str, str | None] = {
+    **dict.fromkeys((each.name for each in OF_TOOLS), EXHAUSTED),
+    "permission": None,
+    "hook": None,
+    "trust": None,
+}
+"""What a later stage refuses is free with the next commit; for a call denied before the budget is asked nothing is
+held."""
 
 
 @pytest.mark.parametrize("denial", OF_TOOLS, ids=lambda each: each.name)
-async def test_the_next_call_of_the_same_run_finds_the_place_of_a_denied_one_held(denial: Denial) -> None:
+async def test_the_next_call_of_the_same_run_finds_what_is_held_for_a_denied_one(denial: Denial) -> None:
     bureau, safe = Bureau(), Safe()
 
     async def denied_and_allowed(worker: Worker) -> object:
@@ -230,4 +234,4 @@ async def test_the_next_call_of_the_same_run_finds_the_place_of_a_denied_one_hel
         return await worker.desk.note("allowed")
 
     budget = TenantBudget(bureau.store.spending, [BudgetWindow(HOUR, max_tool_calls=2)])
-    assert await ends_with(denial, bureau, budget, denied_and_allowed) == HELD_TODAY[denial.name]
+    assert await ends_with(denial, bureau, budget, denied_and_allowed) == ENDS_WITH[denial.name]

@@ -186,7 +186,8 @@ class Stand:
 
 def refusing_stage(refusals: Refusals, result: RunResult, rows: list[JournalRow]) -> Stage:
     """The stage that stopped a run: a port has recorded it, the others are known by how the run ended."""
-    if any("communicates outward" in str(row.record) for row in rows):
+    denied = [str(row.record) for row in rows if "is not allowed" in str(row.record)]
+    if denied and "communicates outward" in denied[0]:
         return Stage.TRUST
     if refusals.refused:
         return refusals.refused[0]

@@ -84,7 +84,7 @@ async def test_readers_are_warned_before_an_effect_takes_the_last_of_a_limit(row
         await handle.result()
         events = [event async for event in runs.events(handle.id)]
     assert SCENES[row.effect].carried_out in stand.refusals.carried_out
-    assert is_warned(events) is row.today
+    assert is_warned(events) is row.is_warned
 
 
 @pytest.mark.parametrize("effect", ["tool call of a program", "model call", "summary"])

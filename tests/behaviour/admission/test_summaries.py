@@ -25,8 +25,7 @@ from pilotage.context import SummariseOldTurns
 from pilotage.runtime import AgentRuns
 from pilotage.testing import MemoryStore, ScriptedModel, calls, says
 
-ASKED_TODAY = 4
-ASKED_IN_ONE_ORDER = 5
+REQUESTS = 5
 
 
 @Agent(
@@ -56,7 +55,7 @@ class Boundaries(IAgentApprovalHandler):
         return None
 
 
-async def test_the_approval_handler_is_asked_about_four_of_five_requests() -> None:
+async def test_the_approval_handler_is_asked_about_every_request() -> None:
     pages = [calls("page", number=number) for number in (1, 2, 3)]
     model = ScriptedModel([*pages, says("Pages 1 and 2 are full of words."), says("Read.")])
     handler = Boundaries()
@@ -64,5 +63,5 @@ async def test_the_approval_handler_is_asked_about_four_of_five_requests() -> No
     async with app:
         result = await (await app.get(AgentRuns).start(Reader, "read three pages")).result()
     assert (result.status, len(model.requests)) == (AgentStatus.COMPLETED, 5)
-    assert handler.seen[AgentApprovalBoundaryKind.MODEL_CALL] == ASKED_TODAY
+    assert handler.seen[AgentApprovalBoundaryKind.MODEL_CALL] == REQUESTS
     assert handler.seen[AgentApprovalBoundaryKind.CONTEXT_TRANSFORMATION] == 1
