@@ -81,7 +81,7 @@ class Office:
         """Another process, in which the person answers; how the run ends."""
         async with self.process() as app:
             runs = app.get(AgentRuns)
-            (question,) = await runs.approvals(run_id)
+            (question,) = await runs.questions(run_id)
             print(f"{question.prompt} {dict(question.arguments)}")
             await decide(runs, question.id)
             state = (await (await runs.resume(run_id)).result()).state

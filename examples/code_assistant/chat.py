@@ -58,7 +58,7 @@ class Chat:
         view = RunView(self._console)
         while True:
             await self._watch(run, view)
-            questions = await self._runs.approvals(run.id)
+            questions = await self._runs.questions(run.id)
             if not questions:
                 break
             for question in questions:
@@ -124,7 +124,7 @@ class Chat:
     ) -> None:
         word, _, rest = answer.partition(" ")
         if isinstance(question, AgentRecoveryRequest):
-            await self._runs.decide(run_id, question.id, RecoveryDecision(word.lower()), result=rest or None)
+            await self._runs.answer(run_id, question.id, RecoveryDecision(word.lower()), result=rest or None)
         elif word.lower().rstrip(",") in ("y", "yes", "ok"):
             await self._runs.approve(question.id)
         elif word.lower().rstrip(",") in ("n", "no"):

@@ -59,7 +59,7 @@ async def waiting() -> tuple[str, AgentApprovalRequest]:
         run = await runs.start(Teller, "pay amount=12.50")
         state = (await run.result()).state
         assert (state.status, state.reason) == (AgentStatus.INTERRUPTED, AgentStateReason.APPROVAL_REQUIRED)
-        (request,) = await runs.approvals(run.id)
+        (request,) = await runs.questions(run.id)
     assert isinstance(request, AgentApprovalRequest)
     assert request.arguments == {"amount": "12.50"}
     assert PAID == []
@@ -82,7 +82,7 @@ async def test_the_decision_decides(
     run_id, request = await waiting()
     async with process() as app:
         runs = app.get(AgentRuns)
-        await runs.decide(run_id, request.id, ApprovalDecision(decision), **details)  # type: ignore[arg-type]
+        await runs.answer(run_id, request.id, ApprovalDecision(decision), **details)  # type: ignore[arg-type]
         state = (await (await runs.resume(run_id)).result()).state
         assert (state.status, state.reason) == (status, reason)
         assert [Decimal(each) for each in paid] == PAID
@@ -95,4 +95,4 @@ async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays() -
         runs = app.get(AgentRuns)
         with pytest.raises(CallerError, match="amount"):
             await runs.modify(request.id, {"amount": "a lot"})
-        assert await runs.approvals(run_id) == (request,)
+        assert await runs.questions(run_id) == (request,)

@@ -19,10 +19,10 @@ async def test_a_person_says_what_became_of_it() -> None:
             AgentStatus.INTERRUPTED,
             AgentStateReason.RECOVERY_REQUIRES_HITL,
         )
-        (question,) = await runs.approvals(left.id)
+        (question,) = await runs.questions(left.id)
         assert isinstance(question, AgentRecoveryRequest)
         assert question.action_name == "post_once"
-        await runs.decide(left.id, question.id, RecoveryDecision.DONE, result="posted once")
+        await runs.answer(left.id, question.id, RecoveryDecision.DONE, result="posted once")
         result = await (await runs.resume(left.id)).result()
         assert result.state.status is AgentStatus.COMPLETED
         assert "post_once() gave posted once" in result.output

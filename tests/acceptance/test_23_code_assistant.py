@@ -64,7 +64,7 @@ async def test_both_variants_read_at_will_ask_before_they_change_and_leave_the_s
             run = await (runs.resume(run_id) if run_id else runs.start(agent, goal))
             run_id = run.id
             said += str([event async for event in run.events()])
-            questions = await runs.approvals(run_id)
+            questions = await runs.questions(run_id)
             if not questions:
                 state, evidence = await runs.get(run_id), await runs.evidence(run_id)
                 rows = [await runs.verify(each.id) for each in (await runs.list()).runs]
@@ -93,7 +93,7 @@ async def test_an_extra_instruction_a_refusal_and_a_cancellation_reach_it(reposi
         runs = app.get(AgentRuns)
         run = await runs.start(CodeAssistant, "write notes.md: tea")
         await run.result()
-        (question,) = await runs.approvals(run.id)
+        (question,) = await runs.questions(run.id)
         await runs.reject(question.id, comment="no notes here")
         await runs.signal(run.id, AgentSignalKind.USER_MESSAGE, {"text": "git.status"})
         result = await (await runs.resume(run.id)).result()

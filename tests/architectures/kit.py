@@ -159,7 +159,7 @@ class ArchitectureProofs:
             paused = await start(runs, agent, self.story.prompt)
         assert (paused.status, stage.world.done) == (AgentStatus.INTERRUPTED, {})
         async with stage.play(model.restarted()) as (runs, _):
-            (question,) = await runs.approvals(paused.state.id)
+            (question,) = await runs.questions(paused.state.id)
             assert isinstance(question, AgentApprovalRequest)
             await runs.approve(question.id)
         async with stage.play(model.restarted()) as (runs, _):

@@ -163,7 +163,7 @@ class Family:
     async def answer(self, runs: AgentRuns, run_id: str) -> list[str]:
         """Answer everything a run and those below it wait for: allow it, or say truthfully whether it happened."""
         answered: list[str] = []
-        for question in await runs.approvals(run_id):
+        for question in await runs.questions(run_id):
             pending = await self.store.signals.list_pending(question.agent_state_id)
             if question.id in {signal.payload.get("request_id") for signal in pending}:
                 continue
@@ -173,9 +173,9 @@ class Family:
                 continue
             what = str(cast("Mapping[str, Mapping[str, str]]", question.arguments)["view"]["what"])
             if self.world.done[what]:
-                await runs.decide(run_id, question.id, RecoveryDecision.DONE, result=what)
+                await runs.answer(run_id, question.id, RecoveryDecision.DONE, result=what)
             else:
-                await runs.decide(run_id, question.id, RecoveryDecision.RETRY)
+                await runs.answer(run_id, question.id, RecoveryDecision.RETRY)
         return answered
 
     async def agree(self) -> str:

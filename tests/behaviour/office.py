@@ -184,7 +184,7 @@ async def resume(runs: AgentRuns, run_id: str) -> RunResult:
 
 async def only_question(runs: AgentRuns, run_id: str) -> Question:
     """The one thing a run waits for."""
-    (question,) = await runs.approvals(run_id)
+    (question,) = await runs.questions(run_id)
     return question
 
 
@@ -193,5 +193,5 @@ async def answer(
 ) -> RunResult:
     """Answer the one thing a run waits for, and bring the run as far as it gets."""
     question = await only_question(runs, run_id)
-    await runs.decide(run_id, question.id, decision, principal=LOCAL, **details)
+    await runs.answer(run_id, question.id, decision, principal=LOCAL, **details)
     return await resume(runs, run_id)

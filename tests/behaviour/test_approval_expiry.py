@@ -83,7 +83,7 @@ async def test_an_answer_counts_if_it_was_given_in_time_whenever_it_is_read(case
     handler = AsksForAWhile(bureau)
     async with bureau.process(agent, lambda worker: worker.desk.note("x"), handler) as runs:
         run_id = (await started(runs, agent)).state.id
-        (question,) = await runs.approvals(run_id)
+        (question,) = await runs.questions(run_id)
     now = 0
     for second, decision in case.answers:
         bureau.clock.advance(second - now)
@@ -102,7 +102,7 @@ async def test_an_answer_to_an_expired_question_is_accepted_by_the_service_as_a_
     bureau, agent = Bureau(), hired()
     async with bureau.process(agent, lambda worker: worker.desk.note("x"), AsksForAWhile(bureau)) as runs:
         run_id = (await started(runs, agent)).state.id
-        (question,) = await runs.approvals(run_id)
+        (question,) = await runs.questions(run_id)
         bureau.clock.advance(SECONDS)
         await runs.approve(question.id)
         assert triple((await resumed(runs, run_id)).state) == REJECTED

@@ -67,7 +67,7 @@ async def test_an_approved_call_happens_as_it_was_asked_for() -> None:
         paused = await start(runs)
     async with office.process(refund) as runs:
         result = await answer(runs, paused.state.id, APPROVE, comment="go on")
-        assert await runs.approvals(paused.state.id) == ()
+        assert await runs.questions(paused.state.id) == ()
     assert (result.status, result.output) == (AgentStatus.COMPLETED, "5")
     assert office.world.done == ["note before", "refund 5", "note after"]
 
@@ -180,7 +180,7 @@ async def test_a_cancelling_answer_survives_a_crash(fault: type[StopBefore | Sto
     async with office.process(refund) as runs:
         paused = await start(runs)
         question = await only_question(runs, paused.state.id)
-        await runs.decide(paused.state.id, question.id, CANCEL)
+        await runs.answer(paused.state.id, question.id, CANCEL)
     async with office.process(refund, fault=fault(number)) as runs:
         with pytest.raises(ProcessStopped):
             await resume(runs, paused.state.id)
@@ -218,7 +218,7 @@ async def test_an_answer_is_used_for_one_call_only() -> None:
         assert first.id != second.id
         assert office.world.done == ["refund 5"]
         with pytest.raises(CallerError, match="waits for no answer"):
-            await runs.decide(paused.state.id, first.id, APPROVE)
+            await runs.answer(paused.state.id, first.id, APPROVE)
         assert (await resume(runs, paused.state.id)).status is AgentStatus.INTERRUPTED
         assert office.world.done == ["refund 5"]
 
@@ -251,7 +251,7 @@ async def test_a_bad_answer_is_told_to_its_sender_and_leaves_the_question_open(
         question = await only_question(runs, paused.state.id)
         rows = await office.rows(paused.state.id)
         with pytest.raises(CallerError) as error:
-            await runs.decide(paused.state.id, question.id, decision, **details)
+            await runs.answer(paused.state.id, question.id, decision, **details)
         assert words in str(error.value)
         assert str(error.value).endswith("The request stays open.")
         assert await office.store.signals.list_pending(paused.state.id) == []
@@ -293,7 +293,7 @@ async def test_an_answer_to_something_that_was_not_asked_is_refused() -> None:
         others_question = await only_question(runs, other.state.id)
         for request_id in ("nobody-asked", others_question.id):
             with pytest.raises(CallerError) as error:
-                await runs.decide(mine.state.id, request_id, APPROVE)
+                await runs.answer(mine.state.id, request_id, APPROVE)
             assert str(error.value) == (
                 f"run {mine.state.id!r} waits for no answer to request {request_id!r}."
             )
@@ -333,7 +333,7 @@ async def test_an_approved_call_happens_once_wherever_the_process_dies(
     async with office.process(refund) as runs:
         paused = await start(runs)
         question = await only_question(runs, paused.state.id)
-        await runs.decide(paused.state.id, question.id, APPROVE)
+        await runs.answer(paused.state.id, question.id, APPROVE)
     async with office.process(refund, fault=fault(number)) as runs:
         with pytest.raises(ProcessStopped):
             await resume(runs, paused.state.id)

@@ -35,7 +35,7 @@ async def refunded(bureau: Bureau, agent: type[Worker], log: IAgentAuditLog) -> 
     async with bureau.process(agent, works, log) as runs:
         handle = await runs.start(agent, "A-17", principal=ADA)
         await handle.result()
-        (question,) = await runs.approvals(handle.id)
+        (question,) = await runs.questions(handle.id)
         await runs.approve(question.id, principal=GRACE)
         await (await runs.resume(handle.id, principal=GRACE)).result()
     return handle.id
@@ -100,7 +100,7 @@ async def test_whatever_dies_nothing_is_missing_and_nothing_is_told_twice(
         bureau.clock.advance(3600)
         async with bureau.process(agent, works, log) as runs:
             await (await runs.resume(handle.id, principal=GRACE)).result()
-            (question,) = await runs.approvals(handle.id)
+            (question,) = await runs.questions(handle.id)
             await runs.approve(question.id, principal=GRACE)
             await (await runs.resume(handle.id, principal=GRACE)).result()
         acts = [entry.act for entry in log.entries if entry.act != "run.resumed"]
@@ -124,8 +124,8 @@ async def test_a_log_that_is_away_fails_nothing_and_is_caught_up_with() -> None:
     async with bureau.process(agent, works, Broken()) as runs:
         waiting = await started(runs, agent)
     async with bureau.process(agent, works, log) as runs:
-        (question,) = await runs.approvals(waiting.state.id)
-        await runs.decide(waiting.state.id, question.id, ApprovalDecision.APPROVE, principal=GRACE)
+        (question,) = await runs.questions(waiting.state.id)
+        await runs.answer(waiting.state.id, question.id, ApprovalDecision.APPROVE, principal=GRACE)
         assert (await resumed(runs, waiting.state.id)).output == "done"
     assert [act for _, act, _ in told(log)] == [act for _, act, _ in WHOLE]
 
@@ -142,7 +142,7 @@ async def test_nobody_can_answer_in_the_name_of_somebody_else() -> None:
     bureau, agent, log = Bureau(), hired(), MemoryAuditLog()
     async with bureau.process(agent, works, log) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         forged = {"request_id": question.id, "decision": "approve", "decided_by": "the boss"}
         await runs.signal(waiting.state.id, AgentSignalKind.APPROVAL_DECISION, forged, principal=GRACE)
         await resumed(runs, waiting.state.id)

@@ -85,7 +85,7 @@ async def test_three_gated_tasks_answered_before_one_resume() -> None:
 
     async with office.process(program) as runs:
         run_id = (await start(runs)).state.id
-        for question in await runs.approvals(run_id):
+        for question in await runs.questions(run_id):
             await runs.approve(question.id)
     async with office.process(program) as runs:
         result = await resume(runs, run_id)
@@ -153,9 +153,9 @@ async def test_a_recovery_answer_counts_while_another_task_waits_for_approval() 
     office.world.failures["pay 2"] = ConnectionError("the line broke")
     async with office.process(program) as runs:
         run_id = (await start(runs)).state.id
-        for question in await runs.approvals(run_id):
+        for question in await runs.questions(run_id):
             if not isinstance(question, AgentApprovalRequest):
-                await runs.decide(run_id, question.id, RecoveryDecision.RETRY)
+                await runs.answer(run_id, question.id, RecoveryDecision.RETRY)
         await resume(runs, run_id)
         result = await answer(runs, run_id, APPROVE)
     assert result.status is AgentStatus.COMPLETED, result.state.current_activity
@@ -195,9 +195,9 @@ async def test_an_ended_run_waits_for_no_answers() -> None:
 
     async with office.process(program) as runs:
         run_id = (await start(runs)).state.id
-        await runs.reject((await runs.approvals(run_id))[0].id)
+        await runs.reject((await runs.questions(run_id))[0].id)
         assert (await resume(runs, run_id)).status is AgentStatus.FAILED
-        assert await runs.approvals(run_id) == ()
+        assert await runs.questions(run_id) == ()
 
 
 async def test_the_first_of_two_answers_counts() -> None:
@@ -227,7 +227,7 @@ async def test_gathered_gated_calls_are_all_asked_about() -> None:
 
     async with office.process(program) as runs:
         run_id = (await start(runs)).state.id
-        assert len(await runs.approvals(run_id)) == 3
+        assert len(await runs.questions(run_id)) == 3
 
 
 async def test_a_pause_returned_as_a_result_still_pauses_the_run() -> None:
@@ -438,7 +438,7 @@ async def test_a_live_exception_is_reconciled_like_a_crash() -> None:
         result = await (await runs.start(Shipper, "x")).result()
         if result.status is AgentStatus.INTERRUPTED:
             result = await resume(runs, result.state.id)
-        assert await runs.approvals(result.state.id) == ()
+        assert await runs.questions(result.state.id) == ()
     assert (result.status, result.output) == (AgentStatus.COMPLETED, "found")
 
 

@@ -33,25 +33,25 @@ ON_A_RUN: dict[str, Act] = {
     "resume": lambda runs, run, _: runs.resume(run),
     "get": lambda runs, run, _: runs.get(run),
     "result": lambda runs, run, _: runs.result(run),
-    "approvals": lambda runs, run, _: runs.approvals(run),
+    "approvals": lambda runs, run, _: runs.questions(run),
     "cancel": lambda runs, run, _: runs.cancel(run),
     "verify": lambda runs, run, _: runs.verify(run),
     "fork": lambda runs, run, _: runs.fork(run),
     "signal": lambda runs, run, _: runs.signal(run, AgentSignalKind.CANCEL),
     "events": lambda runs, run, _: _events(runs, run),
-    "decide": lambda runs, run, request: runs.decide(run, request, ApprovalDecision.APPROVE),
+    "decide": lambda runs, run, request: runs.answer(run, request, ApprovalDecision.APPROVE),
 }
 AS_A_STRANGER: dict[str, Act] = {
     "resume": lambda runs, run, _: runs.resume(run, principal=NOBODY),
     "get": lambda runs, run, _: runs.get(run, principal=NOBODY),
     "result": lambda runs, run, _: runs.result(run, principal=NOBODY),
-    "approvals": lambda runs, run, _: runs.approvals(run, principal=NOBODY),
+    "approvals": lambda runs, run, _: runs.questions(run, principal=NOBODY),
     "cancel": lambda runs, run, _: runs.cancel(run, principal=NOBODY),
     "verify": lambda runs, run, _: runs.verify(run, principal=NOBODY),
     "fork": lambda runs, run, _: runs.fork(run, principal=NOBODY),
     "signal": lambda runs, run, _: runs.signal(run, AgentSignalKind.CANCEL, principal=NOBODY),
     "events": lambda runs, run, _: _events(runs, run, NOBODY),
-    "decide": lambda runs, run, request: runs.decide(
+    "decide": lambda runs, run, request: runs.answer(
         run, request, ApprovalDecision.APPROVE, principal=NOBODY
     ),
     "approve": lambda runs, _, request: runs.approve(request, principal=NOBODY),
@@ -67,7 +67,7 @@ class Waiting:
     async def begin(self, runs: AgentRuns) -> tuple[str, AgentApprovalRequest]:
         waiting = await started(runs, self.agent)
         assert triple(waiting.state) == WAITING
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         assert isinstance(question, AgentApprovalRequest)
         self.rows = await self.bureau.rows(waiting.state.id)
         return waiting.state.id, question
@@ -77,7 +77,7 @@ class Waiting:
         assert await self.bureau.rows(run_id) == self.rows
         assert triple(await runs.get(run_id)) == WAITING
         assert await self.bureau.store.signals.list_pending(run_id) == []
-        (question,) = await runs.approvals(run_id)
+        (question,) = await runs.questions(run_id)
         await runs.approve(question.id)
         assert triple((await resumed(runs, run_id)).state) == COMPLETED
         assert self.bureau.world.done == ["refund 1"]
@@ -108,7 +108,7 @@ async def test_an_answer_to_another_question_is_refused() -> None:
         _, other = await Waiting.begin(story, runs)
         story.rows = await story.bureau.rows(run_id)
         with pytest.raises(CallerError, match="waits for no answer to request"):
-            await runs.decide(run_id, other.id, ApprovalDecision.APPROVE)
+            await runs.answer(run_id, other.id, ApprovalDecision.APPROVE)
         with pytest.raises(CallerError, match="waits for no answer to request"):
             await runs.approve(f"{run_id}:guessed")
         await story.is_unharmed(runs, run_id)
@@ -145,7 +145,7 @@ async def test_an_answer_that_says_something_odd_is_refused(details: dict[str, o
     async with story.bureau.process(story.agent, refunds) as runs:
         run_id, question = await story.begin(runs)
         with pytest.raises(CallerError, match="The request stays open"):
-            await runs.decide(run_id, question.id, ApprovalDecision.APPROVE, **details)  # type: ignore[arg-type]
+            await runs.answer(run_id, question.id, ApprovalDecision.APPROVE, **details)  # type: ignore[arg-type]
         await story.is_unharmed(runs, run_id)
 
 
@@ -154,7 +154,7 @@ async def test_a_decision_that_is_none_for_this_question_is_refused() -> None:
     async with story.bureau.process(story.agent, refunds) as runs:
         run_id, question = await story.begin(runs)
         with pytest.raises(CallerError, match="The request stays open"):
-            await runs.decide(run_id, question.id, RecoveryDecision.RETRY)
+            await runs.answer(run_id, question.id, RecoveryDecision.RETRY)
         await story.is_unharmed(runs, run_id)
 
 
@@ -181,15 +181,15 @@ async def test_an_unknown_outcome_cannot_be_answered_with_a_result_the_tool_does
     bureau.clock.advance(60)
     async with bureau.process(agent, pays) as runs:
         assert triple((await resumed(runs, run_id)).state) == RECOVERY
-        (question,) = await runs.approvals(run_id)
+        (question,) = await runs.questions(run_id)
         wrong: list[dict[str, JsonValue]] = [{"result": {"no": "receipt"}}, {"result": None}, {}]
         for details in wrong:
             with pytest.raises(CallerError, match="The request stays open"):
-                await runs.decide(run_id, question.id, RecoveryDecision.DONE, **details)  # type: ignore[arg-type]
+                await runs.answer(run_id, question.id, RecoveryDecision.DONE, **details)  # type: ignore[arg-type]
         with pytest.raises(CallerError, match="The request stays open"):
             await runs.approve(question.id)
         receipt: JsonObject = {"number": 3, "amount": "1"}
-        await runs.decide(run_id, question.id, RecoveryDecision.DONE, result=receipt)
+        await runs.answer(run_id, question.id, RecoveryDecision.DONE, result=receipt)
         result = await resumed(runs, run_id)
     assert (result.output, bureau.world.done) == (3, [])
 

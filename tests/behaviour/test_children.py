@@ -234,7 +234,7 @@ async def test_calling_another_agent_inside_a_run_makes_a_child_that_survives_re
         paused = await start(runs, Boss, "A-17")
         assert paused.status is AgentStatus.INTERRUPTED
     async with family.process(Boss, Clerk) as runs:
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
     async with family.process(Boss, Clerk) as runs:
         result = await resume(runs, paused.state.id)
@@ -277,7 +277,7 @@ async def test_a_child_that_pauses_pauses_its_parent_and_both_come_back_elsewher
         assert paused.state.reason is AgentStateReason.APPROVAL_REQUIRED
         assert (await family.state_of("child")).status is AgentStatus.INTERRUPTED
     async with family.process(*agents) as runs:
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         assert question.agent_state_id == (await family.state_of("child")).id
         await runs.approve(question.id)
     async with family.process(*agents) as runs:
@@ -334,7 +334,7 @@ async def test_a_child_whose_program_diverged_is_shown_in_its_parent() -> None:
         assert result.state.reason is AgentStateReason.RECOVERY_REQUIRES_HITL
         assert "its child" in str(result.state.current_activity)
     async with family.process(parent, child) as runs:
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
         result = await resume(runs, paused.state.id)
     assert (result.output, family.world.done) == ("a", {"w": 1, "a": 1})
@@ -603,7 +603,7 @@ async def test_what_a_child_spent_counts_when_it_is_replayed_from_the_record(
     agents = member("parent", play, limits=limits), member("child", child)
     async with family.process(*agents) as runs:
         paused = await start(runs, agents[0])
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
     async with family.process(*agents) as runs:
         result = await resume(runs, paused.state.id)
@@ -644,7 +644,7 @@ async def test_what_a_child_inside_a_step_spent_counts_when_the_step_is_replayed
     agents = member("parent", play), member("child", spending(family, 2))
     async with family.process(*agents) as runs:
         paused = await start(runs, agents[0])
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
     async with family.process(*agents) as runs:
         result = await resume(runs, paused.state.id)
@@ -747,7 +747,7 @@ async def test_cancelling_a_parent_cancels_children_that_wait() -> None:
     async with family.process(*agents, grandchild) as runs:
         assert await runs.cancel(paused.state.id)
         assert sorted(await ends_in_order(family)) == ["child", "grandchild", "parent"]
-        assert await runs.approvals(paused.state.id) == ()
+        assert await runs.questions(paused.state.id) == ()
     assert family.world.done == {"w": 1}
 
 
@@ -788,7 +788,7 @@ async def test_a_child_in_a_branch_that_was_not_reached_yet_is_cancelled_too() -
     agents = member("parent", play), member("child", waits_first)
     async with family.process(*agents) as runs:
         paused = await start(runs, agents[0])
-        for question in await runs.approvals(paused.state.id):
+        for question in await runs.questions(paused.state.id):
             await runs.approve(question.id)
     async with family.process(*agents) as runs:
         handle = await runs.resume(paused.state.id)
@@ -877,7 +877,7 @@ async def test_a_first_that_is_decided_ends_the_children_that_wait() -> None:
     async with family.process(*agents) as runs:
         paused = await start(runs, agents[0])
         assert (await family.state_of("child")).status is AgentStatus.CANCELLED
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
     async with family.process(*agents) as runs:
         result = await resume(runs, paused.state.id)
@@ -916,7 +916,7 @@ async def test_a_parent_waits_for_a_child_that_another_process_still_holds() -> 
     agents = member("parent", one_child()), member("child", asking(family))
     async with family.process(*agents) as runs:
         paused = await start(runs, agents[0])
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
     child = await family.state_of("child")
     await family.store.leases.acquire(RunKey("default", child.id), "another process", 30.0)
@@ -937,7 +937,7 @@ async def test_a_store_that_fails_when_a_child_is_looked_up_does_not_fail_the_de
     agents = member("parent", one_child()), member("child", asking(family))
     async with family.process(*agents) as runs:
         paused = await start(runs, agents[0])
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
     child = await family.state_of("child")
     states = family.store.states
@@ -978,7 +978,7 @@ async def test_the_record_of_a_delegation_is_two_rows_however_often_the_run_come
         async with family.process(*agents) as runs:
             await resume(runs, paused.state.id)
     async with family.process(*agents) as runs:
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
         await resume(runs, paused.state.id)
         assert await runs.verify(paused.state.id)

@@ -177,7 +177,7 @@ async def test_a_run_that_waits_for_a_person_is_cancelled_by_whoever_wants_it() 
     async with bureau.process(agent, program, broom) as runs:
         assert await runs.cancel(waiting.state.id, reason="not needed")
         assert triple(await runs.get(waiting.state.id)) == CANCELLED
-        assert await runs.approvals(waiting.state.id) == ()
+        assert await runs.questions(waiting.state.id) == ()
         assert await runs.cancel(waiting.state.id) is False
         assert await runs.verify(waiting.state.id) > 0
     assert (broom.asked, bureau.world.done) == ([], [])
@@ -196,8 +196,8 @@ async def test_a_person_who_answers_with_cancel_cancels_the_run() -> None:
 
     async with bureau.process(agent, program, counter, broom := Broom()) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
-        await runs.decide(waiting.state.id, question.id, ApprovalDecision.CANCEL, comment="stop it")
+        (question,) = await runs.questions(waiting.state.id)
+        await runs.answer(waiting.state.id, question.id, ApprovalDecision.CANCEL, comment="stop it")
         result = await resumed(runs, waiting.state.id)
         assert await runs.verify(waiting.state.id) > 0
     assert triple(result.state) == CANCELLED

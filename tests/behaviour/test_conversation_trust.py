@@ -90,7 +90,7 @@ async def test_a_turn_of_the_application_counts_by_the_label_it_is_given() -> No
     )
     waiting = await talked(bureau, web, NOTES)
     async with bureau.process(Reader, None, web) as runs:
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
     assert "untrusted content from mail, run input may have decided this call" in str(question.metadata)
 
 

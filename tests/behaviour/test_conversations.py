@@ -163,7 +163,7 @@ async def test_a_conversation_is_held_by_one_run_until_it_ends() -> None:
         with pytest.raises(RunConflictError, match=TALK):
             await runs.start(Friend, "and now?", conversation_id=TALK)
         assert await place.said() == []
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         await (await runs.resume(waiting.state.id)).result()
         await (await runs.start(Friend, "thanks", conversation_id=TALK)).result()
@@ -222,7 +222,7 @@ async def test_a_resumed_run_sees_the_history_it_began_with() -> None:
     after = model.restarted()
     async with place.process(after) as app:
         runs = app.get(AgentRuns)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         await (await runs.resume(waiting.state.id)).result()
     assert shown(after)[:3] == shown(model)

@@ -102,7 +102,7 @@ async def test_a_call_that_was_under_way_is_recorded_as_unknown_and_nobody_is_as
         await counter.begun[f"{tool} a"].wait()
         await late(bureau)
         result = await handle.result()
-        assert await runs.approvals(handle.id) == ()
+        assert await runs.questions(handle.id) == ()
         assert await runs.verify(handle.id) > 0
     assert triple(result.state) == TIMED_OUT
     assert await bureau.outcome(handle.id, tool) == UNKNOWN
@@ -240,7 +240,7 @@ async def test_a_call_that_a_crash_left_open_is_unknown_when_the_time_is_up_befo
     async with bureau.process(agent, pays) as runs:
         result = await resumed(runs, run_id)
         assert await runs.verify(run_id) > 0
-        assert await runs.approvals(run_id) == ()
+        assert await runs.questions(run_id) == ()
     assert triple(result.state) == TIMED_OUT
     assert await bureau.outcome(run_id, "pay") == UNKNOWN
     assert "pay 1" not in bureau.world.done
@@ -263,7 +263,7 @@ class Waiting:
 
     async def ends_after(self, runs: AgentRuns, run_id: str, seconds: float) -> RunResult:
         """Approve, go on, and let the time pass: to the second before, and to the second."""
-        (question,) = await runs.approvals(run_id)
+        (question,) = await runs.questions(run_id)
         await runs.approve(question.id)
         handle = await runs.resume(run_id)
         await self.counter.begun["read a"].wait()
@@ -288,7 +288,7 @@ async def test_waiting_for_a_person_counts_where_the_spec_says_so() -> None:
     async with story.process() as runs:
         waiting = await started(runs, story.agent)
         story.bureau.clock.advance(61)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         result = await resumed(runs, waiting.state.id)
     assert triple(result.state) == TIMED_OUT
@@ -312,7 +312,7 @@ async def test_putting_an_answer_off_counts_no_wait_twice() -> None:
         waiting = await started(runs, story.agent)
         for _ in range(2):
             story.bureau.clock.advance(LONG)
-            (question,) = await runs.approvals(waiting.state.id)
+            (question,) = await runs.questions(waiting.state.id)
             await runs.defer(question.id)
             assert triple((await resumed(runs, waiting.state.id)).state) == DEFERRED
         result = await story.ends_after(runs, waiting.state.id, 60)
@@ -393,9 +393,9 @@ async def test_an_effect_that_takes_too_long_is_unknown_and_a_person_is_asked() 
     async with bureau.process(agent, throws, hasty) as runs:
         waiting = await started(runs, agent)
         assert triple(waiting.state) == RECOVERY
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         assert isinstance(question, AgentRecoveryRequest)
-        await runs.decide(waiting.state.id, question.id, RecoveryDecision.DONE, result="it landed")
+        await runs.answer(waiting.state.id, question.id, RecoveryDecision.DONE, result="it landed")
         result = await resumed(runs, waiting.state.id)
     assert (result.output, hasty.asked_for) == ("it landed", 1)
 
@@ -411,7 +411,7 @@ async def test_at_the_deadline_the_run_ends_and_does_not_ask_about_the_call_it_c
     async with app:
         runs = app.get(AgentRuns)
         result = await started(runs, agent)
-        assert await runs.approvals(result.state.id) == ()
+        assert await runs.questions(result.state.id) == ()
     assert triple(result.state) == TIMED_OUT
 
 
@@ -453,14 +453,14 @@ async def test_a_thread_that_cannot_be_stopped_is_never_joined_by_a_second_one()
         waiting = await started(runs, Miller, "grind")
         assert triple(waiting.state) == RECOVERY
         assert mill.grinding == 1
-        (question,) = await runs.approvals(waiting.state.id)
-        await runs.decide(waiting.state.id, question.id, RecoveryDecision.RETRY)
+        (question,) = await runs.questions(waiting.state.id)
+        await runs.answer(waiting.state.id, question.id, RecoveryDecision.RETRY)
         again = await resumed(runs, waiting.state.id)
         assert triple(again.state) == RECOVERY
         assert (mill.rounds, mill.most_at_once) == (1, 1)
         mill.may_end.set()
-        (question,) = await runs.approvals(waiting.state.id)
-        await runs.decide(waiting.state.id, question.id, RecoveryDecision.RETRY)
+        (question,) = await runs.questions(waiting.state.id)
+        await runs.answer(waiting.state.id, question.id, RecoveryDecision.RETRY)
         result = await resumed(runs, waiting.state.id)
     assert (triple(result.state), result.output) == (COMPLETED, "Ground.")
     assert (mill.rounds, mill.most_at_once) == (2, 1)

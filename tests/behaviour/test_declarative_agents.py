@@ -360,7 +360,7 @@ async def test_an_unrepeatable_tool_that_fails_without_saying_so_waits_for_a_per
     async with place.process(ScriptedModel([calls("pay", amount="2"), says("Paid.")])) as runs:
         result = await (await runs.start(Assistant, "pay")).result()
         assert result.status is AgentStatus.INTERRUPTED
-        (question,) = await runs.approvals(result.state.id)
+        (question,) = await runs.questions(result.state.id)
         assert isinstance(question, AgentRecoveryRequest)
         assert place.world.done == []
 
@@ -512,7 +512,7 @@ async def test_a_call_that_needs_approval_waits_and_goes_on_with_the_answer() ->
         events = [event async for event in run.events()]
         assert isinstance(events[-1], RunPausedEvent)
         assert place.world.done == []
-        (question,) = await runs.approvals(run.id)
+        (question,) = await runs.questions(run.id)
         await runs.approve(question.id)
     after = model.restarted()
     async with place.process(after) as runs:
@@ -543,7 +543,7 @@ async def test_the_whole_log_of_a_resumed_run_tells_everything_once() -> None:
     async with place.process(model) as runs:
         run = await runs.start(Assistant, "refund 5")
         await run.result()
-        (question,) = await runs.approvals(run.id)
+        (question,) = await runs.questions(run.id)
         await runs.approve(question.id)
     async with place.process(model.restarted()) as runs:
         await (await runs.resume(run.id)).result()
@@ -581,7 +581,7 @@ async def test_the_questions_of_one_reply_are_asked_together() -> None:
     model = ScriptedModel([turn(calls("refund", amount="5"), calls("refund", amount="7")), says("Both.")])
     async with place.process(model) as runs:
         result = await (await runs.start(Assistant, "refund both")).result()
-        first, second = await runs.approvals(result.state.id)
+        first, second = await runs.questions(result.state.id)
         await runs.approve(second.id)
         await runs.approve(first.id)
         result = await (await runs.resume(result.state.id)).result()
@@ -593,7 +593,7 @@ async def test_a_modified_call_is_made_as_modified() -> None:
     model = ScriptedModel([calls("refund", amount="500"), says("Refunded.")])
     async with place.process(model) as runs:
         result = await (await runs.start(Assistant, "refund")).result()
-        (question,) = await runs.approvals(result.state.id)
+        (question,) = await runs.questions(result.state.id)
         await runs.modify(question.id, {"amount": "5"})
         result = await (await runs.resume(result.state.id)).result()
     assert (result.output, place.world.done) == ("Refunded.", ["refund 5"])
@@ -605,7 +605,7 @@ async def test_a_rejection_ends_the_run_or_is_told_to_the_model_as_the_agent_say
         model = ScriptedModel([calls("refund", amount="5"), says("Then not.")])
         async with place.process(model) as runs:
             result = await (await runs.start(agent, "refund")).result()
-            (question,) = await runs.approvals(result.state.id)
+            (question,) = await runs.questions(result.state.id)
             await runs.reject(question.id, comment="too much")
             result = await (await runs.resume(result.state.id)).result()
         assert (result.status, place.world.done) == (status, [])

@@ -88,7 +88,7 @@ def given(*tools: ModelToolSpec) -> RunAgentInput:
 
 
 async def questions(runs: AgentRuns, run_id: str) -> tuple[AgentRecoveryRequest, ...]:
-    return cast("tuple[AgentRecoveryRequest, ...]", await runs.approvals(run_id))
+    return cast("tuple[AgentRecoveryRequest, ...]", await runs.questions(run_id))
 
 
 async def test_a_run_waits_for_its_caller_and_goes_on_in_another_process() -> None:
@@ -106,11 +106,11 @@ async def test_a_run_waits_for_its_caller_and_goes_on_in_another_process() -> No
     model = model.restarted()
     async with application(store, walls, model) as app:
         runs = app.get(AgentRuns)
-        await runs.decide(run.id, question.id, RecoveryDecision.DONE, result={"color": "red"})
+        await runs.answer(run.id, question.id, RecoveryDecision.DONE, result={"color": "red"})
         await (await runs.resume(run.id)).result()
         said = model.requests[-1].messages[-1].text
         # What the caller said is untrusted: what a model decides after it has read it needs a person.
-        (approval,) = await runs.approvals(run.id)
+        (approval,) = await runs.questions(run.id)
         assert "untrusted content" in str(approval.metadata)
         await runs.approve(approval.id)
         result = await (await runs.resume(run.id)).result()
@@ -126,9 +126,9 @@ async def test_all_calls_of_a_reply_are_asked_for_at_once_and_may_be_answered_on
         run = await runs.start(Painter, given(PICK, PLACE))
         await run.result()
         first, second = await questions(runs, run.id)
-        await runs.decide(run.id, second.id, RecoveryDecision.DONE, result="here")
+        await runs.answer(run.id, second.id, RecoveryDecision.DONE, result="here")
         waiting = await (await runs.resume(run.id)).result()
-        await runs.decide(run.id, first.id, RecoveryDecision.DONE, result="red")
+        await runs.answer(run.id, first.id, RecoveryDecision.DONE, result="red")
         result = await (await runs.resume(run.id)).result()
     assert [first.action_name, second.action_name] == ["pick", "place"]
     assert waiting.status is AgentStatus.INTERRUPTED
@@ -144,7 +144,7 @@ async def test_other_answers_are_refused_and_the_run_goes_on_waiting(decision: R
         await run.result()
         (question,) = await questions(runs, run.id)
         with pytest.raises(CallerError, match="stays open"):
-            await runs.decide(run.id, question.id, decision)
+            await runs.answer(run.id, question.id, decision)
         assert await questions(runs, run.id) == (question,)
 
 
@@ -154,7 +154,7 @@ async def test_a_caller_who_gives_up_cancels_the_run() -> None:
         run = await runs.start(Painter, given())
         await run.result()
         (question,) = await questions(runs, run.id)
-        await runs.decide(run.id, question.id, RecoveryDecision.CANCEL)
+        await runs.answer(run.id, question.id, RecoveryDecision.CANCEL)
         result = await (await runs.resume(run.id)).result()
     assert result.status is AgentStatus.CANCELLED
 

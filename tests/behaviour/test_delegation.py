@@ -254,7 +254,7 @@ async def test_a_packet_id_may_be_any_text(packet_id: str) -> None:
     async with family.process(*agents) as runs:
         paused = await start(runs, parent)
     async with family.process(*agents) as runs:
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
         result = await resume(runs, paused.state.id)
     assert result.status is AgentStatus.COMPLETED, result.state.current_activity
@@ -364,7 +364,7 @@ async def test_a_person_may_be_asked_before_a_child_is_started() -> None:
     async with family.process(*agents, add=[AskBeforeDelegating]) as runs:
         paused = await start(runs, agents[0])
         assert len(await family.states()) == 1
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
         result = await resume(runs, paused.state.id)
     assert (result.status, family.world.done) == (AgentStatus.COMPLETED, {"w": 1})
@@ -462,7 +462,7 @@ async def test_a_teammate_that_waits_pauses_the_agent_and_goes_on_in_another_pro
         paused = await start(runs, Editor, "edit")
         assert paused.status is AgentStatus.INTERRUPTED
     async with family.process(Editor, Archivist, Reader, model=editing(*turns)) as runs:
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
         result = await resume(runs, paused.state.id)
     assert (result.output, family.world.done) == ("done", {"1815": 1})

@@ -150,9 +150,9 @@ async def both_runs(denial: Denial, bureau: Bureau, budget: TenantBudget, progra
         denied = await started(runs, agent)
         if denial.needs_a_person:
             assert triple(denied.state) == WAITING
-            (question,) = await runs.approvals(denied.state.id)
+            (question,) = await runs.questions(denied.state.id)
             if denial.decision is not None:
-                await runs.decide(denied.state.id, question.id, denial.decision)
+                await runs.answer(denied.state.id, question.id, denial.decision)
             bureau.clock.advance(120)
             denied = await resumed(runs, denied.state.id)
         assert (triple(denied.state), denied.output) == (COMPLETED, "denied")
@@ -204,9 +204,9 @@ async def ends_with(denial: Denial, bureau: Bureau, budget: TenantBudget, progra
     async with bureau.process(agent, program, budget, *pods, model=Metered()) as runs:
         result = await started(runs, agent)
         if denial.needs_a_person:
-            (question,) = await runs.approvals(result.state.id)
+            (question,) = await runs.questions(result.state.id)
             if denial.decision is not None:
-                await runs.decide(result.state.id, question.id, denial.decision)
+                await runs.answer(result.state.id, question.id, denial.decision)
             bureau.clock.advance(120)
             result = await resumed(runs, result.state.id)
     return result.interruption_reason

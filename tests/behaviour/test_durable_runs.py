@@ -192,13 +192,13 @@ async def test_a_foreign_tenant_finds_nothing() -> None:
     async with office.process(every_kind) as runs:
         paused = await start(runs)
         run_id, rows = paused.state.id, await office.rows(paused.state.id)
-        (question,) = await runs.approvals(run_id)
+        (question,) = await runs.questions(run_id)
         attempts = [
             runs.get(run_id, principal=ELSEWHERE),
             runs.result(run_id, principal=ELSEWHERE),
             runs.resume(run_id, principal=ELSEWHERE),
-            runs.approvals(run_id, principal=ELSEWHERE),
-            runs.decide(run_id, question.id, APPROVE, principal=ELSEWHERE),
+            runs.questions(run_id, principal=ELSEWHERE),
+            runs.answer(run_id, question.id, APPROVE, principal=ELSEWHERE),
             runs.approve(question.id, principal=ELSEWHERE),
             runs.signal(run_id, AgentSignalKind.PAUSE, principal=ELSEWHERE),
             runs.cancel(run_id, principal=ELSEWHERE),

@@ -148,7 +148,7 @@ async def test_a_follower_goes_on_when_a_paused_run_was_brought_back_elsewhere()
     gate = Gate()
     slow, other_model = room.process(ScriptedModel(script), Slow(gate)), ScriptedModel(script)
     async with slow as runs, room.process(other_model) as other:
-        await runs.approve((await runs.approvals(run.id))[0].id)
+        await runs.approve((await runs.questions(run.id))[0].id)
         resumed = await runs.resume(run.id)
         await gate.reached.wait()
         following = asyncio.create_task(follow(other.events(run.id, after=client.cursor), client))

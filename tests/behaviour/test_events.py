@@ -179,7 +179,7 @@ async def test_a_paused_run_ends_the_stream_and_a_reader_goes_on_behind_the_paus
         assert isinstance(client.events[-1], RunPausedEvent)
         again = await follow(runs.events(run.id, after=client.cursor))
         assert again.events == []
-        (question,) = await runs.approvals(run.id)
+        (question,) = await runs.questions(run.id)
         assert client.events[-1].approval_id == question.id
         await runs.approve(question.id)
         resumed = await runs.resume(run.id)

@@ -164,7 +164,7 @@ async def test_what_a_child_said_stands_when_its_parent_comes_back() -> None:
         run = await runs.start(Free, "and refund")
         client = await follow(run.events())
         assert isinstance(client.events[-1], RunPausedEvent)
-        (question,) = await runs.approvals(run.id)
+        (question,) = await runs.questions(run.id)
         await runs.approve(question.id)
         await (await runs.resume(run.id)).result()
         await follow(runs.events(run.id, after=client.cursor), client)

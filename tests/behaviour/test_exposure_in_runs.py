@@ -290,7 +290,7 @@ async def talked(kind: type[object], fault: Fault | None = None) -> tuple[Newsro
     while not run_id or not (await room.store.states.get(run_id)).is_terminal:
         async with room.process(script, kind, Keys, Vault(), gate, fault=fault) as runs:
             if run_id:
-                for question in await runs.approvals(run_id):
+                for question in await runs.questions(run_id):
                     await runs.approve(question.id)
             run = await (runs.resume(run_id) if run_id else runs.start(kind, "go"))
             run_id = run.id

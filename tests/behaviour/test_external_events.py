@@ -108,7 +108,7 @@ async def test_an_event_cannot_break_out_of_its_frame_and_shows_all_it_says() ->
     async with bureau.process(agent, asks, model=Parrot()) as runs:
         waiting = await started(runs, agent)
         await runs.signal(waiting.state.id, EVENT, payload, id="e1")
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         result = await resumed(runs, waiting.state.id)
     assert result.output == (
@@ -165,7 +165,7 @@ async def test_what_came_before_anybody_waited_is_there_at_once() -> None:
     async with bureau.process(agent, program) as runs:
         waiting = await started(runs, agent)
         await runs.signal(waiting.state.id, EVENT, {"text": "fire"})
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         assert (await resumed(runs, waiting.state.id)).output == {"text": "fire"}
 
@@ -184,7 +184,7 @@ async def test_an_event_that_a_model_was_shown_is_not_missed_by_who_waits_for_it
         waiting = await started(runs, agent)
         run_id = waiting.state.id
         await runs.signal(run_id, EVENT, {"text": "fire"}, id="e1")
-        (question,) = await runs.approvals(run_id)
+        (question,) = await runs.questions(run_id)
         await runs.approve(question.id)
         waiting = await resumed(runs, run_id)
         assert waiting.state.current_activity == "waiting for a signal: external_event"
@@ -402,7 +402,7 @@ async def test_what_a_tool_asks_a_model_is_no_boundary_of_the_run() -> None:
     async with bureau.process(agent, program, model=Parrot()) as runs:
         waiting = await started(runs, agent)
         await runs.signal(waiting.state.id, MESSAGE, {"text": "hurry"})
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         result = await resumed(runs, waiting.state.id)
     assert result.output == ["user: inside", "user: behind; user: hurry"]

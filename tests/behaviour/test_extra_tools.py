@@ -95,7 +95,7 @@ async def test_a_tool_that_a_loop_adds_waits_for_a_person_and_another_process_go
     app, clerk = application(till, "pay", ScriptedModel([says("done")]), store)
     async with app:
         runs = app.get(AgentRuns)
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
         result = await (await runs.resume(paused.state.id)).result()
     assert (result.output, till.paid) == ("done", [7])

@@ -105,12 +105,12 @@ async def test_a_question_does_not_come_along_and_is_asked_anew() -> None:
     bureau, agent = Bureau(), hired()
     async with bureau.process(agent, refunds) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         fork = await runs.fork(waiting.state.id)
         again = await resumed(runs, fork.id)
         assert triple(again.state) == WAITING
-        (other,) = await runs.approvals(fork.id)
+        (other,) = await runs.questions(fork.id)
         assert other.id != question.id
     assert bureau.world.done == []
 
@@ -119,7 +119,7 @@ async def test_an_approval_is_used_up_by_the_run_it_was_given_to() -> None:
     bureau, agent = Bureau(), hired()
     async with bureau.process(agent, refunds) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         await resumed(runs, waiting.state.id)
         at = await row_after(bureau, waiting.state.id, "refund#1/approval")
@@ -132,7 +132,7 @@ async def test_a_call_that_was_allowed_and_done_comes_along_with_its_approval() 
     bureau, agent = Bureau(), hired()
     async with bureau.process(agent, refunds) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         await resumed(runs, waiting.state.id)
         at = await row_after(bureau, waiting.state.id, "tool:refund#1")
@@ -153,7 +153,7 @@ async def test_a_no_that_the_agent_has_heard_is_heard_by_its_fork() -> None:
 
     async with bureau.process(agent, persistent) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.reject(question.id)
         await resumed(runs, waiting.state.id)
         result = await resumed(runs, (await runs.fork(waiting.state.id)).id)
@@ -378,7 +378,7 @@ async def test_every_way_to_end_is_one_that_verification_knows() -> None:
         for decide in (runs.approve, runs.reject):
             waiting = await started(runs, agent)
             assert await runs.verify(waiting.state.id) > 0
-            (question,) = await runs.approvals(waiting.state.id)
+            (question,) = await runs.questions(waiting.state.id)
             await decide(question.id)
             result = await resumed(runs, waiting.state.id)
             assert triple(result.state) in (COMPLETED, REJECTED)

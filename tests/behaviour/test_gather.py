@@ -229,7 +229,7 @@ async def test_finished_branches_are_not_entered_again_and_their_rows_stay() -> 
     agent = member("leader", play)
     async with family.process(agent) as runs:
         paused = await start(runs, agent)
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
     rows = {row.action_id for row in await family.rows(paused.state.id)}
     assert {"run/b#1/0/tool:write#1", "run/b#1/1/tool:look#1", "run/b#1/0"} <= rows
@@ -255,7 +255,7 @@ async def test_a_gather_that_is_folded_is_not_entered_at_all() -> None:
     agent = member("leader", play)
     async with family.process(agent) as runs:
         paused = await start(runs, agent)
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
     async with family.process(agent) as runs:
         result = await resume(runs, paused.state.id)
@@ -280,13 +280,13 @@ async def test_siblings_of_a_waiting_branch_go_on_to_their_end_and_two_waits_are
     agent = member("leader", play)
     async with family.process(agent) as runs:
         paused = await start(runs, agent)
-        first, second = await runs.approvals(paused.state.id)
+        first, second = await runs.questions(paused.state.id)
         assert family.world.done == {"w1": 1, "x1": 1}
         await runs.approve(second.id)
     async with family.process(agent) as runs:
         again = await resume(runs, paused.state.id)
         assert again.status is AgentStatus.INTERRUPTED
-        assert [each.id for each in await runs.approvals(paused.state.id)] == [first.id]
+        assert [each.id for each in await runs.questions(paused.state.id)] == [first.id]
         assert family.world.done == {"w1": 1, "x1": 1, "a2": 1}
         await runs.approve(first.id)
         result = await resume(runs, paused.state.id)
@@ -308,7 +308,7 @@ async def test_a_branch_whose_own_task_waits_is_not_finished() -> None:
     async with family.process(agent) as runs:
         paused = await start(runs, agent)
         assert paused.status is AgentStatus.INTERRUPTED
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
         result = await resume(runs, paused.state.id)
     assert result.output == ["['a', 'w']"]
@@ -333,7 +333,7 @@ async def test_a_group_of_tasks_in_a_branch_waits_like_the_branch_itself() -> No
     async with family.process(agent) as runs:
         paused = await start(runs, agent)
         assert (paused.status, family.world.done) == (AgentStatus.INTERRUPTED, {"w1": 1, "w2": 1})
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
         assert (await resume(runs, paused.state.id)).output == ["grouped", "w2"]
 
@@ -350,7 +350,7 @@ async def test_an_answer_that_ends_the_run_counts_more_than_a_branch_that_waits(
     agent = member("leader", play)
     async with family.process(agent) as runs:
         paused = await start(runs, agent)
-        _, second = await runs.approvals(paused.state.id)
+        _, second = await runs.questions(paused.state.id)
         await runs.reject(second.id)
         result = await resume(runs, paused.state.id)
     assert (result.status, result.state.reason) == (AgentStatus.FAILED, AgentStateReason.APPROVAL_REJECTED)
@@ -398,7 +398,7 @@ async def test_a_question_that_nobody_needs_any_more_is_not_shown() -> None:
     agent = member("leader", play)
     async with family.process(agent) as runs:
         paused = await start(runs, agent)
-        questions = await runs.approvals(paused.state.id)
+        questions = await runs.questions(paused.state.id)
         assert [each.arguments for each in questions] == [{"what": "behind"}]
         await runs.approve(questions[0].id)
         assert (await resume(runs, paused.state.id)).output == "behind"
@@ -486,7 +486,7 @@ async def test_gathers_nest_and_are_counted_once_in_replay() -> None:
     run_id = result.state.id
     for _ in range(2):
         async with family.process(agent, model=model()) as runs:
-            (question,) = await runs.approvals(run_id)
+            (question,) = await runs.questions(run_id)
             await runs.approve(question.id)
             result = await resume(runs, run_id)
     assert result.output == [["w00", "w01"], ["w10", "w11"]]
@@ -517,7 +517,7 @@ async def test_a_gather_inside_a_loop_has_its_own_branches_in_every_turn() -> No
     agent = member("leader", play)
     async with family.process(agent) as runs:
         paused = await start(runs, agent)
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
     async with family.process(agent) as runs:
         result = await resume(runs, paused.state.id)
@@ -554,7 +554,7 @@ async def test_what_folded_branches_spent_still_counts_against_the_limit() -> No
     agent = member("leader", play, limits=AgentExecutionLimits(max_tool_calls=4))
     async with family.process(agent) as runs:
         paused = await start(runs, agent)
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
     async with family.process(agent) as runs:
         result = await resume(runs, paused.state.id)
@@ -606,7 +606,7 @@ async def test_workers_with_a_scope_of_their_own_are_folded_with_their_branch() 
     agent = member("leader", play)
     async with family.process(agent) as runs:
         paused = await start(runs, agent)
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
     async with family.process(agent) as runs:
         result = await resume(runs, paused.state.id)
@@ -632,7 +632,7 @@ async def test_a_worker_may_gather_in_its_own_scope() -> None:
     agent = member("leader", play)
     async with family.process(agent) as runs:
         paused = await start(runs, agent)
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
     async with family.process(agent) as runs:
         result = await resume(runs, paused.state.id)
@@ -654,7 +654,7 @@ async def test_a_rejected_branch_is_a_failed_branch_where_the_agent_is_told() ->
     agent = member("leader", play, on_rejection=RejectionPolicy.TELL_MODEL)
     async with family.process(agent) as runs:
         paused = await start(runs, agent)
-        first, second = await runs.approvals(paused.state.id)
+        first, second = await runs.questions(paused.state.id)
         await runs.reject(first.id)
         await runs.approve(second.id)
         result = await resume(runs, paused.state.id)
@@ -675,7 +675,7 @@ async def test_nothing_is_told_twice_when_branches_are_folded() -> None:
     agent = member("leader", play)
     async with family.process(agent) as runs:
         paused = await start(runs, agent)
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
     async with family.process(agent) as runs:
         await resume(runs, paused.state.id)

@@ -131,7 +131,7 @@ async def test_a_stranger_in_the_context_makes_the_run_ask_before_it_changes_som
     model = ScriptedModel([calls("ring", times=5), says("Tea.")])
     async with Bureau().process(Host, model=model) as runs:
         result = await started(runs, Host, asks(FORUM))
-        (question,) = await runs.approvals(result.state.id)
+        (question,) = await runs.questions(result.state.id)
     assert result.status is AgentStatus.INTERRUPTED
     assert "forum" in repr(question)
 

@@ -127,7 +127,7 @@ async def test_a_handler_has_a_person_asked_at_any_boundary(boundary: AgentAppro
     async with bureau.process(AllOfIt, None, handler, Helper, model=model) as runs:
         waiting = await started(runs, AllOfIt, "it")
         assert triple(waiting.state) == WAITING
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         assert isinstance(question, AgentApprovalRequest)
         assert (question.boundary, question.agent_state_id) == (boundary, waiting.state.id)
         assert question.prompt.startswith("May ")
@@ -148,7 +148,7 @@ async def test_nothing_happens_behind_a_boundary_that_a_person_refuses(
     bureau, handler, model = Bureau(), AsksAt(boundary), Metered()
     async with bureau.process(AllOfIt, None, handler, Helper, model=model) as runs:
         waiting = await started(runs, AllOfIt, "it")
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.reject(question.id, comment="better not")
         result = await resumed(runs, waiting.state.id)
         events = [event async for event in runs.events(waiting.state.id)]
@@ -177,7 +177,7 @@ async def test_a_handler_that_fails_has_a_person_asked(boundary: AgentApprovalBo
     async with bureau.process(agent, program, Broken(boundary), model=Metered()) as runs:
         waiting = await started(runs, agent)
         assert triple(waiting.state) == WAITING
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         assert isinstance(question, AgentApprovalRequest)
         assert question.boundary is boundary
     assert bureau.world.done == []
@@ -189,7 +189,7 @@ async def test_a_handler_words_the_question_and_says_which_answers_are_possible(
     handler = AsksAt(TOOL, prompt="Really?", allowed_decisions=offered, metadata={"team": "night shift"})
     async with bureau.process(agent, lambda worker: worker.desk.note("x"), handler) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         assert isinstance(question, AgentApprovalRequest)
         assert (question.prompt, question.allowed_decisions) == ("Really?", offered)
         assert question.metadata["team"] == "night shift"
@@ -207,7 +207,7 @@ async def test_a_question_that_has_expired_is_a_no_whoever_answers_it_and_if_nob
         handler = AsksAt(TOOL, expires_at=bureau.clock.now() + timedelta(minutes=5))
         async with bureau.process(agent, lambda worker: worker.desk.note("x"), handler) as runs:
             waiting = await started(runs, agent)
-            (question,) = await runs.approvals(waiting.state.id)
+            (question,) = await runs.questions(waiting.state.id)
             bureau.clock.advance(301)
             if is_answered:
                 await runs.approve(question.id)
@@ -221,7 +221,7 @@ async def test_an_answer_that_came_in_time_counts_whenever_the_run_comes_back() 
     handler = AsksAt(TOOL, expires_at=bureau.clock.now() + timedelta(minutes=5))
     async with bureau.process(agent, lambda worker: worker.desk.note("x"), handler) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         bureau.clock.advance(299)
         await runs.approve(question.id)
         bureau.clock.advance(1000)
@@ -240,7 +240,7 @@ async def test_a_no_to_a_model_call_is_told_to_an_agent_that_wants_to_hear_it() 
 
     async with bureau.process(agent, program, AsksAt(MODEL), model=(model := Metered())) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.reject(question.id, comment="too dear")
         result = await resumed(runs, waiting.state.id)
     assert result.output == "ModelCallError: a person rejected this call: too dear"
@@ -265,7 +265,7 @@ async def test_an_approval_of_an_answer_is_for_that_answer() -> None:
 
     async with bureau.process(agent, program, AsksAt(PUBLICATION), Fickle()) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         assert "version 1" in repr(question.arguments)
         await runs.approve(question.id)
         result = await resumed(runs, waiting.state.id)
@@ -386,7 +386,7 @@ async def test_a_recovery_handler_spares_a_person_and_its_answer_is_recorded_lik
     async with bureau.process(agent, pays_then_asks, handler) as runs:
         waiting = await resumed(runs, run_id)
         assert triple(waiting.state) == WAITING
-        (question,) = await runs.approvals(run_id)
+        (question,) = await runs.questions(run_id)
         assert isinstance(question, AgentApprovalRequest)
         await runs.approve(question.id)
         result = await resumed(runs, run_id)
@@ -455,11 +455,11 @@ async def test_what_a_recovery_handler_cannot_say_is_left_to_a_person(
         assert triple(waiting.state) == RECOVERY
         handler.answer = done
         assert triple((await resumed(runs, run_id)).state) == RECOVERY
-        (question,) = await runs.approvals(run_id)
+        (question,) = await runs.questions(run_id)
         assert isinstance(question, AgentRecoveryRequest)
-        await runs.decide(run_id, question.id, RecoveryDecision.RETRY)
+        await runs.answer(run_id, question.id, RecoveryDecision.RETRY)
         result = await resumed(runs, run_id)
-        assert await runs.approvals(run_id) == ()
+        assert await runs.questions(run_id) == ()
     assert (triple(result.state), bureau.world.done) == (COMPLETED, ["pay 1"])
     assert len(handler.asked) == 1
 

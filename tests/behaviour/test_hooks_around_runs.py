@@ -106,7 +106,7 @@ async def test_hooks_are_not_told_again_what_is_replayed() -> None:
     async with bureau.process(agent, program, diary) as runs:
         waiting = await started(runs, agent)
         assert triple(waiting.state) == WAITING
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         await resumed(runs, waiting.state.id)
     assert diary.seen == [
@@ -228,7 +228,7 @@ async def test_a_veto_is_recorded_and_replay_does_not_ask_again() -> None:
 
     async with bureau.process(agent, program, strict, AsksAt(MODEL), model=Metered()) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
     async with bureau.process(agent, program, kind, model=Metered()) as runs:
         result = await resumed(runs, waiting.state.id)

@@ -59,7 +59,7 @@ async def test_a_start_that_is_made_again_finds_the_run_that_waits() -> None:
         again = await runs.start(agent, "A-17", id="mine")
         assert again.id == first.id
         assert triple((await again.result()).state) == WAITING
-        (question,) = await runs.approvals(again.id)
+        (question,) = await runs.questions(again.id)
         await runs.approve(question.id)
         assert triple((await resumed(runs, again.id)).state) == COMPLETED
         assert triple((await again.result()).state) == COMPLETED

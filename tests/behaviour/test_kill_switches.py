@@ -207,7 +207,7 @@ async def test_an_approval_that_was_given_before_is_still_there_when_it_is_on_ag
 
     async with bureau.process(agent, refunds, switches) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         await switches.turn_off(Switch.tool("refund"), reason="enough")
         assert triple((await resumed(runs, waiting.state.id)).state) == INTERRUPTED

@@ -152,7 +152,7 @@ async def lost_in_the_middle(
         await slow.begun.wait()
         assert (await (await taker.resume(handle.id)).result()).status is AgentStatus.INTERRUPTED
         for _ in range(2):
-            (question,) = await taker.approvals(handle.id)
+            (question,) = await taker.questions(handle.id)
             assert isinstance(question, AgentRecoveryRequest)
             asked.append(question)
             slow.may_end.set()
@@ -213,7 +213,7 @@ async def test_the_journal_is_untouched_and_a_person_decides() -> None:
     assert not [row for row in rows if row.action_id.endswith("pay#1") and row.stage is JournalStage.AFTER]
     bank = Bank()
     async with counter.process(bank) as runs:
-        await runs.decide(run_id, after.id, RecoveryDecision.DONE, result={"number": 7, "payer": "x"})
+        await runs.answer(run_id, after.id, RecoveryDecision.DONE, result={"number": 7, "payer": "x"})
         result = await (await runs.resume(run_id)).result()
         await runs.verify(run_id)
     assert (result.output, bank.paid) == ("7", 0)

@@ -193,7 +193,7 @@ async def test_the_lease_is_given_back_at_a_pause_at_the_end_and_when_the_proces
         waiting = await started(runs, story.agent)
         assert triple(waiting.state) == WAITING
         assert await story.holder(waiting.state.id) is None
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         assert triple((await resumed(runs, waiting.state.id)).state) == COMPLETED
         assert await story.holder(waiting.state.id) is None
@@ -229,7 +229,7 @@ async def test_coming_back_right_after_a_pause_keeps_the_new_lease() -> None:
     async with story.bureau.process(story.agent, gated, story.counter) as runs:
         handle = await runs.start(story.agent, "A-17")
         _ = [event async for event in handle.events()]
-        (question,) = await runs.approvals(handle.id)
+        (question,) = await runs.questions(handle.id)
         await runs.approve(question.id)
         again = await runs.resume(handle.id)
         await story.counter.begun["read a"].wait()

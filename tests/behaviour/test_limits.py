@@ -440,7 +440,7 @@ async def test_replay_asks_no_budget() -> None:
 
     async with bureau.process(agent, gated, purse, model=Metered()) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         result = await resumed(runs, waiting.state.id)
     assert result.output == 1

@@ -48,7 +48,7 @@ async def through(family: Family, play: Play, fault: Fault | None = None, **spec
                 elif known[0].is_terminal:
                     return await runs.result(known[0].id)
                 else:
-                    for question in await runs.approvals(known[0].id):
+                    for question in await runs.questions(known[0].id):
                         await runs.approve(question.id)
                     result = await resume(runs, known[0].id)
             except (ProcessStopped, OSError):
@@ -247,7 +247,7 @@ async def test_what_folded_turns_spent_counts_once_against_the_limits() -> None:
     agent = member("looper", play, limits=AgentExecutionLimits(max_steps=3, max_tool_calls=4))
     async with family.process(agent, model=ScriptedModel([says("a"), says("b"), says("c")])) as runs:
         paused = await start(runs, agent)
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
     async with family.process(agent) as runs:
         result = await resume(runs, paused.state.id)

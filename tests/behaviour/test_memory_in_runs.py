@@ -183,7 +183,7 @@ async def test_a_run_that_comes_back_shows_what_it_knew_then() -> None:
     await memory.remember(ADAS, fact("Ada prefers cocoa, the usual tea is off."))
     again = model.restarted()
     async with bureau.process(Waiter, None, memory, MemoryTools, model=again) as runs:
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
         assert triple((await resumed(runs, paused.state.id)).state) == COMPLETED
     shown = [message.text for message in again.requests[-1].messages]
@@ -213,7 +213,7 @@ async def test_what_a_stranger_wants_remembered_needs_a_person_and_keeps_its_lab
     assert triple(paused.state) == WAITING
     assert list(await memory.export(ADAS)) == []
     async with bureau.process(Surfer, None, memory, MemoryTools, Web, model=model.restarted()) as runs:
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
         await resumed(runs, paused.state.id)
     (kept,) = await memory.export(ADAS)
@@ -282,7 +282,7 @@ async def test_forgetting_needs_a_person() -> None:
     assert triple(paused.state) == WAITING
     assert len(await memory.export(ADAS)) == 1
     async with bureau.process(Waiter, None, memory, MemoryTools, model=model.restarted()) as runs:
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
         assert (await resumed(runs, paused.state.id)).output == "Forgotten."
     assert list(await memory.export(ADAS)) == []

@@ -78,7 +78,7 @@ class People:
     async def open(self, runs: AgentRuns, run_id: str) -> list[AgentApprovalRequest]:
         """The questions nobody has answered; one that is asked again must be the same one."""
         found: list[AgentApprovalRequest] = []
-        for question in await runs.approvals(run_id):
+        for question in await runs.questions(run_id):
             assert isinstance(question, AgentApprovalRequest)
             what = str(question.arguments["what"])
             known = self.asked.setdefault(what, (question.id, question.agent_state_id))
@@ -125,8 +125,8 @@ async def test_a_question_is_answered_at_the_top_as_well_as_at_the_run_that_aske
     async with family.process(*(agents := three_levels(family))) as runs:
         result = await start(runs, agents[0])
         grandchild = await family.state_of("grandchild")
-        questions = [q for q in await runs.approvals(result.state.id) if q.agent_state_id == grandchild.id]
-        assert [q.id for q in await runs.approvals(grandchild.id)] == [q.id for q in questions]
+        questions = [q for q in await runs.questions(result.state.id) if q.agent_state_id == grandchild.id]
+        assert [q.id for q in await runs.questions(grandchild.id)] == [q.id for q in questions]
         with pytest.raises(CallerError, match="Resume that one"):
             await runs.resume(grandchild.id)
         await runs.approve(questions[0].id)
@@ -140,9 +140,9 @@ async def test_an_answer_to_one_run_is_none_to_another() -> None:
     async with family.process(*(agents := three_levels(family))) as runs:
         result = await start(runs, agents[0])
         child = await family.state_of("child")
-        own = [q for q in await runs.approvals(result.state.id) if q.agent_state_id == result.state.id]
+        own = [q for q in await runs.questions(result.state.id) if q.agent_state_id == result.state.id]
         with pytest.raises(CallerError, match="waits for no answer"):
-            await runs.decide(child.id, own[0].id, ApprovalDecision.APPROVE)
+            await runs.answer(child.id, own[0].id, ApprovalDecision.APPROVE)
 
 
 DURABLE = RecoveryStrategy.ACTION_BOUNDARY

@@ -299,7 +299,7 @@ async def test_an_answer_that_needs_a_person_raises_and_the_run_waits() -> None:
         with pytest.raises(RunFailedError, match="Answer it, then resume the run") as waiting:
             await app.get(KeptAnswerer).execute(Decimal(200))
         runs, run_id = app.get(AgentRuns), waiting.value.run_id
-        (question,) = await runs.approvals(run_id)
+        (question,) = await runs.questions(run_id)
         await runs.approve(question.id)
         result = await (await runs.resume(run_id)).result()
     assert result.output == Order(1, Decimal(200))
@@ -434,7 +434,7 @@ async def test_a_child_that_waits_makes_its_parent_wait_and_both_go_on() -> None
         run = await runs.start(Chief, "answer refund")
         events = [event async for event in run.events()]
         assert isinstance(events[-1], RunPausedEvent)
-        (question,) = await runs.approvals(run.id)
+        (question,) = await runs.questions(run.id)
         await runs.approve(question.id)
         result = await (await runs.resume(run.id)).result()
     assert result.output == [Order(1, Decimal(2)), Order(2, Decimal(200))]

@@ -116,7 +116,7 @@ async def test_an_action_ends_as_the_table_says(how: How, kind: Kind, cell: Cell
     async with bureau.process(AGENT, scene.program) as runs:
         ended = await started(runs, AGENT)
         run_id = ended.state.id
-        questions = [type(each) for each in await runs.approvals(run_id)]
+        questions = [type(each) for each in await runs.questions(run_id)]
     outcomes = await recorded(bureau, run_id)
     match cell:
         case Cell.FAILED:

@@ -114,7 +114,7 @@ async def test_a_waiting_task_lets_the_others_go_on_to_their_end() -> None:
 
     async with office.process(program) as runs:
         paused = await start(runs)
-        assert len(await runs.approvals(paused.state.id)) == 1
+        assert len(await runs.questions(paused.state.id)) == 1
     assert paused.status is AgentStatus.INTERRUPTED
     assert office.world.done == [f"pay {n}" for n in range(5)]
 
@@ -123,7 +123,7 @@ async def test_all_waiting_tasks_are_asked_about() -> None:
     office = Office()
     async with office.process(gated_tasks) as runs:
         paused = await start(runs)
-        questions = await runs.approvals(paused.state.id)
+        questions = await runs.questions(paused.state.id)
     assert [question.arguments for question in questions] == [
         {"amount": "1"},
         {"amount": "2"},
@@ -139,14 +139,14 @@ async def test_three_gated_tasks_are_answered_in_any_order_with_restarts_in_betw
     office = Office()
     async with office.process(gated_tasks) as runs:
         run_id = (await start(runs)).state.id
-        asked = [question.id for question in await runs.approvals(run_id)]
+        asked = [question.id for question in await runs.questions(run_id)]
         result = await runs.result(run_id)
     for position, chosen in enumerate(order, start=1):
         async with office.process(gated_tasks) as runs:
-            await runs.decide(run_id, asked[chosen], APPROVE)
+            await runs.answer(run_id, asked[chosen], APPROVE)
             await resume(runs, run_id)
             result = await runs.result(run_id)
-            still_open = {question.id for question in await runs.approvals(run_id)}
+            still_open = {question.id for question in await runs.questions(run_id)}
         assert still_open == set(asked) - {asked[each] for each in order[:position]}
         assert office.world.done.count(f"refund {chosen + 1}") == 1
         assert len([each for each in office.world.done if each.startswith("refund")]) == position
@@ -227,7 +227,7 @@ async def test_nothing_acts_after_a_rejection_has_ended_the_run() -> None:
 
     async with office.process(program) as runs:
         run_id = (await start(runs)).state.id
-        first, second = await runs.approvals(run_id)
+        first, second = await runs.questions(run_id)
         await runs.reject(first.id)
         await runs.approve(second.id)
         await resume(runs, run_id)

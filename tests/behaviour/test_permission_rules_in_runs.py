@@ -81,7 +81,7 @@ async def test_what_a_rule_wants_asked_waits_for_a_person() -> None:
     assert till.paid == []
     model = ScriptedModel([calls("balance"), calls("pay", amount=10), says("Done.")])
     async with bureau.process(Clerk, None, till, RULES, model=model) as runs:
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
         assert triple((await resumed(runs, paused.state.id)).state) == COMPLETED
     assert till.paid == [10]
@@ -104,7 +104,7 @@ async def test_an_approval_does_not_outlive_the_rule_that_allows_to_ask() -> Non
     stricter = PermissionRules([PermissionRule(ALLOW), PermissionRule(DENY, "pay", reason="closed")])
     model = ScriptedModel([calls("balance"), calls("pay", amount=10), says("Done.")])
     async with bureau.process(Clerk, None, till, stricter, model=model) as runs:
-        (question,) = await runs.approvals(paused.state.id)
+        (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
         await resumed(runs, paused.state.id)
     assert till.paid == []

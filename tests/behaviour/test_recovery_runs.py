@@ -148,7 +148,7 @@ async def test_a_cancelling_answer_survives_a_death(fault: type[StopBefore | Sto
     run_id = await unknown_payment(office, BROKE)
     async with office.process(pay) as runs:
         question = await only_question(runs, run_id)
-        await runs.decide(run_id, question.id, CANCEL)
+        await runs.answer(run_id, question.id, CANCEL)
     async with office.process(pay, fault=fault(number)) as runs:
         with pytest.raises(ProcessStopped):
             await resume(runs, run_id)
@@ -220,7 +220,7 @@ async def test_a_bad_answer_is_told_to_its_sender_and_leaves_the_question_open(
     async with office.process(pay) as runs:
         question = await only_question(runs, run_id)
         with pytest.raises(CallerError) as error:
-            await runs.decide(run_id, question.id, decision, **details)
+            await runs.answer(run_id, question.id, decision, **details)
         assert words in str(error.value)
         assert str(error.value).endswith("The request stays open.")
         assert await office.store.signals.list_pending(run_id) == []

@@ -19,7 +19,7 @@ async def run_to_its_end(app: Application) -> str:
     runs = app.get(AgentRuns)
     run = await runs.start(Clerk, "A-17")
     await run.result()
-    (request,) = await runs.approvals(run.id)
+    (request,) = await runs.questions(run.id)
     await runs.approve(request.id)
     assert (await (await runs.resume(run.id)).result()).status is AgentStatus.COMPLETED
     return run.id
@@ -57,7 +57,7 @@ async def test_a_run_that_waits_for_somebody_is_not_erased() -> None:
         await run.result()
         with pytest.raises(CallerError, match="Cancel it first"):
             await app.get(IAgentRetention).erase(RunKey("default", run.id))
-        assert len(await runs.approvals(run.id)) == 1
+        assert len(await runs.questions(run.id)) == 1
 
 
 async def test_a_pruned_run_was_never_there() -> None:

@@ -152,7 +152,7 @@ async def test_what_others_must_not_read_is_in_no_view_and_replay_has_it_all_the
     assert MINE not in stored(bureau.store)
     assert BACK not in stored(bureau.store)
     async with bureau.process(Teller, None, bank) as runs:
-        (question,) = await runs.approvals(run_id)
+        (question,) = await runs.questions(run_id)
         assert MINE not in repr(question)
         await runs.approve(question.id)
         result = await resumed(runs, run_id)
@@ -188,13 +188,13 @@ async def test_a_crash_betrays_nothing(fault: StopBefore | StopAfter) -> None:
         for _ in range(4):
             if result.state.is_terminal:
                 break
-            (question,) = await runs.approvals(handle.id)
+            (question,) = await runs.questions(handle.id)
             if not isinstance(question, AgentRecoveryRequest):
                 await runs.approve(question.id)
             elif bank.paid:
-                await runs.decide(handle.id, question.id, RecoveryDecision.DONE, result=BACK)
+                await runs.answer(handle.id, question.id, RecoveryDecision.DONE, result=BACK)
             else:
-                await runs.decide(handle.id, question.id, RecoveryDecision.RETRY)
+                await runs.answer(handle.id, question.id, RecoveryDecision.RETRY)
             result = await resumed(runs, handle.id)
     assert result.output == Receipt(len(MINE), MINE)
     assert bank.paid == [MINE]
@@ -207,14 +207,14 @@ async def test_another_key_opens_nothing_and_the_run_is_unharmed() -> None:
         run_id = (await started(runs, Teller, MINE)).state.id
     before = await bureau.rows(run_id)
     async with bureau.process(Teller, None, bank, MemorySealer(b"another"), has_sealer=False) as runs:
-        for attempt in (runs.resume(run_id), runs.result(run_id), runs.approvals(run_id), runs.fork(run_id)):
+        for attempt in (runs.resume(run_id), runs.result(run_id), runs.questions(run_id), runs.fork(run_id)):
             with pytest.raises(RecordSealError, match="key"):
                 await attempt
         assert await runs.verify(run_id) == len(before)
         assert triple(await runs.get(run_id)) == WAITING
     assert await bureau.rows(run_id) == before
     async with bureau.process(Teller, None, bank) as runs:
-        (question,) = await runs.approvals(run_id)
+        (question,) = await runs.questions(run_id)
         await runs.approve(question.id)
         assert triple((await resumed(runs, run_id)).state) == COMPLETED
 
@@ -274,7 +274,7 @@ async def test_without_a_key_what_was_only_read_is_read_again() -> None:
         assert MINE not in stored(bureau.store)
         forked = await runs.fork(waiting.state.id)
     async with bureau.process(agent, program, shelf, has_sealer=False) as runs:
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         assert (await resumed(runs, waiting.state.id)).output == len(MINE)
         assert triple((await resumed(runs, forked.id)).state) == WAITING
@@ -296,7 +296,7 @@ async def test_what_a_model_says_under_a_redaction_policy_is_kept_sealed() -> No
     model = ScriptedModel([says("Your card is CARD-1234, keep it.")])
     async with bureau.process(agent, program, model=model) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
     async with bureau.process(agent, program, model=ScriptedModel([])) as runs:
         result = await resumed(runs, waiting.state.id)
@@ -339,7 +339,7 @@ async def test_a_secret_in_a_result_is_in_no_record_and_the_program_never_has_it
 
     async with bureau.process(agent, program, bank) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         result = await resumed(runs, waiting.state.id)
     rows = await bureau.rows(waiting.state.id)

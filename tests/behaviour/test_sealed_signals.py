@@ -35,7 +35,7 @@ async def test_what_a_person_changes_is_sealed_in_the_queue_and_used_all_the_sam
     async with bureau.process(agent, program, bank) as runs:
         waiting = await started(runs, agent)
         assert triple(waiting.state) == WAITING
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.modify(question.id, {"iban": OTHER}, comment="the other one")
         (signal,) = await bureau.store.signals.list_pending(waiting.state.id)
         assert set(signal.payload) == {"request_id", "decision", SEALED}
@@ -60,8 +60,8 @@ async def test_what_a_person_reports_is_sealed_in_the_queue_too() -> None:
     async with bureau.process(agent, program, bank) as runs:
         waiting = await resumed(runs, run_id)
         assert triple(waiting.state) == RECOVERY
-        (question,) = await runs.approvals(run_id)
-        await runs.decide(run_id, question.id, RecoveryDecision.DONE, result=BACK)
+        (question,) = await runs.questions(run_id)
+        await runs.answer(run_id, question.id, RecoveryDecision.DONE, result=BACK)
         assert BACK not in stored(bureau)
         result = await resumed(runs, run_id)
     assert (triple(result.state), result.output) == (COMPLETED, True)
@@ -76,7 +76,7 @@ async def test_the_sender_gets_back_what_was_sent() -> None:
 
     async with bureau.process(agent, program, bank) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         payload = {"request_id": question.id, "decision": "approve", "comment": "fine"}
         kind = AgentSignalKind.APPROVAL_DECISION
         sent = await runs.signal(waiting.state.id, kind, payload, id="a1")
@@ -130,7 +130,7 @@ async def test_without_the_key_the_run_stays_as_it_is_until_the_key_is_there() -
 
     async with bureau.process(agent, program, bank) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id, comment="fine")
     mine, bureau.store.sealer = bureau.store.sealer, MemorySealer()
     async with bureau.process(agent, program, bank) as runs:
@@ -167,7 +167,7 @@ async def test_a_sealed_answer_survives_every_crash(fault: type[Fault], number: 
 
     async with bureau.process(agent, program, bank) as runs:
         waiting = await started(runs, agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.modify(question.id, {"iban": OTHER})
     async with bureau.process(agent, program, bank, fault=fault(number)) as runs:
         await asyncio.gather(resumed(runs, waiting.state.id), return_exceptions=True)
@@ -176,8 +176,8 @@ async def test_a_sealed_answer_survives_every_crash(fault: type[Fault], number: 
         state = await runs.get(waiting.state.id)
         if not state.is_terminal:
             state = (await resumed(runs, waiting.state.id)).state
-        for question in await runs.approvals(waiting.state.id):
-            await runs.decide(waiting.state.id, question.id, RecoveryDecision.RETRY)
+        for question in await runs.questions(waiting.state.id):
+            await runs.answer(waiting.state.id, question.id, RecoveryDecision.RETRY)
             state = (await resumed(runs, waiting.state.id)).state
     assert triple(state) == COMPLETED
     assert OTHER not in str(await bureau.rows(waiting.state.id)) + stored(bureau)

@@ -79,7 +79,7 @@ async def test_each_approved_tool_runs_once_and_nothing_is_asked_twice(
     async with process(store, world) as app:
         run = await app.get(AgentRuns).start(Cleaner)
         assert (await run.result()).status is AgentStatus.INTERRUPTED
-        asked = {str(r.arguments["name"]): r.id for r in await app.get(AgentRuns).approvals(run.id)}
+        asked = {str(r.arguments["name"]): r.id for r in await app.get(AgentRuns).questions(run.id)}
     assert set(asked) == set(NAMES)
     waiting = list(order)
     while waiting:
@@ -89,7 +89,7 @@ async def test_each_approved_tool_runs_once_and_nothing_is_asked_twice(
             for name in now:
                 await (runs.reject if name == rejected else runs.approve)(asked[name])
             result = await (await runs.resume(run.id)).result()
-            left = {str(r.arguments["name"]): r.id for r in await runs.approvals(run.id)}
+            left = {str(r.arguments["name"]): r.id for r in await runs.questions(run.id)}
             assert left == {name: asked[name] for name in waiting}
     assert result.status is AgentStatus.COMPLETED
     assert result.output == ["kept" if name == rejected else name for name in NAMES]

@@ -165,16 +165,16 @@ async def test_a_person_is_asked_inside_a_handler_and_the_run_waits_for_the_answ
     async with bureau.process(Careful, steps, Postbox) as runs:
         waiting = await started(runs, Careful)
         assert (triple(waiting.state), bureau.world.done) == (WAITING, [])
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         assert "untrusted content from run input, signal:external_event" in str(question.metadata)
         await runs.approve(question.id)
     async with bureau.process(Careful, steps, Postbox) as runs:
-        (again,) = await runs.approvals(waiting.state.id)
+        (again,) = await runs.questions(waiting.state.id)
         assert again.id == question.id
         # What a stranger said counts for the rest of the run too.
         waiting = await resumed(runs, waiting.state.id)
         assert (triple(waiting.state), bureau.world.done) == (WAITING, ["shelve fire"])
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         result = await resumed(runs, waiting.state.id)
         said = await told(runs, result.state.id)
@@ -186,7 +186,7 @@ async def test_what_a_handler_spends_is_counted_once() -> None:
     bureau, steps = Bureau(), program("send external_event:fire", "stamp out", "refund 5")
     async with bureau.process(Listener, steps, Postbox) as runs:
         waiting = await started(runs, Listener)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
     async with bureau.process(Listener, steps, Postbox) as runs:
         result = await resumed(runs, waiting.state.id)
@@ -319,7 +319,7 @@ async def test_a_handler_that_is_new_does_not_take_what_was_taken_before_it() ->
     bureau, steps = Bureau(), program("send scheduler_wake_up:morning", "? Well?", "refund 5", "? And now?")
     async with bureau.process(Listener, steps, Postbox, model=Parrot()) as runs:
         waiting = await started(runs, Listener)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
 
     @Agent(spec=SPEC)

@@ -238,7 +238,7 @@ async def test_what_a_run_does_not_take_is_refused_and_the_run_is_unharmed(gate:
             await runs.signal("nowhere", AgentSignalKind.CANCEL)
         with pytest.raises(RunNotFoundError):
             await runs.cancel(run.id, principal=Principal("eve", tenant="other"))
-        (request,) = await runs.approvals(run.id)
+        (request,) = await runs.questions(run.id)
         await runs.approve(request.id, comment="fine")
         assert (await (await runs.resume(run.id)).result()).output == "wiped"
         with pytest.raises(CallerError):

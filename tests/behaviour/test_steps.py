@@ -67,8 +67,8 @@ async def test_values_and_steps_come_back_in_replay_as_they_were() -> None:
         runs = app.get(AgentRuns)
         paused = await (await runs.resume(state.id)).result()
         assert paused.status is AgentStatus.INTERRUPTED
-        (request,) = await runs.approvals(state.id)
-        await runs.decide(state.id, request.id, RecoveryDecision.DONE, result={"amount": "12.50"})
+        (request,) = await runs.questions(state.id)
+        await runs.answer(state.id, request.id, RecoveryDecision.DONE, result={"amount": "12.50"})
         result = await (await runs.resume(state.id)).result()
     assert result.status is AgentStatus.COMPLETED
     assert result.output[3] == "12.50"
@@ -84,8 +84,8 @@ async def test_an_unknown_outcome_is_left_to_a_person_and_not_tried_again() -> N
         run = await runs.start(Payer, Decimal(1))
         assert (await run.result()).status is AgentStatus.INTERRUPTED
         assert bank.payments == 1
-        (request,) = await runs.approvals(run.id)
-        await runs.decide(run.id, request.id, RecoveryDecision.RETRY)
+        (request,) = await runs.questions(run.id)
+        await runs.answer(run.id, request.id, RecoveryDecision.RETRY)
         result = await (await runs.resume(run.id)).result()
     assert result.status is AgentStatus.COMPLETED
     assert bank.payments == 2

@@ -48,7 +48,7 @@ async def was_answered(bureau: Bureau) -> str:
     """The run waits, and a person has allowed the call."""
     async with bureau.process(AGENT, notes_and_refunds) as runs:
         run_id = (await started(runs, AGENT)).state.id
-        (question,) = await runs.approvals(run_id)
+        (question,) = await runs.questions(run_id)
     payload: JsonObject = {"request_id": question.id, "decision": ApprovalDecision.APPROVE.value}
     answer = AgentSignal("yes", run_id, AgentSignalKind.APPROVAL_DECISION, payload)
     await bureau.store.signals.append(answer)

@@ -103,7 +103,7 @@ async def test_what_waits_for_a_person_holds_nothing() -> None:
         waiting = await started(runs, agent)
         assert triple(waiting.state) == WAITING
         assert bureau.store.tables.spending.holds == {}
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         assert isinstance(question, AgentApprovalRequest)
         await runs.approve(question.id)
         assert triple((await resumed(runs, waiting.state.id)).state) == COMPLETED
@@ -192,7 +192,7 @@ async def test_a_run_that_comes_back_is_not_warned_of_the_same_again() -> None:
     async with bureau.process(agent, asks_then_speaks, purse, model=Metered(ModelUsage(1, 1, 2))) as runs:
         waiting = await started(runs, agent)
         assert triple(waiting.state) == WAITING
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         handle = await runs.resume(waiting.state.id)
         await handle.result()

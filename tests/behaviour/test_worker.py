@@ -143,7 +143,7 @@ async def test_an_answer_lets_a_run_go_on_without_anybody_who_resumes_it() -> No
         waiting = await started(office, story.agent)
         await pass_time(story.clock, 10)
         assert await story.status(waiting.state.id) == WAITING
-        (question,) = await office.approvals(waiting.state.id)
+        (question,) = await office.questions(waiting.state.id)
         await office.approve(question.id)
         await let_run(200)
         assert await story.status(waiting.state.id) == COMPLETED
@@ -154,7 +154,7 @@ async def test_without_hints_a_slow_look_finds_the_answer() -> None:
     story = Story()
     async with story.working(story.refunds) as runs:
         waiting = await started(runs, story.agent)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         payload = {"request_id": question.id, "decision": "approve"}
         signal = AgentSignal("answer", waiting.state.id, AgentSignalKind.APPROVAL_DECISION, payload)
         await story.bureau.store.signals.append(signal)
@@ -440,7 +440,7 @@ async def test_an_answer_that_answers_nothing_does_not_keep_a_worker_busy() -> N
         )
         await pass_time(story.clock, 60)
         assert 3 <= claims <= 7
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         await pass_time(story.clock, 64)
         assert await story.status(waiting.state.id) == COMPLETED

@@ -54,7 +54,7 @@ class Processes:
             return await (await runs.start(Clerk, "A-17")).result()
         if (await runs.get(run_id)).is_terminal:
             return await runs.result(run_id)
-        for request in await runs.approvals(run_id):
+        for request in await runs.questions(run_id):
             await self._answer(runs, run_id, request)
         return await (await runs.resume(run_id)).result()
 
@@ -71,14 +71,14 @@ class Processes:
             return
         self.answered.append(request.id)
         if isinstance(request, AgentApprovalRequest):
-            await runs.decide(run_id, request.id, ApprovalDecision.APPROVE)
+            await runs.answer(run_id, request.id, ApprovalDecision.APPROVE)
             return
         happened = self.world.done[str(request.action_name)]
         if happened:
             receipt = f"{request.action_name}-{happened}"
-            await runs.decide(run_id, request.id, RecoveryDecision.DONE, result=receipt)
+            await runs.answer(run_id, request.id, RecoveryDecision.DONE, result=receipt)
         else:
-            await runs.decide(run_id, request.id, RecoveryDecision.RETRY)
+            await runs.answer(run_id, request.id, RecoveryDecision.RETRY)
 
 
 def assert_done_right(processes: Processes, result: RunResult) -> None:

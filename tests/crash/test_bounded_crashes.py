@@ -235,7 +235,7 @@ class Story:
     async def _answer(self, runs: AgentRuns) -> None:
         if await self.store.signals.list_pending(self.run_id):
             return
-        for question in await runs.approvals(self.run_id):
+        for question in await runs.questions(self.run_id):
             if isinstance(question, AgentRecoveryRequest):
                 await self._tell_the_truth(runs, question)
             else:
@@ -245,9 +245,9 @@ class Story:
         key = idempotency_key(RunKey("default", self.run_id), question.action_id)
         if question.attempt in self.ledger.done.get(key, []):
             result = SECRETIVE[::-1] if "refund" in question.action_id else 1
-            await runs.decide(self.run_id, question.id, RecoveryDecision.DONE, result=result)
+            await runs.answer(self.run_id, question.id, RecoveryDecision.DONE, result=result)
         else:
-            await runs.decide(self.run_id, question.id, RecoveryDecision.RETRY)
+            await runs.answer(self.run_id, question.id, RecoveryDecision.RETRY)
 
 
 @dataclass

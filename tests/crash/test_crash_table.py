@@ -158,7 +158,7 @@ async def test_a_crash_leads_to_what_the_table_says(kind: Kind, moment: Moment, 
     run_id = await died(bureau, program, fault)
     async with bureau.process(AGENT, program) as runs:
         result = await resumed(runs, run_id)
-        questions = await runs.approvals(run_id)
+        questions = await runs.questions(run_id)
         assert await runs.verify(run_id) > 0
     seen = Seen(triple(result.state), result.output, outside.effects, outside.reconciled)
     assert seen == expected(cell, moment)
@@ -194,8 +194,8 @@ async def test_a_person_says_what_became_of_an_unrepeatable_action(
 ) -> None:
     bureau, outside, program, run_id = await asked_about_a_lost_payment()
     async with bureau.process(AGENT, program) as runs:
-        (question,) = await runs.approvals(run_id)
-        await runs.decide(run_id, question.id, decision, **details)
+        (question,) = await runs.questions(run_id)
+        await runs.answer(run_id, question.id, decision, **details)
         result = await resumed(runs, run_id)
         assert await runs.verify(run_id) > 0
     assert (triple(result.state), result.output, outside.effects) == (state, output, effects)
@@ -228,7 +228,7 @@ async def test_a_run_that_dies_in_an_approval_wait_still_waits_with_the_same_req
     for _ in range(3):
         async with bureau.process(AGENT, program, handler) as runs:
             assert triple((await resumed(runs, handle.id)).state) == WAITING
-            seen.append([each.id for each in await runs.approvals(handle.id)])
+            seen.append([each.id for each in await runs.questions(handle.id)])
     assert seen[0] == seen[1] == seen[2]
     assert (len(seen[0]), outside.attempts) == (1, 0)
     async with bureau.process(AGENT, program, handler) as runs:

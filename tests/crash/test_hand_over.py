@@ -47,7 +47,7 @@ class Rolling:
             return
         pending = await self.store.signals.list_pending(run_id)
         answered = {signal.payload["request_id"] for signal in pending}
-        for request in await runs.approvals(run_id):
+        for request in await runs.questions(run_id):
             self.questions.append(request)
             if request.id not in answered:
                 await runs.approve(request.id)

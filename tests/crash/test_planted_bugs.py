@@ -183,7 +183,7 @@ async def a_second_call_is_asked_about_again() -> None:
         run_id = (await start(runs)).state.id
         await answer(runs, run_id, APPROVE)
         assert office.world.done == ["refund 5"]
-        assert len(await runs.approvals(run_id)) == 1
+        assert len(await runs.questions(run_id)) == 1
 
 
 async def a_second_unknown_outcome_is_asked_about_again() -> None:
@@ -191,10 +191,10 @@ async def a_second_unknown_outcome_is_asked_about_again() -> None:
     async with office.process(pay) as runs:
         office.world.failures["pay 1"] = OSError("line is dead")
         run_id = (await start(runs)).state.id
-        (first,) = await runs.approvals(run_id)
+        (first,) = await runs.questions(run_id)
         office.world.failures["pay 1"] = OSError("line is dead again")
         await ended(answer(runs, run_id, RecoveryDecision.RETRY))
-        asked = [request.id for request in await runs.approvals(run_id)]
+        asked = [request.id for request in await runs.questions(run_id)]
     assert len(asked) == 1
     assert asked != [first.id]
     assert [knock[2] for knock in office.world.knocks] == [1, 2]
@@ -270,7 +270,7 @@ async def an_unknown_outcome_is_left_to_a_person() -> None:
     office.world.failures["pay 1"] = OSError("line is dead")
     async with office.process(pay_then_wait) as runs:
         run_id = (await start(runs)).state.id
-        (request,) = await runs.approvals(run_id)
+        (request,) = await runs.questions(run_id)
     assert "It is not known" in str(getattr(request, "reason", ""))
     assert office.world.done == []
 
@@ -497,7 +497,7 @@ async def a_rejection_is_heard_once() -> None:
     async with office.process(persistent) as runs:
         run_id = (await start(runs, PatientClerk)).state.id
         await answer(runs, run_id, REJECT)
-        asked = [request.arguments for request in await runs.approvals(run_id)]
+        asked = [request.arguments for request in await runs.questions(run_id)]
     assert asked == [{"amount": "1"}]
 
 
@@ -631,8 +631,8 @@ async def assert_both_are_paid(agent: type[Payer]) -> None:
         await ended(handle.result())
     async with process_with(office, pay, agent) as runs:
         assert (await resume(runs, handle.id)).status is AgentStatus.INTERRUPTED
-        for question in await runs.approvals(handle.id):
-            await runs.decide(handle.id, question.id, RecoveryDecision.RETRY)
+        for question in await runs.questions(handle.id):
+            await runs.answer(handle.id, question.id, RecoveryDecision.RETRY)
         result = await resume(runs, handle.id)
     assert office.world.done == ["pay 1", "pay 2"]
     assert result.output == [{"number": 1, "amount": "1"}, {"number": 2, "amount": "2"}]
@@ -656,12 +656,12 @@ async def an_answer_waits_until_what_it_allows_begins() -> None:
     asked = calls("refund", {"amount": "5"}), calls("refund", {"amount": "1"})
     async with process_with(office, pay, Cashier, model=ScriptedModel([turn(*asked)])) as runs:
         run_id = (await (await runs.start(Cashier, "Give back 5, then 1.")).result()).state.id
-        _, second = await runs.approvals(run_id)
+        _, second = await runs.questions(run_id)
         await runs.approve(second.id)
         await resume(runs, run_id)
         waiting = [signal.payload["request_id"] for signal in await office.store.signals.list_pending(run_id)]
         assert waiting == [second.id]
-        assert len(await runs.approvals(run_id)) == 2
+        assert len(await runs.questions(run_id)) == 2
 
 
 async def a_message_stays_in_the_transcript_when_its_branch_is_folded() -> None:

@@ -41,7 +41,7 @@ async def approved(town: Town) -> str:
     """A run whose approval is given and not used yet."""
     run_id = await asked(town)
     async with town.process() as runs:
-        (request,) = await runs.approvals(run_id)
+        (request,) = await runs.questions(run_id)
         await runs.approve(request.id)
     return run_id
 
@@ -86,7 +86,7 @@ async def test_a_run_that_ends_while_somebody_else_reaches_for_it_stays_ended(ac
         if isinstance(reached, bool):
             assert reached == (state.status is AgentStatus.CANCELLED)
         # Whoever takes a run over in the middle of a payment cannot know what became of it, and asks.
-        assert state.is_terminal or await owner.approvals(run_id), ends
+        assert state.is_terminal or await owner.questions(run_id), ends
         rows = await town.rows(run_id)
         assert sum(row.action_id == RESULT for row in rows) == (state.status is AgentStatus.COMPLETED)
         await owner.verify(run_id)
@@ -107,7 +107,7 @@ async def test_an_approval_behind_a_deferral_counts() -> None:
     town = Town()
     run_id = await asked(town)
     async with town.process() as runs:
-        (request,) = await runs.approvals(run_id)
+        (request,) = await runs.questions(run_id)
         await runs.defer(request.id)
         await runs.approve(request.id)
         result = await (await runs.resume(run_id)).result()

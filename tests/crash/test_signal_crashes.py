@@ -147,13 +147,13 @@ class Place:
         async with self.process() as runs:
             (state,) = (await runs.list()).runs
             while not state.is_terminal:
-                for question in await runs.approvals(state.id):
+                for question in await runs.questions(state.id):
                     stamped = f"stamp {cast(JsonObject, question.arguments['view'])['what']}"
                     if stamped in self.world.done:
                         result = stamped.replace("stamp", "stamped")
-                        await runs.decide(state.id, question.id, RecoveryDecision.DONE, result=result)
+                        await runs.answer(state.id, question.id, RecoveryDecision.DONE, result=result)
                     else:
-                        await runs.decide(state.id, question.id, RecoveryDecision.RETRY)
+                        await runs.answer(state.id, question.id, RecoveryDecision.RETRY)
                 state = (await (await runs.resume(state.id)).result()).state
             transcript, events = Transcript(), runs.events(state.id)
             async for event in events:

@@ -179,7 +179,7 @@ class Runs(RuleBasedStateMachine):
         if decision is ApprovalDecision.MODIFY:
             await runs.modify(request.id, {"amount": amount})
         else:
-            await runs.decide(request.agent_state_id, request.id, decision)
+            await runs.answer(request.agent_state_id, request.id, decision)
         self.decisions.setdefault(request.id, []).append(decision.value)
 
     async def tell_truth(
@@ -189,12 +189,12 @@ class Runs(RuleBasedStateMachine):
         run_id, tool = request.agent_state_id, str(request.action_name)
         made = self.town.world.made(run_id, tool)
         if gives_up is not None:
-            await runs.decide(run_id, request.id, gives_up)
+            await runs.answer(run_id, request.id, gives_up)
         elif made:
             result = receipt(tool, made[0].amount)
-            await runs.decide(run_id, request.id, RecoveryDecision.DONE, result=result)
+            await runs.answer(run_id, request.id, RecoveryDecision.DONE, result=result)
         else:
-            await runs.decide(run_id, request.id, RecoveryDecision.RETRY)
+            await runs.answer(run_id, request.id, RecoveryDecision.RETRY)
 
     async def send(self, runs: AgentRuns, run_id: str) -> None:
         """Send a message twice with one id; whether it was accepted is remembered."""
@@ -213,7 +213,7 @@ class Runs(RuleBasedStateMachine):
         self.approvals, self.recoveries = [], []
         async with self.town.process() as runs:
             for state in await self.town.states():
-                for request in await runs.approvals(state.id):
+                for request in await runs.questions(state.id):
                     if isinstance(request, AgentApprovalRequest):
                         self.approvals.append(request)
                     else:
@@ -306,7 +306,7 @@ class Runs(RuleBasedStateMachine):
         """Answer truthfully and resume until the run is over; then its totals must be right."""
         for _ in range(8):
             async with self.town.process() as runs:
-                for request in await runs.approvals(run_id):
+                for request in await runs.questions(run_id):
                     if isinstance(request, AgentRecoveryRequest):
                         await self.tell_truth(runs, request)
                     else:

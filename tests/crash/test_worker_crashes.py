@@ -101,7 +101,7 @@ class Workers(Processes):
             return
         await let_run(100)
         if not (await runs.get(run_id)).is_terminal:
-            for request in await runs.approvals(run_id):
+            for request in await runs.questions(run_id):
                 await self._answer(runs, run_id, request)
 
     async def _is_over(self) -> bool:

@@ -88,7 +88,7 @@ class Families(Workers):
             for kind in (AgentSignalKind.PAUSE, AgentSignalKind.RESUME):
                 await runs.signal(run_id, kind, id=kind.value)
                 self._sent.add(kind)
-        for request in await runs.approvals(run_id):
+        for request in await runs.questions(run_id):
             await self._answer(runs, run_id, request)
 
     async def _known_run(self) -> str | None:

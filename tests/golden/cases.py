@@ -96,7 +96,7 @@ def _approved(*, resumed: bool = True) -> Act:
     async def act(place: Place, case: Case, run_id: str) -> None:
         async with place.process(*case.pods) as app:
             runs = app.get(AgentRuns)
-            await runs.approve((await runs.approvals(run_id))[0].id)
+            await runs.approve((await runs.questions(run_id))[0].id)
             if resumed:
                 await resume(runs, run_id)
 
@@ -106,7 +106,7 @@ def _approved(*, resumed: bool = True) -> Act:
 async def _rejected(place: Place, case: Case, run_id: str) -> None:
     async with place.process() as app:
         runs = app.get(AgentRuns)
-        await runs.reject((await runs.approvals(run_id))[0].id, comment="no")
+        await runs.reject((await runs.questions(run_id))[0].id, comment="no")
         await resume(runs, run_id)
 
 
@@ -114,7 +114,7 @@ async def modify(runs: AgentRuns, case: Case, run_id: str) -> None:
     """Allow what a run asks for with other arguments, as soon as it waits."""
     async for _ in runs.events(run_id):
         """Until it pauses."""
-    await runs.modify((await runs.approvals(run_id))[0].id, {"what": f"{case.name} otherwise"})
+    await runs.modify((await runs.questions(run_id))[0].id, {"what": f"{case.name} otherwise"})
 
 
 async def _modified(place: Place, case: Case, run_id: str) -> None:
@@ -250,7 +250,7 @@ async def go_on(place: Place, runs: AgentRuns, case: Case, run_id: str) -> None:
     for _ in range(10):
         if (await runs.get(run_id)).is_terminal:
             return
-        for question in await runs.approvals(run_id):
+        for question in await runs.questions(run_id):
             await _answer(place, runs, run_id, question)
         await resume(runs, run_id)
     raise AssertionError(f"run {case.name!r} does not come to its end")
@@ -261,10 +261,10 @@ async def _answer(place: Place, runs: AgentRuns, run_id: str, question: object) 
         await runs.approve(question.id)  # type: ignore[attr-defined]
         return
     if question.deferred_call:
-        await runs.decide(run_id, question.id, RecoveryDecision.DONE, result="red")
+        await runs.answer(run_id, question.id, RecoveryDecision.DONE, result="red")
         return
     what = str(question.arguments["view"]["what"])  # type: ignore[index, call-overload]
     if what in place.ledger.effects():
-        await runs.decide(run_id, question.id, RecoveryDecision.DONE, result=f"did {what}")
+        await runs.answer(run_id, question.id, RecoveryDecision.DONE, result=f"did {what}")
     else:
-        await runs.decide(run_id, question.id, RecoveryDecision.RETRY)
+        await runs.answer(run_id, question.id, RecoveryDecision.RETRY)

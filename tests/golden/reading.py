@@ -33,7 +33,7 @@ async def read(runs: AgentRuns, run_id: str) -> Read:
         "reason": state.reason.value if state.reason else None,
         "pending_signals": state.pending_signal_count,
         "rows": await runs.verify(run_id),
-        "questions": [str(question.id) for question in await runs.approvals(run_id)],
+        "questions": [str(question.id) for question in await runs.questions(run_id)],
         "evidence": [each.kind.value for each in await runs.evidence(run_id)],
     }
     try:

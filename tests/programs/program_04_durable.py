@@ -27,7 +27,7 @@ async def main() -> None:
                 case MessageDeltaEvent(delta=text): print(text, end="")
                 case ToolCallStartEvent(tool_name=name): print(f"[{name}]")
                 case RunPausedEvent(): break
-        (request,) = await runs.approvals(run.id)
+        (request,) = await runs.questions(run.id)
         print(request.prompt, request.arguments)                   # guarded, exactly what would run
         await runs.approve(request.id, comment="ok", principal=Principal("grace", tenant="acme"))
         result = await (await runs.resume(run.id)).result()

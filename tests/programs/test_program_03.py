@@ -47,7 +47,7 @@ async def test_it_streams_until_a_person_is_asked_and_goes_on_in_other_processes
         asked += 1
         async with process(store, disk, model := model.restarted()) as app:
             runs = app.get(AgentRuns)
-            for request in await runs.approvals(state.id):
+            for request in await runs.questions(state.id):
                 await runs.approve(request.id)
             result = await (await runs.resume(state.id)).result()
             await runs.verify(state.id)

@@ -131,17 +131,17 @@ class Customer:
             parcel = {"parcel": f"parcel {order}"}
             await self._runs.signal(run_id, AgentSignalKind.EXTERNAL_EVENT, parcel, id=f"parcel {order}")
             self._told.add(order)
-        for question in await self._runs.approvals(run_id):
+        for question in await self._runs.questions(run_id):
             if not isinstance(question, AgentRecoveryRequest):
-                await self._runs.decide(run_id, question.id, ApprovalDecision.APPROVE)
+                await self._runs.answer(run_id, question.id, ApprovalDecision.APPROVE)
                 continue
             self._asked.add(question.id)
             effect = str(question.action_name)
             if self._rig.world.happened(effect, order):
                 done = f"{effect} {order}"
-                await self._runs.decide(run_id, question.id, RecoveryDecision.DONE, result=done)
+                await self._runs.answer(run_id, question.id, RecoveryDecision.DONE, result=done)
             else:
-                await self._runs.decide(run_id, question.id, RecoveryDecision.RETRY)
+                await self._runs.answer(run_id, question.id, RecoveryDecision.RETRY)
 
     async def check(self) -> None:
         """Compare what the runs say with what has happened."""

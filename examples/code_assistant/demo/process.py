@@ -35,7 +35,7 @@ async def drive(folder: Path, goal: str, console: Console) -> RunResult:
         while True:
             async for event in run.events():
                 view.show(event)
-            questions = await runs.approvals(run.id)
+            questions = await runs.questions(run.id)
             if not questions:
                 return await run.result()
             for question in questions:
@@ -62,7 +62,7 @@ async def _answer(
     if isinstance(question, AgentRecoveryRequest):
         console.line(f"  ? {question.prompt}", "yellow")
         console.line("  > retry", "green")
-        await runs.decide(run_id, question.id, RecoveryDecision.RETRY)
+        await runs.answer(run_id, question.id, RecoveryDecision.RETRY)
         return
     console.line(f"  ? {question.prompt} {spelled(question.arguments)}", "yellow")
     console.line("  > approve", "green")

@@ -49,7 +49,7 @@ async def find_question(
     """
     run_text, _, request = text.partition(":")
     state = await find_run(runs, run_text, principal)
-    asked = await runs.approvals(state.id, principal=principal)
+    asked = await runs.questions(state.id, principal=principal)
     named = [each for each in asked if not request or _own(each).startswith(request)]
     if not named:
         raise CallerError(

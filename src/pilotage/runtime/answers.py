@@ -60,6 +60,27 @@ class OpenQuestions:
                 found += await self.questions(child) if child is not None else ()
         return tuple(found)
 
+    async def are_all_answered(self, state: AgentState) -> bool:
+        """Return whether every open question of a run and its child runs has an answer that waits to be taken."""
+        answered: dict[str, set[str]] = {}
+        for question in await self.questions(state):
+            run_id = question.agent_state_id
+            if run_id not in answered:
+                answered[run_id] = await self._answered_in(run_id)
+            if question.id not in answered[run_id]:
+                return False
+        return True
+
+    async def _answered_in(self, run_id: str) -> set[str]:
+        """Return the requests of a run whose answers are stored; a deferral is none."""
+        pending = await self._services.signals.list_pending(run_id)
+        return {
+            str(signal.payload.get(words.REQUEST_ID))
+            for signal in pending
+            if signal.kind is AgentSignalKind.APPROVAL_DECISION
+            and signal.payload.get(words.DECISION) != ApprovalDecision.DEFER.value
+        }
+
     async def _with_late_outcomes(self, state: AgentState, question: Question) -> Question:
         """Return the question with the late outcomes that were stored since it was asked."""
         port = self._services.late_outcomes

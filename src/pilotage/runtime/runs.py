@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
+from weakref import WeakValueDictionary
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.architecture import AgentRef
@@ -49,6 +51,8 @@ class AgentRuns:
         self._starts = RunStarts(self.services, self.launcher)
         self._answers = OpenQuestions(self.services, self._records)
         self._watch = SignalWatch(self.services, self.launcher)
+        self._resuming: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._background: set[asyncio.Task[None]] = set()
         self.opened = RunOpener(self.services, self.launcher, self._starts, self._watch.begin)
 
     async def start(
@@ -76,18 +80,20 @@ class AgentRuns:
         return handle
 
     async def resume(self, run_id: str, *, principal: Principal | None = None) -> RunHandle:
-        """Bring a run back, on whatever machine; what it did is replayed, not repeated.
+        """Resume a run, on whatever machine; what it did is replayed, not repeated.
 
-        A run that this process drives is left to it: the handle is of the attempt that is under way.
+        The handle of a run that this process drives is that of the attempt under way, that of a run that has ended
+        gives its result.
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
-            RunConflictError: somebody else drives the run, or took it in the same moment.
-            CallerError: the run has ended, or belongs to another one.
+            RunConflictError: another process drives the run, or took it in the same moment.
+            CallerError: the run belongs to another one.
         """
-        live = await self._resumed(run_id, principal)
+        async with self._resuming.setdefault(run_id, asyncio.Lock()):
+            handle = await self._resumed(run_id, principal)
         self._watch.begin()
-        return self.launcher.handle(live)
+        return handle
 
     async def signal(
         self,
@@ -117,13 +123,9 @@ class AgentRuns:
                 f"a payload has the key {SEALED!r}, which is the run's own. Choose another one."
             )
         if kind is AgentSignalKind.APPROVAL_DECISION:
-            # Who answers is the application's to say, whatever a payload claims.
-            payload = {**(payload or {}), DECIDED_BY: _acting(principal, state).id}
+            return await self._send_answer(state, payload or {}, principal, id)
         signal = AgentSignal(id or self.services.ids.uid(), run_id, kind, payload or {})
-        seals = self.services.signal_seals(RunKey(state.tenant_id, run_id))
-        closed = seals.closed(signal, is_redacted=spec.redaction is not None)
-        stored = seals.opened(await self.services.signals.append(closed))
-        await self._watch.deliver(stored)
+        stored = await self._send(state, signal, is_redacted=spec.redaction is not None)
         if kind is AgentSignalKind.RESUME:
             live = self.launcher.live(run_id)
             if live is not None and live.run.replay.liveness.is_pausing:
@@ -230,21 +232,57 @@ class AgentRuns:
         state = await self.get(run_id, principal=principal)
         return await self._records.prompts(state, sealed=principal is None)
 
-    async def approvals(self, run_id: str, *, principal: Principal | None = None) -> tuple[Question, ...]:
-        """The questions a run and its children wait for, in the order they were asked."""
+    async def questions(self, run_id: str, *, principal: Principal | None = None) -> tuple[Question, ...]:
+        """Return the questions that a run and its children wait for, in the order they were asked."""
         return await self._answers.questions(await self.get(run_id, principal=principal))
 
+    async def answer(
+        self,
+        run_id: str,
+        request_id: str,
+        decision: ApprovalDecision | RecoveryDecision,
+        *,
+        resume: bool = True,
+        principal: Principal | None = None,
+        **details: JsonValue,
+    ) -> None:
+        """Answer a question: `modified_payload=` for modify, `result=` for done, `comment=` for all.
+
+        The answer is stored when this returns. With the answer to its last open question the run goes on: driven by
+        this process in the background if it has the agent, else by a worker. `resume=False` only stores the answer,
+        and so does DEFER.
+
+        Raises:
+            CallerError: the run does not wait for this answer; the request stays open.
+        """
+        state = await self.get(run_id, principal=principal)
+        asked_by, payload = await self._answers.checked(state, request_id, decision, details)
+        asking = state if asked_by == state.id else await self.get(asked_by, principal=principal)
+        await self._send_answer(asking, payload, principal)
+        if resume and decision is not ApprovalDecision.DEFER:
+            await self._go_on(asking, principal)
+
     async def approve(
-        self, request_id: str, *, comment: str | None = None, principal: Principal | None = None
+        self,
+        request_id: str,
+        *,
+        comment: str | None = None,
+        resume: bool = True,
+        principal: Principal | None = None,
     ) -> None:
         """Allow what a request asks for."""
-        await self._answer(request_id, ApprovalDecision.APPROVE, comment, principal)
+        await self._decide(request_id, ApprovalDecision.APPROVE, comment, principal, resume=resume)
 
     async def reject(
-        self, request_id: str, *, comment: str | None = None, principal: Principal | None = None
+        self,
+        request_id: str,
+        *,
+        comment: str | None = None,
+        resume: bool = True,
+        principal: Principal | None = None,
     ) -> None:
         """Refuse what a request asks for."""
-        await self._answer(request_id, ApprovalDecision.REJECT, comment, principal)
+        await self._decide(request_id, ApprovalDecision.REJECT, comment, principal, resume=resume)
 
     async def modify(
         self,
@@ -252,18 +290,25 @@ class AgentRuns:
         arguments: JsonObject,
         *,
         comment: str | None = None,
+        resume: bool = True,
         principal: Principal | None = None,
     ) -> None:
         """Allow it with other arguments."""
-        await self._answer(
-            request_id, ApprovalDecision.MODIFY, comment, principal, modified_payload=arguments
+        decision = ApprovalDecision.MODIFY
+        await self._decide(
+            request_id, decision, comment, principal, resume=resume, modified_payload=arguments
         )
 
     async def defer(
         self, request_id: str, *, comment: str | None = None, principal: Principal | None = None
     ) -> None:
         """Decide later: the run goes on waiting."""
-        await self._answer(request_id, ApprovalDecision.DEFER, comment, principal)
+        await self._decide(request_id, ApprovalDecision.DEFER, comment, principal, resume=False)
+
+    async def approvals(self, run_id: str, *, principal: Principal | None = None) -> tuple[Question, ...]:
+        """Second name of `questions` until 0.2."""
+        _warn_of_old_name("approvals", "questions")
+        return await self.questions(run_id, principal=principal)
 
     async def decide(
         self,
@@ -274,14 +319,9 @@ class AgentRuns:
         principal: Principal | None = None,
         **details: JsonValue,
     ) -> None:
-        """Answer a question: `modified_payload=` for modify, `result=` for done, `comment=` for all.
-
-        Raises:
-            CallerError: the run does not wait for this answer; the request stays open.
-        """
-        state = await self.get(run_id, principal=principal)
-        asked_by, payload = await self._answers.checked(state, request_id, decision, details)
-        await self.signal(asked_by, AgentSignalKind.APPROVAL_DECISION, payload, principal=principal)
+        """Second name of `answer` until 0.2."""
+        _warn_of_old_name("decide", "answer")
+        await self.answer(run_id, request_id, decision, resume=True, principal=principal, **details)
 
     async def verify(self, run_id: str, *, principal: Principal | None = None) -> int:
         """Check the journal of a run against itself and its state; how many rows it has.
@@ -309,28 +349,30 @@ class AgentRuns:
 
         What takes longer than `seconds` is stopped where it stands.
         """
+        await self._stop_background()
         await self.launcher.hand_over(seconds)
         await self._watch.stop()
 
     async def stop(self) -> None:
         """Stop driving runs; each stays where it is, and whoever resumes it goes on from there."""
+        await self._stop_background()
         await self._watch.stop()
         await self.launcher.stop()
 
-    async def _resumed(self, run_id: str, principal: Principal | None, tries: int = _TRIES) -> LiveRun:
+    async def _resumed(self, run_id: str, principal: Principal | None, tries: int = _TRIES) -> RunHandle:
         state, rows = await self._records.standing(run_id, principal)
         if state.is_terminal:
-            raise CallerError(f"run {run_id!r} is {state.status}: it has ended. Read its result.")
+            return self.launcher.attached(state)
         if (parent := state.metadata.get("parent")) is not None:
             raise CallerError(f"run {run_id!r} belongs to run {parent!r}. Resume that one: {parent!r}.")
         live = self.launcher.live(run_id)
         if live is not None and state.status is not AgentStatus.INTERRUPTED and not _is_stopping(live):
-            return live
+            return self.launcher.handle(live)
         if live is not None:
             # It waits for somebody, and its attempt is about to end.
             await asyncio.wait([live.task])
         try:
-            return await self.launcher.revive(state, rows, _acting(principal, state))
+            return self.launcher.handle(await self.launcher.revive(state, rows, _acting(principal, state)))
         except RunConflictError:
             head = await self.services.journal.head(RunKey(state.tenant_id, run_id))
             if tries == 1 or head is None or head.epoch != rows[-1].epoch:
@@ -338,16 +380,74 @@ class AgentRuns:
             # Its owner wrote while we read, and nobody else claimed it: what is read now is the run as it is.
             return await self._resumed(run_id, principal, tries - 1)
 
-    async def _answer(
+    async def _decide(
         self,
         request_id: str,
         decision: ApprovalDecision,
         comment: str | None,
         principal: Principal | None,
+        *,
+        resume: bool,
         **details: JsonValue,
     ) -> None:
+        answer = {"comment": comment, **details}
         run_id = run_of(request_id)
-        await self.decide(run_id, request_id, decision, principal=principal, comment=comment, **details)
+        await self.answer(run_id, request_id, decision, resume=resume, principal=principal, **answer)
+
+    async def _send_answer(
+        self,
+        state: AgentState,
+        payload: JsonObject,
+        principal: Principal | None,
+        signal_id: str | None = None,
+    ) -> AgentSignal:
+        """Store an answer. Who gave it is the application's to say, whatever the payload claims."""
+        payload = {**payload, DECIDED_BY: _acting(principal, state).id}
+        kind = AgentSignalKind.APPROVAL_DECISION
+        return await self._send(
+            state, AgentSignal(signal_id or self.services.ids.uid(), state.id, kind, payload)
+        )
+
+    async def _send(
+        self, state: AgentState, signal: AgentSignal, *, is_redacted: bool = False
+    ) -> AgentSignal:
+        """Store a signal and deliver it to the run, where it is live, or to the processes that listen."""
+        seals = self.services.signal_seals(RunKey(state.tenant_id, state.id))
+        closed = seals.closed(signal, is_redacted=is_redacted)
+        stored = seals.opened(await self.services.signals.append(closed))
+        await self._watch.deliver(stored)
+        return stored
+
+    async def _go_on(self, asking: AgentState, principal: Principal | None) -> None:
+        """Drive the tree of an answered run in the background, once its last open question is answered."""
+        root = asking
+        while (parent := root.metadata.get("parent")) is not None:
+            root = await self.get(str(parent), principal=principal)
+        if root.agent_type in self.services.agent_ids and await self._answers.are_all_answered(root):
+            task = asyncio.create_task(self._drive(root.id, principal), name=f"go on with {root.id}")
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
+
+    async def _drive(self, run_id: str, principal: Principal | None) -> None:
+        """Resume a run that was answered, when the attempt that asked is over; another owner may be faster."""
+        live = self.launcher.live(run_id)
+        if live is not None:
+            await asyncio.wait([live.task])
+        with suppress(CallerError):
+            await self.resume(run_id, principal=principal)
+
+    async def _stop_background(self) -> None:
+        tasks = list(self._background)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+def _warn_of_old_name(old: str, new: str) -> None:
+    warnings.warn(
+        f"AgentRuns.{old}() goes away in 0.2. Use AgentRuns.{new}().", DeprecationWarning, stacklevel=3
+    )
 
 
 def _acting(principal: Principal | None, state: AgentState) -> Principal:

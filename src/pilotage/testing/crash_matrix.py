@@ -279,26 +279,26 @@ class _Story:
         return await (await runs.resume(known[0].id)).result()
 
     async def _answer(self, runs: AgentRuns, run_id: str) -> None:
-        for request in await runs.approvals(run_id):
+        for request in await runs.questions(run_id):
             pending = await self._store.signals.list_pending(request.agent_state_id)
             if request.id in {str(signal.payload.get("request_id")) for signal in pending}:
                 continue
             if isinstance(request, AgentRecoveryRequest) and request.deferred_call is not None:
                 result = self._people.carry_out(request)
-                await runs.decide(run_id, request.id, RecoveryDecision.DONE, result=result)
+                await runs.answer(run_id, request.id, RecoveryDecision.DONE, result=result)
             elif isinstance(request, AgentRecoveryRequest):
                 await self._tell_the_truth(runs, run_id, request)
             else:
-                await runs.decide(run_id, request.id, self._people.approve(request))
+                await runs.answer(run_id, request.id, self._people.approve(request))
 
     async def _tell_the_truth(self, runs: AgentRuns, run_id: str, request: AgentRecoveryRequest) -> None:
         asked = (request.agent_state_id, request.action_id, request.attempt)
         for run, row in self._lost:
             if (run.run_id, row.action_id, row.attempt) == asked and _has_result(row):
                 result = cast(JsonObject, row.record)["result"]
-                await runs.decide(run_id, request.id, RecoveryDecision.DONE, result=result)
+                await runs.answer(run_id, request.id, RecoveryDecision.DONE, result=result)
                 return
-        await runs.decide(run_id, request.id, RecoveryDecision.RETRY)
+        await runs.answer(run_id, request.id, RecoveryDecision.RETRY)
 
 
 def _has_result(row: JournalRow) -> bool:

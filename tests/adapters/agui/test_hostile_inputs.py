@@ -188,7 +188,7 @@ async def test_hostile_inputs_break_pay_and_read_nothing() -> None:
                 assert SECRET not in text, (body, text)
             assert bank.payments.paid == [], body
         # It can fail: what is a decision pays, once.
-        if await app.get(AgentRuns).approvals(interrupt["id"].partition(":")[0]):
+        if await app.get(AgentRuns).questions(interrupt["id"].partition(":")[0]):
             await post(api, "/agui", json.dumps(yes(interrupt)).encode(), "ada")
             assert bank.payments.paid == ["1 to Eve"]
     assert {200, 413, 422} >= set(statuses)

@@ -166,7 +166,7 @@ async def test_nobody_decides_about_the_run_of_another_tenant_or_of_another_agen
         (misplaced,) = await ask(app, yes, Porter)
         (unknown,) = await ask(app, resume("guessed:id", {"decision": "approve"}))
         run_id = interrupt["id"].partition(":")[0]
-        open_questions = await app.get(AgentRuns).approvals(run_id)
+        open_questions = await app.get(AgentRuns).questions(run_id)
         pending = await bank.store.signals.list_pending(run_id)
     assert [each["code"] for each in (foreign, misplaced, unknown)] == [
         "run_not_found",

@@ -167,7 +167,7 @@ async def test_a_run_that_comes_back_is_linked_to_where_it_was() -> None:
         waiting = await started(runs, Clerk)
     after = Collector()
     async with bureau.process(Clerk, None, Till, after.telemetry, model=model.restarted()) as runs:
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         assert triple((await resumed(runs, waiting.state.id)).state) == COMPLETED
         assert await runs.verify(waiting.state.id) > 0
@@ -183,7 +183,7 @@ async def test_telemetry_may_come_and_go_between_attempts() -> None:
     bureau, model = Bureau(), ScriptedModel([calls("refund", owner="ada"), says("Done.")])
     async with bureau.process(Clerk, None, Till, Collector().telemetry, model=model) as runs:
         waiting = await started(runs, Clerk)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
     async with bureau.process(Clerk, None, Till, model=model.restarted()) as runs:
         assert triple((await resumed(runs, waiting.state.id)).state) == COMPLETED
@@ -241,7 +241,7 @@ async def test_a_backend_that_throws_changes_nothing(place: str) -> None:
     bureau, model = Bureau(), ScriptedModel([calls("refund", owner="ada"), says("Done.")])
     async with bureau.process(Clerk, None, Till, Broken(Collector().tracers), model=model) as runs:
         waiting = await started(runs, Clerk)
-        (question,) = await runs.approvals(waiting.state.id)
+        (question,) = await runs.questions(waiting.state.id)
         await runs.approve(question.id)
         assert triple((await resumed(runs, waiting.state.id)).state) == COMPLETED
 

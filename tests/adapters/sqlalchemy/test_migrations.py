@@ -109,8 +109,8 @@ async def test_a_run_that_asked_a_person_goes_on_and_repeats_nothing(upgraded: S
     world.done.update({"mark": 1, "pay": 1, "ship": 1})
     async with office(upgraded, world) as app:
         runs = app.get(AgentRuns)
-        (question,) = await runs.approvals(id_of(ASKING))
-        await runs.decide(id_of(ASKING), question.id, ApprovalDecision.APPROVE)
+        (question,) = await runs.questions(id_of(ASKING))
+        await runs.answer(id_of(ASKING), question.id, ApprovalDecision.APPROVE)
         result = await (await runs.resume(id_of(ASKING))).result()
         await runs.verify(id_of(ASKING))
     assert (result.status, result.output) == (AgentStatus.COMPLETED, RECEIPTS)
@@ -123,12 +123,12 @@ async def test_what_was_unknown_is_still_asked_of_a_person(upgraded: SqlAlchemyS
     async with office(upgraded, world) as app:
         runs = app.get(AgentRuns)
         assert (await (await runs.resume(id_of(TORN))).result()).status is AgentStatus.INTERRUPTED
-        (question,) = await runs.approvals(id_of(TORN))
+        (question,) = await runs.questions(id_of(TORN))
         assert isinstance(question, AgentRecoveryRequest)
-        await runs.decide(id_of(TORN), question.id, RecoveryDecision.DONE, result="pay-1")
+        await runs.answer(id_of(TORN), question.id, RecoveryDecision.DONE, result="pay-1")
         await (await runs.resume(id_of(TORN))).result()
-        (question,) = await runs.approvals(id_of(TORN))
-        await runs.decide(id_of(TORN), question.id, ApprovalDecision.APPROVE)
+        (question,) = await runs.questions(id_of(TORN))
+        await runs.answer(id_of(TORN), question.id, ApprovalDecision.APPROVE)
         result = await (await runs.resume(id_of(TORN))).result()
     assert (result.status, result.output) == (AgentStatus.COMPLETED, RECEIPTS)
     assert world.done == {"mark": 1, "pay": 1, "ship": 1, "refund": 1}

@@ -63,7 +63,7 @@ async def test_a_worker_takes_up_what_was_approved_elsewhere_and_its_facts_are_d
         runs = front.get(AgentRuns)
         run = await runs.start(Refunds, Decimal("12.50"))
         assert (await run.result()).status is AgentStatus.INTERRUPTED
-        (request,) = await runs.approvals(run.id)
+        (request,) = await runs.questions(run.id)
         await runs.approve(request.id)
         fact = await asyncio.wait_for(back.get(Desk).heard.get(), 30)
         assert fact.run_id == run.id

@@ -176,7 +176,7 @@ class Stand:
             case "answer":
                 return result.status is AgentStatus.COMPLETED
             case "question":
-                return any(isinstance(each, AgentRecoveryRequest) for each in await runs.approvals(run_id))
+                return any(isinstance(each, AgentRecoveryRequest) for each in await runs.questions(run_id))
             case "context":
                 kinds = [each.kind for each in await runs.evidence(run_id)]
                 return AgentEvidenceKind.CONTEXT_DIGEST in kinds

@@ -50,7 +50,7 @@ async def test_an_effect_that_waits_for_a_person_holds_nothing_and_a_rejected_on
     async with stand.process() as runs:
         paused = await (await runs.start(stand.agent, "go")).result()
         run_id = paused.state.id
-        (question,) = await runs.approvals(run_id)
+        (question,) = await runs.questions(run_id)
         assert charged(stand) == waiting
         stand.refusals.begin_anew(())
         await (runs.approve(question.id) if is_approved else runs.reject(question.id))

@@ -7,7 +7,6 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.behaviour.bureau import (
@@ -30,10 +29,6 @@ from pilotage import Agent, AgentExecutionSpec, ApprovalDecision, Principal, Rec
 from pilotage.agent import JsonValue, RecoveryDecision
 from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.runtime import AgentRuns, WorkerSettings
-
-needs_answers = pytest.mark.skipif(
-    not hasattr(AgentRuns, "questions"), reason="AgentRuns has no questions() and answer() yet"
-)
 
 AGENT = hired()
 APPROVE, REJECT, MODIFY = ApprovalDecision.APPROVE, ApprovalDecision.REJECT, ApprovalDecision.MODIFY
@@ -64,11 +59,6 @@ class RefundingTwice(Refunding):
         return sorted([receipt.amount for receipt in await asyncio.gather(*refunds)])
 
 
-def api(runs: AgentRuns) -> Any:
-    """The service with the methods under test."""
-    return runs
-
-
 async def wait_for(runs: AgentRuns) -> str:
     """A run that waits for a person."""
     waiting = await started(runs, AGENT)
@@ -84,7 +74,7 @@ async def come_to_rest(runs: AgentRuns, run_id: str) -> RunResult:
 
 async def only_question(runs: AgentRuns, run_id: str) -> str:
     """The id of the one open question."""
-    (question,) = await api(runs).questions(run_id)
+    (question,) = await runs.questions(run_id)
     return str(question.id)
 
 
@@ -95,20 +85,18 @@ def test_every_row_of_the_table_has_a_test_and_every_test_a_row() -> None:
     assert rows == tests - {test_every_row_of_the_table_has_a_test_and_every_test_a_row.__name__}
 
 
-@needs_answers
 async def test_an_answer_lets_the_run_go_on_in_the_process_that_accepted_it() -> None:
     bureau, program = Bureau(), Refunding()
     async with bureau.process(AGENT, program) as runs:
         run_id = await wait_for(runs)
-        await api(runs).answer(run_id, await only_question(runs, run_id), APPROVE)
+        await runs.answer(run_id, await only_question(runs, run_id), APPROVE)
         ended = await come_to_rest(runs, run_id)
-        assert await api(runs).questions(run_id) == ()
+        assert await runs.questions(run_id) == ()
         assert await runs.verify(run_id) > 0
     assert (triple(ended.state), ended.output) == (COMPLETED, 1)
     assert (program.entered, bureau.world.done) == (2, ["refund 1"])
 
 
-@needs_answers
 async def test_an_answer_returns_before_the_run_has_ended() -> None:
     bureau = Bureau()
     counter = Counter(bureau.world)
@@ -119,14 +107,13 @@ async def test_an_answer_returns_before_the_run_has_ended() -> None:
 
     async with bureau.process(AGENT, refunds_and_writes, counter) as runs:
         run_id = await wait_for(runs)
-        await api(runs).answer(run_id, await only_question(runs, run_id), APPROVE)
+        await runs.answer(run_id, await only_question(runs, run_id), APPROVE)
         await counter.begun["write a"].wait()
         assert not (await runs.get(run_id)).is_terminal
         counter.may_end["write a"].set()
         assert triple((await come_to_rest(runs, run_id)).state) == COMPLETED
 
 
-@needs_answers
 async def test_a_process_without_the_agent_wakes_a_worker() -> None:
     bureau, program, elsewhere = Bureau(), Refunding(), Refunding()
     async with bureau.process(AGENT, program) as runs:
@@ -138,32 +125,30 @@ async def test_a_process_without_the_agent_wakes_a_worker() -> None:
         bureau.process(other, Refunding()) as desk,
     ):
         await let_run(200)
-        await api(desk).answer(run_id, await only_question(desk, run_id), APPROVE)
+        await desk.answer(run_id, await only_question(desk, run_id), APPROVE)
         ended = await come_to_rest(desk, run_id)
     assert triple(ended.state) == COMPLETED
     assert elsewhere.entered > 0
     assert bureau.world.done == ["refund 1"]
 
 
-@needs_answers
 async def test_without_a_worker_the_answer_waits_for_whoever_resumes_the_run() -> None:
     bureau, program = Bureau(), Refunding()
     async with bureau.process(AGENT, program) as runs:
         run_id = await wait_for(runs)
     async with bureau.process(hired("other"), Refunding()) as desk:
-        await api(desk).answer(run_id, await only_question(desk, run_id), APPROVE)
+        await desk.answer(run_id, await only_question(desk, run_id), APPROVE)
         assert triple((await come_to_rest(desk, run_id)).state) == WAITING
     async with bureau.process(AGENT, program) as runs:
         assert triple((await (await runs.resume(run_id)).result()).state) == COMPLETED
     assert bureau.world.done == ["refund 1"]
 
 
-@needs_answers
 async def test_an_answer_that_is_only_stored_does_not_drive_the_run() -> None:
     bureau, program = Bureau(), Refunding()
     async with bureau.process(AGENT, program) as runs:
         run_id = await wait_for(runs)
-        await api(runs).answer(run_id, await only_question(runs, run_id), APPROVE, resume=False)
+        await runs.answer(run_id, await only_question(runs, run_id), APPROVE, resume=False)
         assert triple((await come_to_rest(runs, run_id)).state) == WAITING
         assert (program.entered, bureau.world.done) == (1, [])
         assert triple((await (await runs.resume(run_id)).result()).state) == COMPLETED
@@ -178,7 +163,6 @@ DECISIONS: list[tuple[ApprovalDecision, Mapping[str, JsonValue], Triple, list[st
 ]
 
 
-@needs_answers
 @pytest.mark.parametrize(("decision", "details", "state", "done"), DECISIONS)
 async def test_every_decision_lets_the_run_go_on_to_its_end(
     decision: ApprovalDecision, details: Mapping[str, JsonValue], state: Triple, done: list[str]
@@ -186,7 +170,7 @@ async def test_every_decision_lets_the_run_go_on_to_its_end(
     bureau = Bureau()
     async with bureau.process(AGENT, Refunding()) as runs:
         run_id = await wait_for(runs)
-        await api(runs).answer(run_id, await only_question(runs, run_id), decision, **details)
+        await runs.answer(run_id, await only_question(runs, run_id), decision, **details)
         ended = await come_to_rest(runs, run_id)
     assert (triple(ended.state), bureau.world.done) == (state, done)
 
@@ -198,7 +182,6 @@ SHORT_NAMES: list[tuple[Callable[[AgentRuns, str], Awaitable[None]], Triple, lis
 ]
 
 
-@needs_answers
 @pytest.mark.parametrize(("answer", "state", "done"), SHORT_NAMES, ids=["approve", "reject", "modify"])
 async def test_the_short_names_are_answers(
     answer: Callable[[AgentRuns, str], Awaitable[None]], state: Triple, done: list[str]
@@ -219,7 +202,6 @@ RECOVERIES: list[tuple[RecoveryDecision, Mapping[str, JsonValue], Triple, list[s
 ]
 
 
-@needs_answers
 @pytest.mark.parametrize(("decision", "details", "state", "done"), RECOVERIES)
 async def test_an_answer_about_an_unknown_outcome_lets_the_run_go_on(
     decision: RecoveryDecision, details: Mapping[str, JsonValue], state: Triple, done: list[str]
@@ -234,33 +216,31 @@ async def test_an_answer_about_an_unknown_outcome_lets_the_run_go_on(
         paused = await started(runs, AGENT)
         assert triple(paused.state) == RECOVERY
         run_id = paused.state.id
-        await api(runs).answer(run_id, await only_question(runs, run_id), decision, **details)
+        await runs.answer(run_id, await only_question(runs, run_id), decision, **details)
         ended = await come_to_rest(runs, run_id)
     assert (triple(ended.state), bureau.world.done) == (state, done)
 
 
-@needs_answers
 async def test_a_deferral_drives_nothing_and_leaves_the_question_open() -> None:
     bureau, program = Bureau(), Refunding()
     async with bureau.process(AGENT, program) as runs:
         run_id = await wait_for(runs)
         question = await only_question(runs, run_id)
-        await api(runs).answer(run_id, question, DEFER)
+        await runs.answer(run_id, question, DEFER)
         waiting = await come_to_rest(runs, run_id)
         assert await only_question(runs, run_id) == question
     assert waiting.state.transition == "waiting_approval"
     assert (program.entered, bureau.world.done) == (1, [])
 
 
-@needs_answers
 async def test_a_deferred_question_can_be_answered_later() -> None:
     bureau, program = Bureau(), Refunding()
     async with bureau.process(AGENT, program) as runs:
         run_id = await wait_for(runs)
         question = await only_question(runs, run_id)
-        await api(runs).answer(run_id, question, DEFER)
+        await runs.answer(run_id, question, DEFER)
         await come_to_rest(runs, run_id)
-        await api(runs).answer(run_id, question, APPROVE)
+        await runs.answer(run_id, question, APPROVE)
         assert triple((await come_to_rest(runs, run_id)).state) == COMPLETED
     assert bureau.world.done == ["refund 1"]
 
@@ -268,26 +248,24 @@ async def test_a_deferred_question_can_be_answered_later() -> None:
 async def two_questions(runs: AgentRuns) -> tuple[str, list[str]]:
     """A run that waits for two answers, and the ids of its questions."""
     run_id = await wait_for(runs)
-    questions = [str(each.id) for each in await api(runs).questions(run_id)]
+    questions = [str(each.id) for each in await runs.questions(run_id)]
     assert len(questions) == 2
     return run_id, questions
 
 
-@needs_answers
 async def test_a_run_goes_on_when_its_last_open_question_is_answered() -> None:
     bureau, program = Bureau(), RefundingTwice()
     async with bureau.process(AGENT, program) as runs:
         run_id, (first, second) = await two_questions(runs)
-        await api(runs).answer(run_id, first, APPROVE)
+        await runs.answer(run_id, first, APPROVE)
         assert triple((await come_to_rest(runs, run_id)).state) == WAITING
-        assert second in [each.id for each in await api(runs).questions(run_id)]
+        assert second in [each.id for each in await runs.questions(run_id)]
         assert (program.entered, bureau.world.done) == (1, [])
-        await api(runs).answer(run_id, second, APPROVE)
+        await runs.answer(run_id, second, APPROVE)
         assert triple((await come_to_rest(runs, run_id)).state) == COMPLETED
     assert (program.entered, sorted(bureau.world.done)) == (2, ["refund 1", "refund 2"])
 
 
-@needs_answers
 @pytest.mark.parametrize("order", ["in turn", "in reverse", "at once"])
 async def test_answers_to_several_questions_drive_the_run_once(order: str) -> None:
     bureau, program = Bureau(), RefundingTwice()
@@ -295,7 +273,7 @@ async def test_answers_to_several_questions_drive_the_run_once(order: str) -> No
         run_id, questions = await two_questions(runs)
         if order == "in reverse":
             questions.reverse()
-        answers = [api(runs).answer(run_id, question, APPROVE) for question in questions]
+        answers = [runs.answer(run_id, question, APPROVE) for question in questions]
         if order == "at once":
             await asyncio.gather(*answers)
         else:
@@ -305,17 +283,16 @@ async def test_answers_to_several_questions_drive_the_run_once(order: str) -> No
     assert (program.entered, sorted(bureau.world.done)) == (2, ["refund 1", "refund 2"])
 
 
-@needs_answers
 async def test_a_deferred_question_keeps_the_run_waiting() -> None:
     bureau, program = Bureau(), RefundingTwice()
     async with bureau.process(AGENT, program) as runs:
         run_id, (first, second) = await two_questions(runs)
-        await api(runs).answer(run_id, first, DEFER)
-        await api(runs).answer(run_id, second, APPROVE)
+        await runs.answer(run_id, first, DEFER)
+        await runs.answer(run_id, second, APPROVE)
         waiting = await come_to_rest(runs, run_id)
         assert waiting.state.transition == "waiting_approval"
         assert (program.entered, bureau.world.done) == (1, [])
-        await api(runs).answer(run_id, first, APPROVE)
+        await runs.answer(run_id, first, APPROVE)
         assert triple((await come_to_rest(runs, run_id)).state) == COMPLETED
     assert (program.entered, sorted(bureau.world.done)) == (2, ["refund 1", "refund 2"])
 
@@ -331,31 +308,29 @@ class Parent:
         return await self.child.execute(order)
 
 
-@needs_answers
 async def test_an_answer_to_a_child_lets_the_whole_family_go_on() -> None:
     bureau, program = Bureau(), Refunding()
     async with bureau.process(AGENT, program, Parent) as runs:
         waiting = await started(runs, Parent)
         run_id = waiting.state.id
-        (question,) = await api(runs).questions(run_id)
+        (question,) = await runs.questions(run_id)
         assert question.agent_state_id != run_id
-        await api(runs).answer(run_id, question.id, APPROVE)
+        await runs.answer(run_id, question.id, APPROVE)
         ended = await come_to_rest(runs, run_id)
         child = await runs.get(question.agent_state_id)
     assert (triple(ended.state), triple(child)) == (COMPLETED, COMPLETED)
     assert bureau.world.done == ["refund 1"]
 
 
-@needs_answers
 async def test_an_answer_that_does_not_fit_drives_nothing() -> None:
     bureau, program = Bureau(), Refunding()
     async with bureau.process(AGENT, program) as runs:
         run_id = await wait_for(runs)
         question = await only_question(runs, run_id)
         for wrong in (
-            api(runs).answer(run_id, question, RecoveryDecision.RETRY),
-            api(runs).answer(run_id, question, MODIFY, modified_payload={"amount": "much"}),
-            api(runs).answer(run_id, f"{run_id}:guessed", APPROVE),
+            runs.answer(run_id, question, RecoveryDecision.RETRY),
+            runs.answer(run_id, question, MODIFY, modified_payload={"amount": "much"}),
+            runs.answer(run_id, f"{run_id}:guessed", APPROVE),
         ):
             with pytest.raises(CallerError):
                 await wrong
@@ -364,30 +339,28 @@ async def test_an_answer_that_does_not_fit_drives_nothing() -> None:
     assert (program.entered, bureau.world.done) == (1, [])
 
 
-@needs_answers
 async def test_a_second_answer_is_refused_and_nothing_happens_twice() -> None:
     bureau, program = Bureau(), Refunding()
     async with bureau.process(AGENT, program) as runs:
         run_id = await wait_for(runs)
         question = await only_question(runs, run_id)
-        await api(runs).answer(run_id, question, APPROVE)
+        await runs.answer(run_id, question, APPROVE)
         await come_to_rest(runs, run_id)
         with pytest.raises(CallerError):
-            await api(runs).answer(run_id, question, REJECT)
+            await runs.answer(run_id, question, REJECT)
         assert triple((await come_to_rest(runs, run_id)).state) == COMPLETED
     assert (program.entered, bureau.world.done) == (2, ["refund 1"])
 
 
-@needs_answers
 async def test_a_run_of_another_tenant_is_not_found() -> None:
     bureau, stranger = Bureau(), Principal("eve", tenant="globex")
     async with bureau.process(AGENT, Refunding()) as runs:
         run_id = await wait_for(runs)
         question = await only_question(runs, run_id)
         with pytest.raises(RunNotFoundError):
-            await api(runs).questions(run_id, principal=stranger)
+            await runs.questions(run_id, principal=stranger)
         with pytest.raises(RunNotFoundError):
-            await api(runs).answer(run_id, question, APPROVE, principal=stranger)
+            await runs.answer(run_id, question, APPROVE, principal=stranger)
         assert triple((await come_to_rest(runs, run_id)).state) == WAITING
     assert bureau.world.done == []
 
@@ -404,7 +377,6 @@ async def fails(worker: Worker) -> object:
 ENDED: list[tuple[Program, Triple, object]] = [(completes, COMPLETED, "x"), (fails, FAILED, None)]
 
 
-@needs_answers
 @pytest.mark.parametrize(("program", "state", "output"), ENDED, ids=["completed", "failed"])
 async def test_resuming_a_run_that_has_ended_gives_its_result(
     program: Program, state: Triple, output: object
@@ -422,7 +394,6 @@ async def test_resuming_a_run_that_has_ended_gives_its_result(
     assert len(await bureau.rows(run_id)) == rows
 
 
-@needs_answers
 async def test_resuming_a_run_that_is_driven_here_gives_that_run() -> None:
     bureau = Bureau()
     counter = Counter(bureau.world)
@@ -441,24 +412,24 @@ async def test_resuming_a_run_that_is_driven_here_gives_that_run() -> None:
     assert (entered, bureau.world.done) == (["writes"], ["write a"])
 
 
-@needs_answers
 async def test_resuming_behind_an_answer_gives_the_run_that_it_drives() -> None:
     bureau, program = Bureau(), Refunding()
     async with bureau.process(AGENT, program) as runs:
         run_id = await wait_for(runs)
-        await api(runs).answer(run_id, await only_question(runs, run_id), APPROVE)
+        await runs.answer(run_id, await only_question(runs, run_id), APPROVE)
         result = await (await runs.resume(run_id)).result()
     assert triple(result.state) == COMPLETED
     assert (program.entered, bureau.world.done) == (2, ["refund 1"])
 
 
-@needs_answers
 async def test_the_old_names_do_the_same() -> None:
     bureau, program = Bureau(), Refunding()
     async with bureau.process(AGENT, program) as runs:
         run_id = await wait_for(runs)
-        (question,) = await runs.approvals(run_id)
-        assert await api(runs).questions(run_id) == (question,)
-        await runs.decide(run_id, question.id, APPROVE)
+        with pytest.warns(DeprecationWarning, match=r"Use AgentRuns\.questions\(\)"):
+            (question,) = await runs.approvals(run_id)
+        assert await runs.questions(run_id) == (question,)
+        with pytest.warns(DeprecationWarning, match=r"Use AgentRuns\.answer\(\)"):
+            await runs.decide(run_id, question.id, APPROVE)
         assert triple((await come_to_rest(runs, run_id)).state) == COMPLETED
     assert bureau.world.done == ["refund 1"]

@@ -38,7 +38,7 @@ async def work(root: Path, model: ScriptedModel) -> tuple[RunResult, int]:
     async with app.load_plugins():
         runs = app.get(AgentRuns)
         run = await runs.start(CodeAssistant, "do it")
-        while questions := (await run.result()) and await runs.approvals(run.id):
+        while questions := (await run.result()) and await runs.questions(run.id):
             for question in questions:
                 await runs.approve(question.id)
             run = await runs.resume(run.id)

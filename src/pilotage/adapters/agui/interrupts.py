@@ -64,7 +64,7 @@ def project_pending_approval(state: AgentState, attribution: AgentEventAttributi
     if approval is None:
         raise AgUiPendingApprovalError(
             f"run {state.id!r} is {state.status} and its state holds no question. "
-            "Ask for the open questions of a run: AgentRuns.approvals(run_id)."
+            "Ask for the open questions of a run: AgentRuns.questions(run_id)."
         )
     return project_approval(approval, attribution)
 

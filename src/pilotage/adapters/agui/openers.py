@@ -103,7 +103,7 @@ class AnsweredRuns(_Opener):
             await self._decide(each)
         for request_id, result in await self._awaited(top):
             done = RecoveryDecision.DONE
-            await self._runs.decide(top.id, request_id, done, principal=self._principal, result=result.result)
+            await self._runs.answer(top.id, request_id, done, principal=self._principal, result=result.result)
         return await self._runner.open(replace(resumed, state_id=top.id, resume=True, deferred_tools=()))
 
     async def _asking(self) -> AgentState:
@@ -137,7 +137,7 @@ class AnsweredRuns(_Opener):
             return []
         asked = {
             question.deferred_call: question.id
-            for question in await self._runs.approvals(state.id, principal=self._principal)
+            for question in await self._runs.questions(state.id, principal=self._principal)
             if isinstance(question, AgentRecoveryRequest) and question.deferred_call is not None
         }
         return [(asked[each.call_id], each) for each in self._results if each.call_id in asked]
@@ -145,7 +145,7 @@ class AnsweredRuns(_Opener):
     async def _decide(self, decided: AgUiDecision | AgUiContinuation) -> None:
         if isinstance(decided, AgUiDecision):
             run_id, decision = run_of(decided.request_id), decided.decision
-            await self._runs.decide(
+            await self._runs.answer(
                 run_id, decided.request_id, decision, principal=self._principal, **decided.details
             )
         elif decided.is_cancelled:

@@ -86,7 +86,7 @@ class RunCommands:
     async def decide(self, caller: Caller, run_id: RunId, body: DecisionBody) -> Response:
         """Answer a question of a run. A waiting run goes on when a worker takes it up, or it is resumed."""
         runs = self._runs()
-        await runs.decide(run_id, body.request_id, body.decision, principal=caller, **details_of(body))
+        await runs.answer(run_id, body.request_id, body.decision, principal=caller, **details_of(body))
         return json_response(run_view(await runs.get(run_id, principal=caller)), 202)
 
     async def cancel_run(self, caller: Caller, run_id: RunId, body: CancelBody | None = None) -> Response:

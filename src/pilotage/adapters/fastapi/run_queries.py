@@ -133,7 +133,7 @@ class RunQueries:
 
     async def list_questions(self, caller: Caller, run_id: RunId) -> Response:
         """The questions that a run and its children wait for."""
-        found = await self._runs().approvals(run_id, principal=caller)
+        found = await self._runs().questions(run_id, principal=caller)
         return json_response(QuestionsView(questions=[question_view(each) for each in found]))
 
     async def list_evidence(self, caller: Caller, run_id: RunId) -> Response:

@@ -93,7 +93,7 @@ class KeptRun(Followed):
 
     async def questions(self) -> tuple[Question, ...]:
         """What the run waits for."""
-        return await self._runs.approvals(self.id, principal=self._principal)
+        return await self._runs.questions(self.id, principal=self._principal)
 
     async def answer(self, question: Question, answer: Answer) -> None:
         """Give an answer.
@@ -102,7 +102,7 @@ class KeptRun(Followed):
             CallerError: the run cannot take it; the question stays open.
         """
         asked_by = run_of(question.id)
-        await self._runs.decide(
+        await self._runs.answer(
             asked_by, question.id, answer.decision, principal=self._principal, **answer.details
         )
 

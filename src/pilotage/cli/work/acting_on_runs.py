@@ -33,7 +33,7 @@ async def decide(asked: Asked, text: str, decision: str, details: JsonObject, *,
     async with acting(chosen.app) as runs:
         _, question = await find_question(runs, text, asked.principal, decision)
         answer = _decision(decision, question)
-        await runs.decide(run_of(question.id), question.id, answer, principal=asked.principal, **details)
+        await runs.answer(run_of(question.id), question.id, answer, principal=asked.principal, **details)
         state = await _top_of(runs, question.agent_state_id, asked)
         if resumes:
             return await _resume(runs, state, asked, hints, screen)

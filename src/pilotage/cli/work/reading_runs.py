@@ -125,7 +125,7 @@ async def verify_run(asked: Asked, text: str) -> int:
 async def _facts(runs: AgentRuns, state: AgentState, moments: Sequence[Moment], asked: Asked) -> RunFacts:
     """State, questions and result; of a run that was erased, or whose key is not here, only what can be read."""
     try:
-        questions = await runs.approvals(state.id, principal=asked.principal)
+        questions = await runs.questions(state.id, principal=asked.principal)
         result = await runs.result(state.id, principal=asked.principal)
     except (RunErasedError, RecordSealError) as error:
         return RunFacts(state, (), moments, None, str(error))

@@ -120,8 +120,8 @@ async def tell(store: SqlAlchemyStore) -> None:
 
 
 async def _finish(runs: AgentRuns) -> None:
-    (question,) = await runs.approvals(id_of(DONE))
-    await runs.decide(id_of(DONE), question.id, ApprovalDecision.APPROVE)
+    (question,) = await runs.questions(id_of(DONE))
+    await runs.answer(id_of(DONE), question.id, ApprovalDecision.APPROVE)
     await (await runs.resume(id_of(DONE))).result()
 
 
