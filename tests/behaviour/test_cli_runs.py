@@ -96,7 +96,8 @@ def test_an_approved_run_is_resumed_and_pays_once(till: Till) -> None:
     page = till.call("runs", "show", run).out
     assert "approve by ada: known customer" in page
     assert "came to\npay(5, DE-0815-4711) gave paid 5\n" in page
-    assert till.call("runs", "resume", run).code == 2  # it has ended
+    assert till.call("runs", "resume", run).code == 0  # its result, and nothing is paid again
+    assert till.ledger == ["DE-0815-4711 5"]
 
 
 def test_a_question_may_be_answered_and_the_run_driven_in_one_go(till: Till) -> None:

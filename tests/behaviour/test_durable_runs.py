@@ -101,15 +101,14 @@ async def test_replayed_results_have_the_types_of_the_live_ones() -> None:
 
 
 @pytest.mark.parametrize("decision", [APPROVE, ApprovalDecision.REJECT, ApprovalDecision.CANCEL])
-async def test_an_ended_run_is_not_resumed(decision: ApprovalDecision) -> None:
+async def test_resuming_an_ended_run_gives_its_result_and_does_nothing(decision: ApprovalDecision) -> None:
     office = Office()
     async with office.process(every_kind) as runs:
         paused = await start(runs)
         ended = await answer(runs, paused.state.id, decision)
         rows, done = await office.rows(paused.state.id), list(office.world.done)
-        with pytest.raises(CallerError) as error:
-            await runs.resume(paused.state.id)
-        assert str(error.value) == f"run {ended.state.id!r} is {ended.status}: it has ended. Read its result."
+        again = await (await runs.resume(paused.state.id)).result()
+        assert (again.state.status, again.output) == (ended.state.status, ended.output)
         assert (await office.rows(paused.state.id), office.world.done) == (rows, done)
 
 

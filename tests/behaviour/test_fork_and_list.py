@@ -106,7 +106,7 @@ async def test_a_question_does_not_come_along_and_is_asked_anew() -> None:
     async with bureau.process(agent, refunds) as runs:
         waiting = await started(runs, agent)
         (question,) = await runs.questions(waiting.state.id)
-        await runs.approve(question.id)
+        await runs.approve(question.id, resume=False)
         fork = await runs.fork(waiting.state.id)
         again = await resumed(runs, fork.id)
         assert triple(again.state) == WAITING

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
 from pilotage.agent.principal import Principal
@@ -13,10 +14,17 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
-from pilotage.errors import CallerError, RunNotFoundError
-from pilotage.jsonvalue import JsonObject
+from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.errors import (
+    AgentDefinitionError,
+    AgentStructuredOutputError,
+    CallerError,
+    RunNotFoundError,
+)
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.context.snapshots import is_prompt, prompt_in
 from pilotage.runtime.events.event_log import LoggedEvent, is_erased, items_of, refuse_erased
+from pilotage.runtime.events.projections import CANCELLED
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action_record import trust_in
 from pilotage.runtime.journal.chain import first_broken
@@ -25,7 +33,6 @@ from pilotage.runtime.journal.record_fields import decode_row, object_or_empty
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.records import decode_result
 from pilotage.runtime.journal.signal_record import taken_ids
-from pilotage.runtime.run.cancel import cancellation_error
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
@@ -187,6 +194,14 @@ class RunReader:
         now = await self.find(state.id, state.tenant_id)
         return result_in(now or state, rows)
 
+    async def typed_result(self, state: AgentState) -> RunResult:
+        """Return the result of a run as it is now, the output of a completed run in the type its agent declares."""
+        result = await self.result(state)
+        if result.status != AgentStatus.COMPLETED or state.agent_type not in self._services.agent_ids:
+            return result
+        definition = self._services.definition_of(state.agent_type)
+        return replace(result, output=typed_output(definition, result.output))
+
     async def evidence(self, state: AgentState) -> tuple[AgentEvidence, ...]:
         """Return the evidence of a run: its actions, then stored evidence."""
         rows = await self.stored_rows(RunKey(state.tenant_id, state.id))
@@ -246,3 +261,28 @@ def label_at_end(rows: Sequence[JournalRow]) -> TrustLabel:
 
 def _result_row(rows: Sequence[JournalRow]) -> JournalRow | None:
     return next((row for row in reversed(rows) if row.action_id == words.RESULT_ACTION), None)
+
+
+def typed_output(definition: AgentDefinition, output: JsonValue) -> object:
+    """Return a recorded answer in the type that the agent declares; as JSON where it declares none or does not fit."""
+    execution = definition.execution
+    wanted = execution.output_type if execution is not None else definition.spec.output_type
+    if wanted is None:
+        return output
+    try:
+        return StructuredOutputSpec.from_type(wanted).decode(output)
+    except (AgentDefinitionError, AgentStructuredOutputError):
+        return output
+
+
+def cancellation_error(state: AgentState) -> JsonObject | None:
+    """Return the error of a cancelled run, by its state; None for one that ended in another way."""
+    reason = state.metadata.get("cancellation_reason")
+    if state.reason is AgentStateReason.CANCELLATION_CLEANUP_FAILED:
+        code, words = state.reason.value, "the run was cancelled, and cleaning up after it failed"
+    elif state.status is AgentStatus.CANCELLED:
+        code, words = CANCELLED, str(reason or "the run was cancelled")
+    else:
+        return None
+    who: JsonObject = {"reason": reason, "requested_by": state.metadata.get("cancellation_requested_by")}
+    return {"code": code, "message": words, "retryable": False, "metadata": who}

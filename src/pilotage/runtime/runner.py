@@ -29,8 +29,9 @@ from pilotage.runtime.children.children import Children
 from pilotage.runtime.door.run import Overrides
 from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.events.projections import YieldProjector
+from pilotage.runtime.history import typed_output
 from pilotage.runtime.journal.start_record import encode_input
-from pilotage.runtime.run.opened import ReadRun, RunOpener, typed_output
+from pilotage.runtime.run.opened import ReadRun, RunOpener
 from pilotage.values import value
 
 _RUNNER = "__pilotage_runner__"

@@ -366,11 +366,11 @@ class AgentRuns:
         if (parent := state.metadata.get("parent")) is not None:
             raise CallerError(f"run {run_id!r} belongs to run {parent!r}. Resume that one: {parent!r}.")
         live = self.launcher.live(run_id)
-        if live is not None and state.status is not AgentStatus.INTERRUPTED and not _is_stopping(live):
+        if live is not None and not _is_pausing(live, state):
             return self.launcher.handle(live)
         if live is not None:
-            # It waits for somebody, and its attempt is about to end.
             await asyncio.wait([live.task])
+            return await self._resumed(run_id, principal, tries)
         try:
             return self.launcher.handle(await self.launcher.revive(state, rows, _acting(principal, state)))
         except RunConflictError:
@@ -455,6 +455,6 @@ def _acting(principal: Principal | None, state: AgentState) -> Principal:
     return principal or Principal(LOCAL.id, state.tenant_id)
 
 
-def _is_stopping(live: LiveRun) -> bool:
-    """Whether an attempt stopped to wait for what has come meanwhile: it is about to pause, and does not see it."""
-    return live.run.signals.is_called
+def _is_pausing(live: LiveRun, state: AgentState) -> bool:
+    """Return whether an attempt is about to end with a pause, and does not see what has come meanwhile."""
+    return live.run.signals.is_called or (state.status is AgentStatus.INTERRUPTED and live.is_ending())

@@ -145,8 +145,14 @@ class AnsweredRuns(_Opener):
     async def _decide(self, decided: AgUiDecision | AgUiContinuation) -> None:
         if isinstance(decided, AgUiDecision):
             run_id, decision = run_of(decided.request_id), decided.decision
+            # The run is resumed here, once all decisions of the input are stored.
             await self._runs.answer(
-                run_id, decided.request_id, decision, principal=self._principal, **decided.details
+                run_id,
+                decided.request_id,
+                decision,
+                resume=False,
+                principal=self._principal,
+                **decided.details,
             )
         elif decided.is_cancelled:
             await self._runs.cancel(decided.run_id, principal=self._principal)

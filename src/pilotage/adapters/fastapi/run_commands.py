@@ -84,9 +84,9 @@ class RunCommands:
         return json_response(signal_view(signal), 202)
 
     async def decide(self, caller: Caller, run_id: RunId, body: DecisionBody) -> Response:
-        """Answer a question of a run. A waiting run goes on when a worker takes it up, or it is resumed."""
-        runs = self._runs()
-        await runs.answer(run_id, body.request_id, body.decision, principal=caller, **details_of(body))
+        """Answer a question of a run. With the answer to its last open question the run goes on."""
+        runs, details = self._runs(), details_of(body)
+        await runs.answer(run_id, body.request_id, body.decision, resume=True, principal=caller, **details)
         return json_response(run_view(await runs.get(run_id, principal=caller)), 202)
 
     async def cancel_run(self, caller: Caller, run_id: RunId, body: CancelBody | None = None) -> Response:

@@ -103,7 +103,12 @@ class KeptRun(Followed):
         """
         asked_by = run_of(question.id)
         await self._runs.answer(
-            asked_by, question.id, answer.decision, principal=self._principal, **answer.details
+            asked_by,
+            question.id,
+            answer.decision,
+            resume=False,
+            principal=self._principal,
+            **answer.details,
         )
 
     async def resumed(self) -> KeptRun:

@@ -33,7 +33,10 @@ async def decide(asked: Asked, text: str, decision: str, details: JsonObject, *,
     async with acting(chosen.app) as runs:
         _, question = await find_question(runs, text, asked.principal, decision)
         answer = _decision(decision, question)
-        await runs.answer(run_of(question.id), question.id, answer, principal=asked.principal, **details)
+        # This process ends with the command: a worker drives the run, or it is resumed below.
+        await runs.answer(
+            run_of(question.id), question.id, answer, resume=False, principal=asked.principal, **details
+        )
         state = await _top_of(runs, question.agent_state_id, asked)
         if resumes:
             return await _resume(runs, state, asked, hints, screen)

@@ -375,6 +375,7 @@ class LiveRun:
     cancel_unstored: Callable[[AgentSignal], Awaitable[bool]]
     hear: Callable[[AgentSignal], None]
     hand_over: Callable[[], None]
+    is_ending: Callable[[], bool]
 
     @property
     def id(self) -> str:

@@ -114,7 +114,13 @@ class RunAttempt:
 
     def live(self, task: asyncio.Task[RunResult]) -> LiveRun:
         """Return the run as it is reached from outside, with the task that drives this attempt."""
-        return LiveRun(self.run, task, self.cancel, self.cancel_with_parent, self.hear, self.hand_over)
+        return LiveRun(
+            self.run, task, self.cancel, self.cancel_with_parent, self.hear, self.hand_over, self.is_ending
+        )
+
+    def is_ending(self) -> bool:
+        """Return whether the program has ended: the attempt completes, pauses or stops."""
+        return self._is_ending
 
     async def cancel_with_parent(self, signal: AgentSignal) -> bool:
         """Cancel the run because its parent is cancelled: there is no signal in the store."""

@@ -25,10 +25,8 @@ from pilotage.agent.ports.cleanup import IAgentCancellationCleanup
 from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
-from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
-from pilotage.jsonvalue import JsonObject
+from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.runtime.door.run import Run
-from pilotage.runtime.events.projections import CANCELLED
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import RunInterruption
 from pilotage.runtime.journal.ledger import Ledger
@@ -87,19 +85,6 @@ async def finish_cancellation(
     prepare(ledger.state)
     await ledger.barrier()
     return ledger.state
-
-
-def cancellation_error(state: AgentState) -> JsonObject | None:
-    """What a run that was cancelled tells its callers, by its state; None for one that ended in another way."""
-    reason = state.metadata.get("cancellation_reason")
-    if state.reason is AgentStateReason.CANCELLATION_CLEANUP_FAILED:
-        code, words = state.reason.value, "the run was cancelled, and cleaning up after it failed"
-    elif state.status is AgentStatus.CANCELLED:
-        code, words = CANCELLED, str(reason or "the run was cancelled")
-    else:
-        return None
-    who: JsonObject = {"reason": reason, "requested_by": state.metadata.get("cancellation_requested_by")}
-    return {"code": code, "message": words, "retryable": False, "metadata": who}
 
 
 async def end_children(

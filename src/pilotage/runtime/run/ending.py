@@ -16,6 +16,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.budget.deadlines import earliest
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.exposure.trust import label_to_keep
+from pilotage.runtime.history import cancellation_error
 from pilotage.runtime.journal.interruptions import (
     AWAITS,
     HandedOver,
@@ -26,7 +27,7 @@ from pilotage.runtime.journal.interruptions import (
 )
 from pilotage.runtime.journal.records import Answer
 from pilotage.runtime.people.requests import is_recovery
-from pilotage.runtime.run.cancel import Cleanup, cancellation_error, end_children, finish_cancellation
+from pilotage.runtime.run.cancel import Cleanup, end_children, finish_cancellation
 from pilotage.runtime.run.publish import Publisher
 from pilotage.runtime.run.settling import RemainingTasks
 from pilotage.safety.fields import SensitiveFieldDescriptor

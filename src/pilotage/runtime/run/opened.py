@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from typing import Protocol, TypeAlias, cast
 
 from pilotage.agent.definition import AgentDefinition
@@ -18,16 +17,12 @@ from pilotage.agent.principal import Principal
 from pilotage.agent.run_input import RunAgentInput
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.errors import (
-    AgentDefinitionError,
-    AgentStructuredOutputError,
     CallerError,
     RunConflictError,
     start_error,
 )
 from pilotage.filling import unchecked
-from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.door.run import NO_OVERRIDES, LiveRun, Overrides
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.events.writer import DirectEventWriter
@@ -62,25 +57,17 @@ class OpenedRun(Protocol):
 
 
 class DurableRun:
-    """A run with a journal: its reader may come and go.
+    """A durable run: its reader may come and go."""
 
-    One that somebody else drives or that has ended is read from its record: `recorded` is the agent whose answer is
-    read there.
-    """
-
-    def __init__(self, handle: RunHandle, recorded: AgentDefinition | None = None) -> None:
+    def __init__(self, handle: RunHandle) -> None:
         self.id = handle.id
         self._handle = handle
-        self._recorded = recorded
 
     def events(self) -> Subscription:
         return self._handle.events()
 
     async def result(self) -> RunResult:
-        result = await self._handle.result()
-        if self._recorded is None or result.status != AgentStatus.COMPLETED:
-            return result
-        return replace(result, output=typed_output(self._recorded, result.output))
+        return await self._handle.result()
 
     async def leave(self) -> None:
         """Nothing happens to the run."""
@@ -159,11 +146,11 @@ class RunOpener:
         resumes = isinstance(given, RunAgentInput) and given.resume
         if definition.spec.is_durable:
             if named is not None and resumes:
-                return self._kept(definition, await self._resumed(definition, named, principal, overrides))
+                return self._durable(await self._resumed(definition, named, principal, overrides))
             handle = await self._starts.start(
                 definition.agent_id, given, principal, named, None, {}, overrides
             )
-            return self._kept(definition, handle)
+            return self._durable(handle)
         if resumes:
             raise CallerError(
                 f"run {named!r} cannot be resumed: agent {definition.agent_id!r} is not durable, so its runs end with "
@@ -177,11 +164,10 @@ class RunOpener:
         )
         return EphemeralRun(live, cast("DirectEventWriter", live.run.events))
 
-    def _kept(self, definition: AgentDefinition, handle: RunHandle) -> DurableRun:
-        is_live = self._launcher.live(handle.id) is not None
-        if is_live:
+    def _durable(self, handle: RunHandle) -> DurableRun:
+        if self._launcher.live(handle.id) is not None:
             self._watch()
-        return DurableRun(handle, None if is_live else definition)
+        return DurableRun(handle)
 
     async def _resumed(
         self, definition: AgentDefinition, name: str, principal: Principal, overrides: Overrides
@@ -199,18 +185,6 @@ class RunOpener:
         elif state.is_terminal or live is not None:
             return self._launcher.attached(state)
         return self._launcher.handle(await self._launcher.revive(state, rows, principal, overrides=overrides))
-
-
-def typed_output(definition: AgentDefinition, output: JsonValue) -> object:
-    """A recorded answer in the type that the agent declares; as JSON where it declares none, or gave something else."""
-    execution = definition.execution
-    wanted = execution.output_type if execution is not None else definition.spec.output_type
-    if wanted is None:
-        return output
-    try:
-        return StructuredOutputSpec.from_type(wanted).decode(output)
-    except (AgentDefinitionError, AgentStructuredOutputError):
-        return output
 
 
 def _check_resumable(definition: AgentDefinition, state: AgentState) -> None:

@@ -263,7 +263,7 @@ class Supervisor(RunStarter):
             return self.handle(live)
         run = RunKey(state.tenant_id, state.id)
         events = partial(self._subscription, partial(_known, run), START, None)
-        return RunHandle(state.id, partial(self.records.result, state), events)
+        return RunHandle(state.id, partial(self.records.typed_result, state), events)
 
     def events(
         self, run_id: str, after: EventCursor, principal: Principal | None, *, follows: bool = True
