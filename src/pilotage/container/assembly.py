@@ -152,7 +152,8 @@ class Assembly:
             self._keep(node, pod)
 
     def _keep(self, node: Node, pod: object) -> None:
-        if isinstance(pod, ILifecycle):
+        # A look at the bases first: most pods are neither, and the check of an abstract class takes its time.
+        if ILifecycle in type(pod).__mro__ and isinstance(pod, ILifecycle):
             self._lifecycles.append((node, pod))
         self._suppliers[node] = Constant(self._finish(node, pod))
 
@@ -177,7 +178,7 @@ class Assembly:
 
     def _finish(self, node: Node, pod: object) -> object:
         """Introduce a fresh pod to the container and to the post-processors."""
-        if isinstance(pod, IContainerAware):
+        if IContainerAware in type(pod).__mro__ and isinstance(pod, IContainerAware):
             pod.set_container(self._container)
         for processor in self._processors or ():
             pod = processor.post_process(pod)

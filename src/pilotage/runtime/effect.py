@@ -12,8 +12,8 @@ from functools import lru_cache
 from inspect import unwrap
 from typing import Any, ClassVar, cast
 
-from pilotage.agent.approval import AgentApprovalBoundaryKind
-from pilotage.agent.ports.budget import BudgetAmount
+from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
+from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
 from pilotage.agent.ports.journal import JournalRow, OutboxEvent, RunKey
 from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tools.catalog import AgentToolDescriptor
@@ -89,6 +89,35 @@ NO_OUTCOME = object()
 _NOTHING = BudgetAmount()
 
 
+@value
+class Ask:
+    """The wish of an admission stage that a person is asked; an approval handler may word the question."""
+
+    reason: str | None = None
+    question: AgentApprovalRequest | None = None
+
+
+class Grant:
+    """What the admission of one effect came to: the wish to ask a person, other arguments, what is held for it."""
+
+    __slots__ = ("arguments", "ask", "held", "reservation", "settle_with")
+
+    def __init__(self) -> None:
+        self.ask: Ask | None = None
+        self.arguments: JsonObject | None = None
+        self.held: BudgetAmount = _NOTHING
+        """Tokens and money held against the limits of the run until the call has come to its end."""
+        self.reservation: BudgetReservation | None = None
+        """What is set aside in the application's budget until it is settled."""
+        self.settle_with: Callable[[BudgetReservation, BudgetAmount], Awaitable[None]] | None = None
+
+    async def settle(self, used: BudgetAmount) -> None:
+        """Tell the application's budget once what an effect really used."""
+        reservation, self.reservation = self.reservation, None
+        if reservation is not None and self.settle_with is not None:
+            await self.settle_with(reservation, used)
+
+
 class Effect(ABC):
     """One thing a run asks of the world: the action it is recorded as, and how it is carried out.
 
@@ -113,6 +142,8 @@ class Effect(ABC):
     """The fact that becomes true when it begins."""
     reconcile: Callable[[str], Awaitable[object]] | None = None
     """Finds out by the idempotency key what became of an attempt."""
+    grant: Grant
+    """What the admission granted; there from when the effect is admitted."""
     is_call: ClassVar[bool] = False
     """Whether it is a call of the program: a boundary, where open streams end first and signal handlers run, and whose
     errors are outcomes."""

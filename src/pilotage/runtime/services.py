@@ -34,8 +34,9 @@ from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError, AgentPersistenceConfigurationError
 from pilotage.ids import IClock, IIds, SystemClock, SystemIds
 from pilotage.runtime.catalogs import Catalogs
-from pilotage.runtime.door.admission import GatePorts, admission_of
+from pilotage.runtime.door.admission import NO_PORTS, GatePorts, admission_of, open_admission
 from pilotage.runtime.door.capabilities import models_held_by
+from pilotage.runtime.door.consult import PortCaller
 from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.run import Admission, RunPorts
 from pilotage.runtime.journal.commits import JournalWriter, NotifyingJournal, OutboxNotifier
@@ -165,21 +166,31 @@ class Services:
 
     @cached_property
     def hooks(self) -> Hooks | None:
-        return Hooks(self.gate.hooks, self.gate.caller) if self.gate.hooks else None
+        return Hooks(self.gate.hooks, self.port_caller) if self.gate.hooks else None
+
+    @cached_property
+    def port_caller(self) -> PortCaller:
+        """Calls ports of the application within its time limit."""
+        return PortCaller(self.gate.settings)
 
     def admission(self, definition: AgentDefinition, *, has_deadline: bool) -> Admission:
         """Return the admission of an agent's effects, composed once."""
-        known = self._admissions.get((definition.agent_id, has_deadline))
+        agent, ports = definition.agent_id, self.gate
+        if ports == NO_PORTS:
+            return open_admission(has_deadline=has_deadline)
+        known = self._admissions.get((agent, has_deadline))
         if known is None:
-            known = admission_of(self.gate, self.hooks, definition.agent_id, has_deadline=has_deadline)
-            self._admissions[definition.agent_id, has_deadline] = known
+            known = admission_of(ports, self.hooks, agent, self.port_caller, has_deadline=has_deadline)
+            self._admissions[agent, has_deadline] = known
         return known
 
     @cached_property
     def run_ports(self) -> RunPorts:
         """The ports that the effects of runs use."""
         gate = self.gate
-        return RunPorts(self.clock, self.ids, gate.caller, self.secrets, self.tool_handler, gate.recovery)
+        return RunPorts(
+            self.clock, self.ids, self.port_caller, self.secrets, self.tool_handler, gate.recovery
+        )
 
     @cached_property
     def pricing(self) -> IAgentPricing | None:

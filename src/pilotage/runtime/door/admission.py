@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
+from functools import cache, partial
 
 from pilotage.agent.ports.budget import (
     BudgetAmount,
@@ -49,11 +50,10 @@ from pilotage.runtime.door.consult import GateSettings, NoAnswerError, PortCalle
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.hooks import Hooks, as_object
 from pilotage.runtime.door.model_reply import expected_usage
-from pilotage.runtime.door.run import Admission, Grant, ModelEffect, RefusedError, Run, Stage
-from pilotage.runtime.effect import Effect, EffectKind
+from pilotage.runtime.door.run import Admission, ModelEffect, RefusedError, Run, Stage, StageTable
+from pilotage.runtime.effect import Ask, Effect, EffectKind, Grant
 from pilotage.runtime.journal.interruptions import Paused, RunEnded
 from pilotage.runtime.people.questions import ApprovalQuestion
-from pilotage.runtime.people.requests import Ask
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 from pilotage.values import value
 
@@ -91,15 +91,20 @@ class GatePorts:
             container.get_or_none(GateSettings),
         )
 
-    @property
-    def caller(self) -> PortCaller:
-        """Calls these ports within the time limit of the application."""
-        return PortCaller(self.settings)
+
+NO_PORTS = GatePorts()
 
 
-def admission_of(ports: GatePorts, hooks: Hooks | None, agent: str, *, has_deadline: bool) -> Admission:
+@cache
+def open_admission(*, has_deadline: bool) -> Admission:
+    """Return the admission of all agents of applications that provide nothing for it."""
+    return admission_of(NO_PORTS, None, "", PortCaller(), has_deadline=has_deadline)
+
+
+def admission_of(
+    ports: GatePorts, hooks: Hooks | None, agent: str, caller: PortCaller, *, has_deadline: bool
+) -> Admission:
     """Return the admission of an agent's runs: the stages that it needs, in the one order."""
-    caller = ports.caller
     switch = SwitchStage(ports.switches, agent, caller) if ports.switches is not None else None
     approval = ApprovalStage(ports.approval, caller)
     stages: Sequence[tuple[Stage | None, frozenset[EffectKind]]] = (
@@ -112,10 +117,10 @@ def admission_of(ports: GatePorts, hooks: Hooks | None, agent: str, *, has_deadl
         (BudgetStage(ports.budget, caller) if ports.budget else None, _COUNTED),
         (approval, _ACTING | _APPROVED),
     )
-    needed = [(stage, kinds) for stage, kinds in stages if stage is not None]
-    table = {kind: tuple(stage for stage, kinds in needed if kind in kinds) for kind in EffectKind}
-    again = {kind: tuple(each for each in table[kind] if isinstance(each, _AGAIN)) for kind in EffectKind}
-    return Admission(table, again, approval.wants_approval, switch.check if switch else None)
+    order = [(stage, kinds) for stage, kinds in stages if stage is not None]
+    again = [each for each in order[:2] if type(each[0]) in _AGAIN]
+    check_switch = switch.check if switch is not None else None
+    return Admission(StageTable(order), StageTable(again), approval.wants_approval, check_switch)
 
 
 class SwitchStage(Stage):
@@ -261,12 +266,12 @@ class BudgetStage(Stage):
             case BudgetGranted(reservation, warning):
                 if warning is not None and run.warnings is not None:
                     run.warnings.warn(warning)
-                grant.reservation, grant.budget = reservation, self._settle
+                grant.reservation, grant.settle_with = reservation, partial(self._settle, run)
             case BudgetExhausted():
                 raise budget_exhausted(verdict)
 
     def give_back(self, run: Run, effect: Effect, grant: Grant) -> Awaitable[None]:
-        return grant.settle(run, NOTHING)
+        return grant.settle(NOTHING)
 
     async def _settle(self, run: Run, reservation: BudgetReservation, used: BudgetAmount) -> None:
         """Tell the budget what was really used; where the journal settles it, with the next commit."""
@@ -289,7 +294,9 @@ class ApprovalStage(Stage):
     def admit(self, run: Run, effect: Effect, grant: Grant) -> Awaitable[None] | None:
         if self._handler is not None or effect.needs_approval or grant.ask is not None:
             return self._approve(run, effect, grant)
-        return self._approve(run, effect, grant) if run.was_asked(effect.action.id) else None
+        if run.replay.has_questions and run.was_asked(effect.action.id):
+            return self._approve(run, effect, grant)
+        return None
 
     async def wants_approval(self, run: Run, effect: Effect) -> Ask | None:
         """Return the question that the application's handler wants to put about an effect; None without one."""

@@ -178,8 +178,9 @@ def misfits(
 
 
 def models_held_by(instance: object) -> list[IAgentModel]:
-    """The models that an agent injects, in the order of its attributes."""
-    return [each for each in vars(instance).values() if isinstance(each, IAgentModel)]
+    """Return the models that an agent injects, in the order of its attributes."""
+    held = [each for name, each in vars(instance).items() if not name.startswith("__pilotage_")]
+    return [each for each in held if isinstance(each, IAgentModel)]
 
 
 def within_length(budget: ContextTokenBudget, models: Iterable[IAgentModel]) -> ContextTokenBudget:

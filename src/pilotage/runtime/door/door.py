@@ -24,8 +24,8 @@ from pilotage.errors import ToolError
 from pilotage.runtime.budget.spending import NOTHING
 from pilotage.runtime.door.consult import NoAnswerError
 from pilotage.runtime.door.outcome import executed_arguments
-from pilotage.runtime.door.run import Grant, ModelEffect, RefusedError, Run
-from pilotage.runtime.effect import NO_OUTCOME, Attempt, Effect, EffectKind
+from pilotage.runtime.door.run import RefusedError, Run
+from pilotage.runtime.effect import NO_OUTCOME, Ask, Attempt, Effect, EffectKind, Grant
 from pilotage.runtime.journal.interruptions import Paused, RunEnded, RunInterruption
 from pilotage.runtime.journal.recording import RecordedAction
 from pilotage.runtime.journal.recovery import (
@@ -46,7 +46,7 @@ from pilotage.runtime.people.questions import (
     obey_recovery,
     recovery_label,
 )
-from pilotage.runtime.people.requests import Ask, fits
+from pilotage.runtime.people.requests import fits
 
 _UNKNOWN = object()
 """The answer of a tool that cannot say what became of an attempt."""
@@ -79,7 +79,7 @@ async def perform(run: Run, effect: Effect) -> Any:
 
 
 def _begin_or_recover(run: Run, effect: Effect) -> Awaitable[object]:
-    recorded = run.replay.recorded(effect.action)
+    recorded = run.replay.recorded(effect.action) if run.replay.has_record else None
     return _begin(run, effect) if recorded is None else _recover(run, effect, recorded)
 
 
@@ -108,13 +108,13 @@ def _put(run: Run, question: Question) -> None:
 
 async def _begin(run: Run, effect: Effect) -> object:
     """Carry an effect out for the first time; what is not admitted never begins."""
-    run.go_live()
+    if run.events.is_repeating:
+        run.go_live()
     grant = await _admit(run, effect)
-    if isinstance(effect, ModelEffect):
-        effect.grant = grant
+    effect.grant = grant
     if grant.reservation is not None and effect.is_call:
         # Before it begins: the row that says so and what it takes out of the budget are one commit.
-        await grant.settle(run, effect.counts)
+        await grant.settle(effect.counts)
     return await _carry_out(run, effect, run.attempt(effect, 1, grant.arguments))
 
 

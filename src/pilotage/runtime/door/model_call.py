@@ -24,9 +24,9 @@ from pilotage.runtime.context.condense import ContextChange, Summary
 from pilotage.runtime.context.fit import FittedRequest
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.model_reply import ReplyRecorder
-from pilotage.runtime.door.run import Grant, ModelEffect, OpenStream, Run
+from pilotage.runtime.door.run import ModelEffect, OpenStream, Run
 from pilotage.runtime.door.signals import with_signals
-from pilotage.runtime.effect import Attempt, EffectKind
+from pilotage.runtime.effect import Attempt, EffectKind, Grant
 from pilotage.runtime.journal.action import Action, new_action
 from pilotage.runtime.journal.model_record import (
     decode_failure,
@@ -139,7 +139,7 @@ class SummaryCall(ModelEffect):
             run.spending.let_go(self.grant.held)
             raise
         finally:
-            await self.grant.settle(run, used)
+            await self.grant.settle(used)
         return Summary(response.content, used)
 
     def refused(self, reason: str) -> Exception:
@@ -321,7 +321,7 @@ class ModelReading(OpenStream):
             self._liveness.check(self._call.scope)
 
     async def _settle(self, used: BudgetAmount) -> None:
-        await self._call.grant.settle(self._run, used)
+        await self._call.grant.settle(used)
 
     async def close(self) -> None:
         """Leave the stream: the program is given, now and in replay, what was read of it."""

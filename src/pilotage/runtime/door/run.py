@@ -6,12 +6,11 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.handlers import IAgentRecoveryHandler, IAgentToolHandler
 from pilotage.agent.ports.model import IAgentModel
@@ -26,14 +25,14 @@ from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.deadlines import timed_out
-from pilotage.runtime.budget.spending import NOTHING, ONE_STEP, Spending, count_rows
+from pilotage.runtime.budget.spending import ONE_STEP, Spending, count_rows
 from pilotage.runtime.budget.warnings import BudgetWarnings
 from pilotage.runtime.context.fit import ContextStage
 from pilotage.runtime.context.snapshots import PromptSnapshots
 from pilotage.runtime.door.consult import PortCaller
 from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.outcome import Outcomes
-from pilotage.runtime.effect import Attempt, Effect, EffectKind, new_attempt
+from pilotage.runtime.effect import Ask, Attempt, Effect, EffectKind, Grant, new_attempt
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.exposure.trust import RUN_INPUT, label_after_tool, label_of_recalled
@@ -44,7 +43,7 @@ from pilotage.runtime.journal.replay import Replay
 from pilotage.runtime.journal.scope import Scope
 from pilotage.runtime.journal.start_record import RunStart
 from pilotage.runtime.people.questions import Questions
-from pilotage.runtime.people.requests import APPROVAL, Ask
+from pilotage.runtime.people.requests import APPROVAL
 from pilotage.runtime.people.signals import SignalQueue
 from pilotage.runtime.telemetry import UNOBSERVED, RunTelemetry
 from pilotage.safety.trust import TrustLabel
@@ -52,7 +51,6 @@ from pilotage.values import value
 
 T = TypeVar("T")
 
-Settles: TypeAlias = "Callable[[Run, BudgetReservation, BudgetAmount], Awaitable[None]]"
 
 _INTERRUPTED = AgentStatus.INTERRUPTED
 _WITHOUT_RUN = (Questions, SignalQueue)
@@ -104,32 +102,10 @@ class RefusedError(Exception):
     """A stage of the admission refuses an effect; the refusal is recorded as its outcome."""
 
 
-class Grant:
-    """What the admission of one effect came to: the wish to ask a person, other arguments, what is held for it."""
-
-    __slots__ = ("arguments", "ask", "budget", "held", "reservation")
-
-    def __init__(self) -> None:
-        self.ask: Ask | None = None
-        self.arguments: JsonObject | None = None
-        self.held: BudgetAmount = NOTHING
-        """Tokens and money held against the limits of the run until the call has come to its end."""
-        self.reservation: BudgetReservation | None = None
-        """What is set aside in the application's budget until it is settled."""
-        self.budget: Settles | None = None
-
-    async def settle(self, run: Run, used: BudgetAmount) -> None:
-        """Tell the application's budget once what an effect really used."""
-        reservation, self.reservation = self.reservation, None
-        if reservation is not None and self.budget is not None:
-            await self.budget(run, reservation, used)
-
-
 class ModelEffect(Effect):
     """A request to a model. It keeps what its admission granted until the reply has come."""
 
     counts = ONE_STEP
-    grant: Grant
 
     def __init__(self, scope: Scope, action: Action, model: str, request: ModelRequest) -> None:
         super().__init__(scope, action)
@@ -154,24 +130,29 @@ class Stage(ABC):
         return None
 
 
-class Admission:
-    """The stages that look at each kind of effect, in their one order. Composed once per agent.
+class StageTable(dict[EffectKind, tuple[Stage, ...]]):
+    """The stages that look at each kind of effect, in their one order; a row is made when it is asked for first."""
 
-    `again` are those that look at an effect which an earlier attempt had begun: it was admitted then. `check_switch`
-    looks at the kill switches before an attempt begins and before it gives its answer.
+    def __init__(self, order: Sequence[tuple[Stage, frozenset[EffectKind]]]) -> None:
+        self._order = order
+
+    def __missing__(self, kind: EffectKind) -> tuple[Stage, ...]:
+        stages = self[kind] = tuple([stage for stage, kinds in self._order if kind in kinds])
+        return stages
+
+
+@value
+class Admission:
+    """The admission of an agent's effects, composed once per agent.
+
+    `again` are the stages that look at an effect which an earlier attempt had begun: it was admitted then.
+    `check_switch` looks at the kill switches before an attempt begins and before it gives its answer.
     """
 
-    def __init__(
-        self,
-        stages: Mapping[EffectKind, tuple[Stage, ...]],
-        again: Mapping[EffectKind, tuple[Stage, ...]],
-        wants_approval: Callable[[Run, Effect], Awaitable[Ask | None]],
-        check_switch: Callable[[Run], Awaitable[None]] | None,
-    ) -> None:
-        self.stages = stages
-        self.again = again
-        self.wants_approval = wants_approval
-        self.check_switch = check_switch
+    stages: StageTable
+    again: StageTable
+    wants_approval: Callable[[Run, Effect], Awaitable[Ask | None]]
+    check_switch: Callable[[Run], Awaitable[None]] | None
 
 
 class OpenStream(ABC):
@@ -204,7 +185,12 @@ class Run:
         lease: HeldLease | None,
         parts: Mapping[type[Any], Callable[[Run], Any]],
     ) -> None:
+        self.id = ledger.run.run_id
         self.source = source
+        self.context = source.context
+        """What tools and hooks may know of the run."""
+        self.salt = source.start.salt or self.id
+        """The salt of fingerprints: the run's own id, or that of the run it was forked from."""
         self.ports = ports
         self.ledger = ledger
         self.replay = replay
@@ -230,19 +216,10 @@ class Run:
         self.open_streams: list[OpenStream] = []
         self.is_context_fitted: bool = ledger.is_kept
         """Whether every request is fitted to its context, whatever it asks for."""
-        self._speaker: str | tuple[str, int] | None = None
+        self.speaker: str | tuple[str, int] | None = None
+        """The source of the program's words: a message id, or a model call (its action and the epoch)."""
         self._factories = parts
         self._parts: dict[type[Any], Any] = {}
-
-    @property
-    def id(self) -> str:
-        """The id of the run."""
-        return self.ledger.run.run_id
-
-    @property
-    def context(self) -> RunContext:
-        """What tools and hooks may know of the run."""
-        return self.source.context
 
     @property
     def questions(self) -> Questions:
@@ -275,19 +252,10 @@ class Run:
     @property
     def message_id(self) -> str:
         """The id of the message that the program emits now."""
-        speaker = self._speaker
+        speaker = self.speaker
         if speaker is None:
             return f"{self.id}:message"
         return speaker if isinstance(speaker, str) else message_id_of(self.id, *speaker)
-
-    @property
-    def speaker(self) -> str | tuple[str, int] | None:
-        """The source of the program's words: a message id, or a model call (its action and the epoch)."""
-        return self._speaker
-
-    @speaker.setter
-    def speaker(self, speaker: str | tuple[str, int] | None) -> None:
-        self._speaker = speaker
 
     def streams_at(self, path: str) -> list[OpenStream]:
         """Return the streams whose reply must be recorded before another effect begins in their scope."""
@@ -303,11 +271,6 @@ class Run:
             return ""
         return fingerprint_of(self.salt, action_id, kind, name, asked)
 
-    @property
-    def salt(self) -> str:
-        """The salt of the fingerprints: the run's own id, or that of the run it was forked from."""
-        return self.source.start.salt or self.id
-
     def check_time(self) -> None:
         """Check that the run has time left.
 
@@ -320,7 +283,7 @@ class Run:
 
     def go_live(self) -> None:
         """Let the program's words be new from here on, once everything recorded was asked for."""
-        if self.events.is_repeating and self.replay.is_over:
+        if self.replay.is_over:
             self.events.go_live()
 
     def mark_running(self) -> None:

@@ -64,7 +64,8 @@ class SignalHandlers:
         """Give signals to their handlers, one after the other; in replay as they were given."""
         if is_new:
             self._run.check_time()
-            self._run.go_live()
+            if self._run.events.is_repeating:
+                self._run.go_live()
         for number, signal in enumerate(signals, 1):
             path = f"{_beside(action_id, _HANDLER)}/{number}"
             with inside(path), self._own_messages(path):

@@ -16,7 +16,6 @@ from pilotage.agent.ports.handlers import IAgentToolHandler
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentStatus
-from pilotage.agent.tools.active import IToolCalls
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.context import AgentToolRuntimeContext, CancellationToken
 from pilotage.errors import AgentToolDispatchError, PermissionDeniedError, ToolError
@@ -80,7 +79,7 @@ class ToolCall(Effect):
         return guard_json_value(arguments, sensitive, ContextExposurePolicy())
 
 
-class ToolCalls(IToolCalls):
+class ToolCalls:
     """Performs the tool calls of one run. The id of a call is taken when the call is made."""
 
     def __init__(self, run: Run) -> None:

@@ -50,7 +50,7 @@ class Replay:
         Raises:
             RunDiverged: something else is recorded at this place.
         """
-        return self._recording.take(action) if self.has_record else None
+        return self._recording.take(action)
 
     def folded(self, action: Action) -> JournalRow | None:
         """Return the row of a finished branch or turn.
@@ -58,7 +58,7 @@ class Replay:
         Raises:
             RunDiverged: something else is recorded at this place.
         """
-        recorded = self.recorded(action)
+        recorded = self._recording.take(action) if self.has_record else None
         return recorded.after if recorded is not None else None
 
     def finished_turns(self, loop_id: str) -> list[JournalRow]:

@@ -58,7 +58,7 @@ class Scope:
         return self.owner is task
 
 
-class Place(IToolCalls):
+class Place:
     """Where the running code is: its scope, and what performs the tool calls of its run.
 
     Tools called in a thread are part of the tool that runs there: only the event loop performs calls for a run.
@@ -113,10 +113,10 @@ def enter_thread() -> None:
 
 
 def _here() -> Place:
-    place = current_place()
-    if place is None:
-        raise LookupError("no run is active in this context")
-    return place
+    place = active_tool_calls.get()
+    if isinstance(place, Place):
+        return place
+    raise LookupError("no run is active in this context")
 
 
 class Inside:

@@ -34,14 +34,13 @@ from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.errors import ToolError
 from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.effect import Attempt, Effect, EffectKind, Outcome
+from pilotage.runtime.effect import Ask, Attempt, Effect, EffectKind, Outcome
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal.interruptions import Paused, RunDiverged, RunEnded
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.people.requests import (
     APPROVAL,
     RESULT,
-    Ask,
     RequestPlace,
     answered_by,
     approval_request,

@@ -21,7 +21,7 @@ from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tools.metadata import Idempotency, ToolRisk
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.effect import Effect
+from pilotage.runtime.effect import Ask, Effect
 from pilotage.runtime.journal.action import Action
 from pilotage.safety.guard import guard_json_value
 from pilotage.values import value
@@ -32,14 +32,6 @@ DECIDED_BY = "decided_by"
 """The key under which a signal, and the row of an answer, say who answered."""
 
 _WITHOUT_MODIFY = tuple(each for each in ApprovalDecision if each is not ApprovalDecision.MODIFY)
-
-
-@value
-class Ask:
-    """The wish of an admission stage that a person is asked; an approval handler may word the question."""
-
-    reason: str | None = None
-    question: AgentApprovalRequest | None = None
 
 
 @value
