@@ -6,7 +6,7 @@ import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from pilotage import jsonvalue
 from pilotage.jsonvalue import JsonPrimitive
@@ -19,7 +19,7 @@ class AnyJson:
     __slots__: ClassVar[tuple[str, ...]] = ()
 
 
-_JSON_VALUE_TEXT = cast(object, jsonvalue.JsonValue)
+_JSON_VALUE_TEXT: object = jsonvalue.JsonValue
 _JSON_NAMES: dict[str, object] = {
     "JsonValue": AnyJson,
     "JsonPrimitive": JsonPrimitive,
@@ -62,15 +62,15 @@ def resolve_fields(owner: type) -> dict[str, object]:
 
 def resolve_alias(alias: Any, arguments: tuple[object, ...]) -> object:
     """What an alias made by the `type` statement or `TypeAliasType` stands for."""
-    module = sys.modules.get(cast(str, alias.__module__))
-    value = resolve_annotation(cast(object, alias.__value__), vars(module) if module else {})
+    module = sys.modules.get(alias.__module__)
+    value = resolve_annotation(alias.__value__, vars(module) if module else {})
     return substitute(value, arguments_of(alias, arguments))
 
 
 def _resolve(
     holder: object, module: Mapping[str, object], names: dict[str, object] | None
 ) -> dict[str, object]:
-    get_hints = cast("Callable[..., dict[str, object]]", typing.get_type_hints)
+    get_hints: Callable[..., dict[str, object]] = typing.get_type_hints
     known = dict(vars(holder)) if isinstance(holder, type) else {}
     try:
         return get_hints(holder, names, {**known, **_json_names(module)}, include_extras=True)

@@ -26,12 +26,14 @@ def unchecked(cls: Callable[P, T]) -> Callable[P, T]:
     Where a class cannot be filled like that, it is the class itself.
     """
     known = _known_to(cls)
-    return cls if known["_open"] is None else cast("Callable[P, T]", _maker(cls, known, frozenset()))
+    maker: Callable[P, T] = cls if known["_open"] is None else _maker(cls, known, frozenset())
+    return maker
 
 
 def unchecked_without(cls: Callable[..., T], *later: str) -> Callable[..., T]:
     """The same without the fields that the value makes itself when somebody asks for them (`value(later=...)`)."""
-    return cast("Callable[..., T]", _maker(cls, _known_to(cls), frozenset(later)))
+    maker: Callable[..., T] = _maker(cls, _known_to(cls), frozenset(later))
+    return maker
 
 
 def _maker(cls: Any, known: dict[str, Any], left_out: frozenset[str]) -> Any:
@@ -49,13 +51,15 @@ def changing(cls: type[T], *names: str) -> Callable[..., T]:
     if known["_open"] is None:
 
         def replaced(old: Any, *new: object) -> T:
-            return cast("T", replace(old, **dict(zip(names, new, strict=True))))
+            made: T = replace(old, **dict(zip(names, new, strict=True)))
+            return made
 
         return replaced
     own = [each.name for each in fields(cast("Any", cls))]
     lines = [f"self.{name} = {name if name in names else f'_old.{name}'}" for name in own]
     body = ["self = _open()", *lines, "self.__class__ = _closed", "return self"]
-    return cast("Callable[..., T]", _compiled("copy", ["_old", *names], body, known))
+    copy: Callable[..., T] = _compiled("copy", ["_old", *names], body, known)
+    return copy
 
 
 def init_by_slots(cls: Any) -> Callable[..., None] | None:
@@ -80,10 +84,10 @@ def init_by_slots(cls: Any) -> Callable[..., None] | None:
         lines = ["if self.__class__ is _closed:", *_indented(by_class), "else:", *_indented(lines)]
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
-    init = _compiled("__init__", ["self", *parameters], lines, known)
+    init: Callable[..., None] = _compiled("__init__", ["self", *parameters], lines, known)
     init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     init.__annotations__ = {each.name: each.type for each in own if each.init} | {"return": None}
-    return cast("Callable[..., None]", init)
+    return init
 
 
 def _known_to(cls: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cache
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeGuard
 
 JsonPrimitive: TypeAlias = bool | float | int | str | None
 JsonValue: TypeAlias = "JsonPrimitive | Mapping[str, JsonValue] | Sequence[JsonValue]"
@@ -47,6 +47,70 @@ def parsed(text: str) -> JsonValue:
         value, end = None, -1
     found: JsonValue = value if end == len(text) else json.loads(text)
     return found
+
+
+def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
+    """Whether a value is a mapping; its keys are texts, as far as JSON and keyword arguments go."""
+    return isinstance(value, (dict, Mapping))
+
+
+def is_list(value: object) -> TypeGuard[Sequence[object]]:
+    """Whether a value is a sequence, other than a text or bytes."""
+    return isinstance(value, (list, tuple, Sequence)) and not isinstance(value, (str, *_BINARY))
+
+
+def as_object(value: JsonValue) -> JsonObject:
+    """Return a JSON value that is an object.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if isinstance(value, (dict, Mapping)):
+        return value
+    raise TypeError(f"a JSON object is needed here, not {type(value).__name__}")
+
+
+def as_list(value: JsonValue) -> Sequence[JsonValue]:
+    """Return a JSON value that is a list.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if isinstance(value, (list, tuple)):
+        return value
+    raise TypeError(f"a JSON list is needed here, not {type(value).__name__}")
+
+
+def as_string(value: JsonValue) -> str:
+    """Return a JSON value that is a text.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if isinstance(value, str):
+        return value
+    raise TypeError(f"a text is needed here, not {type(value).__name__}")
+
+
+def as_integer(value: JsonValue) -> int:
+    """Return a JSON value that is a whole number.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if isinstance(value, int):
+        return value
+    raise TypeError(f"a whole number is needed here, not {type(value).__name__}")
+
+
+def object_or_empty(value: JsonValue) -> JsonObject:
+    """Return a JSON value that is an object, and an empty object instead of anything else."""
+    return value if isinstance(value, (dict, Mapping)) else {}
+
+
+def list_or_empty(value: JsonValue) -> Sequence[JsonValue]:
+    """Return a JSON value that is a list, and an empty list instead of anything else."""
+    return value if isinstance(value, (list, tuple)) else ()
 
 
 def json_digest(value: JsonValue) -> str:
@@ -96,27 +160,31 @@ def to_json_value(value: object) -> JsonValue:
 
 def _from_derived(value: object) -> JsonValue:
     """What is of a kind that derives from a plain one, and everything else."""
+    known: Any = value
     if isinstance(value, _PRIMITIVES):
-        return cast(JsonValue, value.value if isinstance(value, Enum) else value)
+        plain: JsonValue = value.value if isinstance(value, Enum) else value
+        return plain
     if isinstance(value, Mapping):
-        return {_key(key): to_json_value(item) for key, item in cast(Mapping[object, object], value).items()}
+        return {_key(key): to_json_value(item) for key, item in known.items()}
     if isinstance(value, (list, tuple)):
-        return [to_json_value(item) for item in cast(Sequence[object], value)]
-    return _from_rich(value)
+        return [to_json_value(item) for item in known]
+    return _from_rich(known)
 
 
 def _from_rich(value: object) -> JsonValue:
-    dump = cast("Callable[..., JsonValue] | None", getattr(value, "model_dump", None))
+    known: Any = value
+    dump: Callable[..., JsonValue] | None = getattr(value, "model_dump", None)
     if dump is not None and not isinstance(value, type):
         return dump(mode="json")
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_json_value(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Enum):
         return to_json_value(value.value)
-    return _from_leaf(cast(object, value))
+    return _from_leaf(known)
 
 
 def _from_leaf(value: object) -> JsonValue:
+    known: Any = value
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, timedelta):
@@ -124,18 +192,15 @@ def _from_leaf(value: object) -> JsonValue:
     if isinstance(value, Decimal) or _is_uuid(value):
         return str(value)
     if isinstance(value, AbstractSet):
-        members = [to_json_value(item) for item in cast(AbstractSet[object], value)]
-        return sorted(members, key=canonical_json)
+        return sorted((to_json_value(item) for item in known), key=canonical_json)
     if isinstance(value, Sequence) and not isinstance(value, _BINARY):
-        return [to_json_value(item) for item in cast(Sequence[object], value)]
-    raise TypeError(f"{type(cast(object, value)).__qualname__} has no JSON form")
+        return [to_json_value(item) for item in known]
+    raise TypeError(f"{type(known).__qualname__} has no JSON form")
 
 
 def _is_uuid(value: object) -> bool:
     """Asked without loading the module of such ids: who has one has loaded it."""
-    return (uuid := sys.modules.get("uuid")) is not None and isinstance(
-        value, cast("type[object]", uuid.UUID)
-    )
+    return (uuid := sys.modules.get("uuid")) is not None and isinstance(value, uuid.UUID)
 
 
 def _key(key: object) -> str:
@@ -148,10 +213,11 @@ def _key(key: object) -> str:
 
 def _plain(value: object) -> object:
     """Mappings and sequences other than dict and list, which the encoder does not know."""
+    known: Any = value
     if isinstance(value, Mapping):
-        return dict(cast(Mapping[object, object], value))
+        return dict(known)
     if isinstance(value, Sequence):
-        return list(cast(Sequence[object], value))
+        return list(known)
     raise TypeError(f"{type(value).__qualname__} has no JSON form")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
-from typing import Never, cast
+from typing import Never
 
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentSituation, AgentState
@@ -18,7 +18,7 @@ from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.metadata import ToolRisk
 from pilotage.agent.yields import AgentYield, Approval
 from pilotage.checks import reject_blank, reject_empty, reject_naive, reject_not_positive
-from pilotage.jsonvalue import JsonObject, JsonValue, empty_object, json_digest
+from pilotage.jsonvalue import JsonObject, JsonValue, empty_object, json_digest, object_or_empty
 from pilotage.safety.exposure import ExposurePolicy
 from pilotage.safety.guard import guard_json_value
 from pilotage.values import value
@@ -183,7 +183,7 @@ def _shown(
     arguments: JsonObject, descriptor: AgentToolDescriptor, policy: ExposurePolicy | None
 ) -> JsonObject:
     guarded = guard_json_value(arguments, descriptor.schema.input_sensitive_fields, policy)
-    return cast(JsonObject, guarded) if isinstance(guarded, Mapping) else {}
+    return object_or_empty(guarded)
 
 
 def _argument_digest(approval_id: str, arguments: JsonObject) -> str:

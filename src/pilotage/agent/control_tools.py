@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.ports.architecture import IScopedTools, ToolCallOutcome
 from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tool_calling import ModelToolSpec, ToolCallingSpec
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, as_object, object_or_empty
 
 Answering: TypeAlias = Callable[[Sequence[ModelToolCall]], Awaitable[Sequence[ToolCallOutcome]]]
 """Gives the outcomes of the control calls of one reply, in their order."""
@@ -78,10 +78,10 @@ def limited(spec: StructuredOutputSpec, choices: Mapping[str, Sequence[str]]) ->
     Only the schema says so, for servers that enforce it; whoever decodes the answer checks it.
     """
     schema = dict(spec.constraint.schema)
-    members = dict(cast("dict[str, JsonObject]", schema.get("properties", {})))
+    members = dict(object_or_empty(schema.get("properties")))
     for name, allowed in choices.items():
-        members[name] = _one_of(members[name], list(allowed))
-    schema["properties"] = cast(JsonValue, members)
+        members[name] = _one_of(as_object(members[name]), list(allowed))
+    schema["properties"] = members
     return replace(spec, constraint=replace(spec.constraint, schema=schema))
 
 

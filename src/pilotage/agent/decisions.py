@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar
 
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.errors import AgentDefinitionError
@@ -109,7 +109,7 @@ def read_object(signal: AgentSignal, name: str) -> JsonObject | None:
     value = signal.payload[name]
     if not isinstance(value, Mapping):
         raise malformed(signal, f"has a {name} of type {type(value).__name__}. Use an object.")
-    return cast(JsonObject, value)
+    return value
 
 
 def malformed(signal: AgentSignal, reason: str) -> DecisionRefusedError:

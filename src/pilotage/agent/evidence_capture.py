@@ -6,7 +6,7 @@ Pure. What cannot be kept as asked is kept as less, never as more, and the outco
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import assert_never, cast
+from typing import assert_never
 
 from pilotage.agent.tools.metadata import EvidenceCapture
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, text_digest, to_bytes, to_json_value
@@ -103,9 +103,9 @@ def _redacted(result: object) -> CapturedResult:
 def _masked(value: JsonValue) -> JsonValue:
     """The same shape with every leaf masked; the names of fields stay."""
     if isinstance(value, Mapping):
-        return {key: _masked(item) for key, item in cast(JsonObject, value).items()}
+        return {key: _masked(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_masked(item) for item in cast(Sequence[JsonValue], value)]
+        return [_masked(item) for item in value]
     return REDACTED_VALUE
 
 

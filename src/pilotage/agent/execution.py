@@ -19,7 +19,7 @@ from dataclasses import field
 from enum import StrEnum
 from inspect import Parameter
 from types import FunctionType, MappingProxyType, NoneType
-from typing import cast, get_args, get_origin, get_type_hints
+from typing import get_args, get_origin, get_type_hints
 
 from pilotage.agent.yields import AgentYield
 from pilotage.container.names import type_name
@@ -165,7 +165,8 @@ def _output_of(name: str, kind: str, arguments: tuple[object, ...]) -> object:
         got = f"yields {type_name(item)}" if arguments else "does not say what it yields"
         kind = kind if kind in _GENERATORS.values() else "AsyncGenerator"
         raise AgentDefinitionError(f"{name}: its {kind} {got}. Write {_example(kind, 'Answer')}.")
-    return cast("tuple[object, ...]", get_args(item) or (object,))[0]
+    results: tuple[object, ...] = get_args(item) or (object,)
+    return results[0]
 
 
 def _is_none(argument: object) -> bool:

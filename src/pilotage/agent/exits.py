@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, as_object
 from pilotage.values import value
 
 # No field of a type can have this name, so no answer with a type looks like an exit.
@@ -30,4 +29,4 @@ class Exit:
         taken = output.get(_TAKEN) if isinstance(output, Mapping) else None
         if not isinstance(taken, Mapping):
             return None
-        return cls(str(taken["name"]), cast(JsonObject, taken["arguments"]))
+        return cls(str(taken["name"]), as_object(taken["arguments"]))

@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from pilotage.agent.ports.journal import OutboxEvent
 from pilotage.agent.ports.outbox import OutboxEntry
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import PilotageError
-from pilotage.jsonvalue import JsonValue
+from pilotage.jsonvalue import JsonValue, as_string
 from pilotage.values import value
 
 
@@ -177,7 +177,9 @@ def read_fact(entry: OutboxEntry) -> AgentFact:
         given = {name: _read(name, event.payload[name]) for name in _stored_names(known)}
     except (KeyError, ValueError) as error:
         raise UnreadableFactError(f"entry {entry.id!r} is no {event.event_type}: {error!r}.") from error
-    return cast(AgentFact, cast(Any, known)(**given, id=entry.id, occurred_at=entry.created_at))
+    make: Any = known
+    fact: AgentFact = make(**given, id=entry.id, occurred_at=entry.created_at)
+    return fact
 
 
 def _stored_names(fact: type[AgentFact]) -> tuple[str, ...]:
@@ -190,4 +192,4 @@ def _stored(given: Any) -> JsonValue:
 
 def _read(name: str, stored: JsonValue) -> object:
     code = _CODES.get(name)
-    return stored if code is None else code(cast(str, stored))
+    return stored if code is None else code(as_string(stored))

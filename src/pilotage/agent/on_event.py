@@ -89,19 +89,21 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 def subscriptions_of(owner: object) -> Iterator[Subscription]:
     """The methods of a class that want to hear of facts, those of its bases included unless it overrides them."""
     seen: set[str] = set()
-    for base in owner.__mro__[:-1] if isinstance(owner, type) else ():
+    if not isinstance(owner, type):
+        return
+    for base in owner.__mro__[:-1]:
         members = vars(base)
         for name, member in members.items():
             if name not in seen and (facts := _facts_for(member)):
-                yield Subscription(cast(type, owner), name, facts)
+                yield Subscription(owner, name, facts)
         seen.update(members)
 
 
 def _facts_for(member: object) -> tuple[type[AgentFact], ...]:
     """What a member of a class is marked with, above or below a decorator that makes it static."""
-    marked: Any = getattr(member, _SLOT, None)
-    if marked is None and isinstance(member, staticmethod | classmethod):
-        marked = getattr(cast(Any, member).__func__, _SLOT, None)
+    marked: object = getattr(member, _SLOT, None)
+    if marked is None:
+        marked = getattr(getattr(member, "__func__", None), _SLOT, None)
     return cast("tuple[type[AgentFact], ...]", marked) if isinstance(marked, tuple) else ()
 
 

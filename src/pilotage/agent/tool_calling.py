@@ -7,7 +7,7 @@ from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
 from inspect import isawaitable, ismethod, signature
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.structured_output import JsonSchemaConstraint
@@ -129,7 +129,8 @@ def hidden_arguments(calling: ToolCallingSpec | None) -> HiddenArguments:
 
 
 def _plain(tool: ToolFunction) -> ToolFunction:
-    return cast(ToolFunction, getattr(tool, "__func__", tool))
+    plain: ToolFunction = getattr(tool, "__func__", tool)
+    return plain
 
 
 def _spec_of(tool: ToolFunction, strict: bool) -> ModelToolSpec:

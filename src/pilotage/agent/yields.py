@@ -55,7 +55,8 @@ class AgentYield(Generic[T_co]):
     @property
     def payload(self) -> AgentYieldPayload[T_co]:
         """The payload; a payload is its own."""
-        return cast("AgentYieldPayload[T_co]", self.__dict__.get("_payload", self))
+        payload: AgentYieldPayload[T_co] = self.__dict__.get("_payload", self)
+        return payload
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AgentYield):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.architectures.graph import graph_problems
-from pilotage.jsonvalue import JsonValue
+from pilotage.jsonvalue import JsonValue, list_or_empty, object_or_empty
 from pilotage.values import value
 
 
@@ -75,8 +74,8 @@ def resolved(call: PlannedCall, results: Mapping[str, JsonValue]) -> dict[str, J
 
 
 def _argument_problems(call: PlannedCall, tool: ModelToolSpec) -> list[str]:
-    known = cast("Mapping[str, JsonValue]", tool.parameters.schema.get("properties", {}))
-    required = cast("Sequence[str]", tool.parameters.schema.get("required", ()))
+    known = object_or_empty(tool.parameters.schema.get("properties"))
+    required = list_or_empty(tool.parameters.schema.get("required"))
     names = [argument.name for argument in call.arguments]
     problems = [
         f"{call.id!r}: {tool.name!r} takes no argument {name!r}." for name in names if name not in known

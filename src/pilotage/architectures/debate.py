@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import cast
 
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.messages import ModelMessage
@@ -149,8 +148,8 @@ class Debate:
 
 def position_in(output: JsonValue) -> Position:
     """The position that an output holds; of any other output, all of it is the answer."""
-    if isinstance(output, Mapping) and isinstance(output.get("answer"), str):
-        return Position(cast(str, output["answer"]), as_text(output.get("reasoning")))
+    if isinstance(output, Mapping) and isinstance(answer := output.get("answer"), str):
+        return Position(answer, as_text(output.get("reasoning")))
     return Position(as_text(output))
 
 

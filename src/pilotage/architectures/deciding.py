@@ -17,6 +17,7 @@ from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.architectures.turn import added, lead_of
 from pilotage.architectures.wording import as_text
 from pilotage.errors import AgentStructuredOutputError
+from pilotage.jsonvalue import is_list
 from pilotage.schema.constraints import Between
 from pilotage.values import value
 
@@ -71,7 +72,7 @@ def outside(given: object, choices: Choices) -> list[str]:
     problems: list[str] = []
     for member, allowed in choices.items():
         chosen: object = getattr(given, member)
-        words = cast("Sequence[object]", chosen) if isinstance(chosen, list | tuple) else [chosen]
+        words = chosen if is_list(chosen) else [chosen]
         wrong = [word for word in words if word not in allowed]
         if wrong:
             offered = ", ".join(map(repr, allowed))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import TypeAlias, cast
 
@@ -11,6 +11,7 @@ from pilotage.agent.ports.architecture import AgentRef, Architecture, workers_of
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.architectures.swarm import Peer
 from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import is_object
 from pilotage.runtime.architecture.registry import find_architecture
 
 _Part: TypeAlias = tuple[str, AgentRef | AgentExecutionSpec | Architecture]
@@ -37,13 +38,13 @@ class _Drawing:
         self._agents: dict[object, str] = {}
         self._count = 0
 
-    def add(self, name: str, what: object) -> str:
+    def add(self, name: str, what: AgentRef | AgentExecutionSpec | Architecture) -> str:
         """Draw something and what is below it; the id of its node."""
         if isinstance(what, AgentExecutionSpec):
             return self._with_loop(self._box(what.name or name or "a spec"), what)
         if isinstance(what, str | type):
             return self._agent(what)
-        return self._loop(cast(Architecture, what))
+        return self._loop(what)
 
     def _agent(self, agent: AgentRef) -> str:
         definition = AgentDefinition.get_or_none(agent) if isinstance(agent, type) else None
@@ -85,7 +86,7 @@ def _parts(architecture: Architecture) -> Iterator[_Part]:
     declared = workers_of(architecture)
     for field in fields(architecture):
         given: object = getattr(architecture, field.name)
-        named = cast("Mapping[str, object]", given) if isinstance(given, Mapping) else {field.name: given}
+        named = given if is_object(given) else {field.name: given}
         for name, part in named.items():
             member = part.agent if isinstance(part, Peer) else part
             if _is_part(member) or (isinstance(member, str) and declared.get(name) == member):

@@ -7,10 +7,10 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
 
 from pilotage.agent.principal import DEFAULT_TENANT, LOCAL, Principal
 from pilotage.errors import CallerError
+from pilotage.jsonvalue import is_object
 
 APP = "PILOTAGE_APP"
 TENANT = "PILOTAGE_TENANT"
@@ -33,10 +33,11 @@ def configured_application(environ: Mapping[str, str] = os.environ, folder: Path
         project = tomllib.loads(file.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CallerError(f"{_PROJECT} cannot be read: {error}.") from error
-    own: object = cast("dict[str, Any]", project.get("tool", {})).get("pilotage", {})
-    if not isinstance(own, dict):
+    tools: dict[str, object] = project.get("tool", {})
+    own = tools.get("pilotage", {})
+    if not is_object(own):
         raise CallerError(f"{_PROJECT}: tool.pilotage is {own!r}. Write a table: [tool.pilotage].")
-    found: object = cast("dict[str, Any]", own).get("app")
+    found = own.get("app")
     if found is not None and not isinstance(found, str):
         raise CallerError(f"{_PROJECT}: app in [tool.pilotage] is {found!r}. Write MODULE:NAME.")
     return found

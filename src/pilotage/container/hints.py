@@ -82,7 +82,7 @@ def _evaluate(owner: str, function: Function) -> Mapping[str, object]:
     try:
         return get_type_hints(function, include_extras=True)
     except (NameError, AttributeError, SyntaxError, TypeError):
-        namespace = cast("Mapping[str, object]", getattr(function, "__globals__", {}))
+        namespace: Mapping[str, object] = getattr(function, "__globals__", {})
         for name, hint in function.__annotations__.items():
             _evaluate_one(owner, name, hint, namespace)
         raise

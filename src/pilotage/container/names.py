@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from types import NoneType, UnionType
-from typing import Annotated, Union, cast, get_args, get_origin
+from typing import Annotated, Union, get_args, get_origin
 
 _WORD_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -20,7 +20,8 @@ def type_name(hint: object) -> str:
         return "None"
     if hint is Ellipsis:
         return "..."
-    origin, arguments = get_origin(hint), cast("tuple[object, ...]", get_args(hint))
+    origin = get_origin(hint)
+    arguments: tuple[object, ...] = get_args(hint)
     if not arguments:
         return getattr(hint, "__name__", None) or repr(hint)
     if origin is Annotated:

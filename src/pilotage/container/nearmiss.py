@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from inspect import isabstract
 from itertools import islice
-from typing import cast, get_origin
+from typing import get_origin
 
 from pilotage.container.graph import Graph
 from pilotage.container.names import type_name
@@ -81,5 +81,5 @@ def _alike(type_: object, graph: Graph) -> Iterator[str]:
     from difflib import get_close_matches  # noqa: PLC0415 - only for the words of an error
 
     for name in get_close_matches(type_name(type_), names, cutoff=0.75):
-        module = cast("object", getattr(names[name].pod.type_, "__module__", None))
+        module: object = getattr(names[name].pod.type_, "__module__", None)
         yield f"{name} of {module} (a similar name)"

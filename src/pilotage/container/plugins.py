@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from importlib.metadata import EntryPoint
-from typing import cast
 
 from pilotage.container.installed import SearchPath, entries, search_path
 from pilotage.container.names import enumerate_names
@@ -34,7 +33,7 @@ class Extension:
     def load(self, app: object) -> None:
         """Import it and call it with the application."""
         try:
-            initialize = cast("Callable[[object], object]", self.entry.load())
+            initialize: Callable[[object], object] = self.entry.load()
             initialize(app)
         except Exception as error:
             raise PluginError(

@@ -140,7 +140,7 @@ def _is_positional(owner: type) -> bool:
     return _is_named_tuple(owner) or bool(getattr(owner, "__pydantic_root_model__", False))
 
 
-def _is_named_tuple(owner: Any) -> bool:
+def _is_named_tuple(owner: type) -> bool:
     return issubclass(owner, tuple) and hasattr(cast(object, owner), "_fields")
 
 
@@ -159,10 +159,10 @@ def _fields_of(owner: object) -> list[_Field] | None:
 
 
 def _model_fields(owner: type) -> Iterator[_Field]:
-    model = cast(Any, owner)
+    model: Any = owner
     if not getattr(model, "__pydantic_complete__", True):
         model.model_rebuild(raise_errors=False)
-    for name, info in cast("dict[str, Any]", model.model_fields).items():
+    for name, info in model.model_fields.items():
         # Input may carry the alias, output the name: the value is protected under both.
         hint = Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation
         for known_as in dict.fromkeys([name, *_aliases(info)]):

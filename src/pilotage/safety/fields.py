@@ -7,14 +7,14 @@ JSON value such a field lies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
-from typing import ClassVar, TypeAlias, cast
+from typing import ClassVar, TypeAlias
 
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, as_integer, as_list, as_object, as_string
 from pilotage.safety.masking import REDACTED_VALUE, MaskingKey, MaskingPolicy, mask_text
 from pilotage.values import value
 
@@ -184,23 +184,23 @@ class SensitiveFieldDescriptor:
     def from_metadata(cls, metadata: JsonObject) -> SensitiveFieldDescriptor:
         """The descriptor that `to_metadata` wrote."""
         return cls(
-            path=tuple(cast(Sequence[str], metadata["path"])),
-            field=marker_from_metadata(cast(JsonObject, metadata["field"])),
-            each_value_at=tuple(cast(Sequence[int], metadata.get("each_value_at", ()))),
+            path=tuple(map(as_string, as_list(metadata["path"]))),
+            field=marker_from_metadata(as_object(metadata["field"])),
+            each_value_at=tuple(map(as_integer, as_list(metadata.get("each_value_at", ())))),
         )
 
 
 def marker_from_metadata(metadata: JsonObject) -> SensitiveMarker:
     """The marker that `to_metadata` wrote."""
-    redaction = RedactionPolicy(cast(str, metadata["redaction"]))
-    label = cast("str | None", metadata.get("label"))
-    extra = dict(cast(JsonObject, metadata.get("metadata", {})))
+    redaction = RedactionPolicy(as_string(metadata["redaction"]))
+    label = None if metadata.get("label") is None else as_string(metadata["label"])
+    extra = dict(as_object(metadata.get("metadata", {})))
     match metadata["kind"]:
         case "secret":
             return SecretField(redaction, label, extra)
         case "sensitive":
-            category = _category(cast(str, metadata["category"]))
-            masking = MaskingPolicy(cast(str, metadata["masking"]))
+            category = _category(as_string(metadata["category"]))
+            masking = MaskingPolicy(as_string(metadata["masking"]))
             return SensitiveField(category, masking, redaction, label, extra)
         case unknown:
             raise AgentDefinitionError(

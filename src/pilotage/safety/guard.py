@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.safety.exposure import ContextExposurePolicy, ExposurePolicy
@@ -87,7 +87,7 @@ class _Mask:
 
 def _guard(value: JsonValue, steps: Steps, mask: _Mask) -> _Guarded:
     if isinstance(value, list | tuple):
-        return _kept_items(value, [_guard(item, steps, mask) for item in cast(Sequence[JsonValue], value)])
+        return _kept_items(value, [_guard(item, steps, mask) for item in value])
     if not steps or (steps == _EVERYTHING and not isinstance(value, Mapping)):
         return mask.leaf(value)
     if value is None:
@@ -122,8 +122,7 @@ def _guard_container(value: JsonValue, steps: Steps, mask: _Mask) -> _Guarded:
     if isinstance(value, Mapping):
         return _guard(value, steps, mask)
     if isinstance(value, list | tuple):
-        items = cast(Sequence[JsonValue], value)
-        return _kept_items(value, [_guard_container(item, steps, mask) for item in items])
+        return _kept_items(value, [_guard_container(item, steps, mask) for item in value])
     return value
 
 

@@ -6,13 +6,12 @@ trusted piece, as much confidentiality as the most secret one, and all their ori
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import cast
 
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject
+from pilotage.jsonvalue import JsonObject, as_list, as_string
 from pilotage.values import value
 
 
@@ -104,9 +103,9 @@ class TrustLabel:
         """
         try:
             return cls(
-                Integrity(cast(str, payload["integrity"])),
-                Confidentiality(cast(str, payload["confidentiality"])),
-                frozenset(cast(Sequence[str], payload["origins"])),
+                Integrity(as_string(payload["integrity"])),
+                Confidentiality(as_string(payload["confidentiality"])),
+                frozenset(map(as_string, as_list(payload["origins"]))),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise AgentDefinitionError(

@@ -27,7 +27,7 @@ def enum_shape(members: type[Enum]) -> Shape | Rejection:
             return Rejection(f"is the enum {spelling(members)}, {what}", "Give the members plain values.")
     if not list(members):
         return Rejection(f"is the enum {spelling(members)}, which is empty", "Give it members.")
-    values = [cast(JsonValue, member.value) for member in members]
+    values: list[JsonValue] = [member.value for member in members]
     return _choice(values, {"type": "enum", "cls": members, "members": list(members)})
 
 

@@ -88,7 +88,7 @@ def _atoms(metadata: Iterable[object]) -> Iterator[object]:
         else:
             yield item
             if _is_field_info(item):
-                yield from _atoms(cast("Iterable[object]", getattr(item, "metadata", ())))
+                yield from _atoms(getattr(item, "metadata", ()))
 
 
 def _is_field_info(item: object) -> bool:
@@ -103,7 +103,7 @@ def is_field_default(value: object) -> bool:
 def _constraints_of(item: object) -> dict[str, object]:
     if _is_field_info(item) or not type(item).__module__.startswith(_KNOWN):
         return {}
-    found = {name: cast(object, getattr(item, name, None)) for name in _WORDS}
+    found: dict[str, object] = {name: getattr(item, name, None) for name in _WORDS}
     return {name: limit for name, limit in found.items() if limit is not None}
 
 
@@ -113,7 +113,7 @@ def _is_for_pydantic(item: object) -> bool:
         return True
     if _is_field_info(item) or not type(item).__module__.startswith("pydantic."):
         return False
-    options = cast("dict[str, object]", getattr(item, "__dict__", {}))
+    options: dict[str, object] = getattr(item, "__dict__", {})
     return any(name not in _WORDS for name, value in options.items() if value is not None)
 
 

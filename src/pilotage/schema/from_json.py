@@ -7,9 +7,8 @@ patterns, bounds, references) are left to whoever wrote the schema: it checks th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
 
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, as_list, list_or_empty
 from pilotage.schema.shape import CoreSchema
 
 _ANY: CoreSchema = {"type": "any"}
@@ -27,7 +26,7 @@ def core_of_json(schema: JsonValue) -> CoreSchema:
     if not isinstance(schema, Mapping):
         return _ANY
     if "enum" in schema:
-        return {"type": "literal", "expected": list(cast("Sequence[JsonValue]", schema["enum"]))}
+        return {"type": "literal", "expected": list(as_list(schema["enum"]))}
     if "const" in schema:
         return {"type": "literal", "expected": [schema["const"]]}
     choices = schema.get("anyOf") or schema.get("oneOf")
@@ -59,7 +58,7 @@ def _object(schema: JsonObject) -> CoreSchema:
     if not isinstance(properties, Mapping):
         values = core_of_json(more)
         return {"type": "dict", "keys_schema": {"type": "str"}, "values_schema": values}
-    required = cast("Sequence[JsonValue]", schema.get("required") or ())
+    required = list_or_empty(schema.get("required"))
     fields: dict[str, object] = {
         name: {"type": "typed-dict-field", "schema": core_of_json(each), "required": name in required}
         for name, each in properties.items()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, cast
 
 from pilotage.jsonvalue import JsonValue
-from pilotage.schema.shape import CoreSchema, JsonSchema, Shape
+from pilotage.schema.shape import JsonSchema, Shape
 
 Definitions = dict[str, JsonSchema]
 
@@ -32,12 +32,12 @@ def pydantic_shape(annotation: object, *, for_input: bool) -> tuple[Shape, Defin
     mode: Literal["validation", "serialization"] = "validation" if for_input else "serialization"
     try:
         adapter: TypeAdapter[object] = TypeAdapter(cast("type[object]", annotation))
-        schema = cast(JsonSchema, adapter.json_schema(mode=mode))
+        schema: JsonSchema = adapter.json_schema(mode=mode)
     except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
         raise PydanticTypeError(str(error).partition("\n")[0].rstrip(".")) from error
     inlined = _Inlining(cast(Definitions, schema.pop("$defs", {})))
     json = inlined.visit(schema)
-    return Shape(json, cast(CoreSchema, adapter.core_schema)), inlined.kept
+    return Shape(json, {**adapter.core_schema}), inlined.kept
 
 
 class _Inlining:

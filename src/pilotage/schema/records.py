@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, NotRequired, Required, cast, get_args, get_origin
+from typing import Any, NotRequired, Required, get_args, get_origin
 
 from pilotage.annotations import resolve_fields
 from pilotage.errors import PilotageError
@@ -76,15 +76,14 @@ def hidden_parameters(owner: type) -> list[str]:
     return [p.name for p in parameters if p.name not in names and p.default is p.empty]
 
 
-def constructing(owner: type) -> Callable[[object, Callable[[object], object]], object]:
+def constructing(owner: type) -> Callable[[object, Callable[[object], Mapping[str, object]]], object]:
     """A validator that makes an `owner` from its validated fields and leaves finished ones alone."""
 
-    def construct(given: object, validate: Callable[[object], object]) -> object:
+    def construct(given: object, validate: Callable[[object], Mapping[str, object]]) -> object:
         if isinstance(given, owner):
             return given
-        fields = cast("Mapping[str, Any]", validate(given))
         try:
-            return owner(**fields)
+            return owner(**validate(given))
         except (PilotageError, TypeError) as error:
             raise ValueError(str(error)) from error
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import cache
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from pilotage.annotations import AnyJson
-from pilotage.jsonvalue import JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, as_list, as_object
 from pilotage.values import value
 
 JsonSchema: TypeAlias = dict[str, JsonValue]
@@ -28,14 +28,12 @@ class Shape:
     core: CoreSchema
 
 
-def allows_null(schema: JsonSchema) -> bool:
+def allows_null(schema: JsonObject) -> bool:
     """Whether None fits; a schema that says nothing about its type, or refers elsewhere, may allow it."""
     if "anyOf" in schema:
-        return any(
-            allows_null(cast(JsonSchema, member)) for member in cast("list[JsonValue]", schema["anyOf"])
-        )
+        return any(allows_null(as_object(member)) for member in as_list(schema["anyOf"]))
     if "enum" in schema:
-        return None in cast("list[JsonValue]", schema["enum"])
+        return None in as_list(schema["enum"])
     return schema.get("type", "null") == "null"
 
 

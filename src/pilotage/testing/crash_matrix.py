@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias
 
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.ports.journal import IAgentJournal, JournalRow, JournalStage, RunKey
@@ -25,7 +25,7 @@ from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.jsonvalue import JsonValue, to_json_value
 from pilotage.runtime.effect import idempotency_key
 from pilotage.runtime.journal.action import MAY_BE_REPEATED
 from pilotage.runtime.journal.seals import Seals
@@ -294,8 +294,10 @@ class _Story:
     async def _tell_the_truth(self, runs: AgentRuns, run_id: str, request: AgentRecoveryRequest) -> None:
         asked = (request.agent_state_id, request.action_id, request.attempt)
         for run, row in self._lost:
-            if (run.run_id, row.action_id, row.attempt) == asked and _has_result(row):
-                result = cast(JsonObject, row.record)["result"]
+            if (run.run_id, row.action_id, row.attempt) != asked or not _has_result(row):
+                continue
+            if isinstance(row.record, Mapping):
+                result = row.record["result"]
                 await runs.answer(run_id, request.id, RecoveryDecision.DONE, result=result)
                 return
         await runs.answer(run_id, request.id, RecoveryDecision.RETRY)

@@ -24,7 +24,7 @@ from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.filling import changing
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, parsed
+from pilotage.jsonvalue import JsonObject, JsonValue, as_list, as_object, canonical_json, parsed
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.values import value
 
@@ -193,7 +193,7 @@ class KeptEvidence:
 
     def read(self) -> AgentEvidence:
         """The evidence as a reader gets it."""
-        descriptors = cast("list[JsonObject]", parsed(self.sensitive_fields))
+        descriptors = map(as_object, as_list(parsed(self.sensitive_fields)))
         return replace(
             self.bare,
             payload=_object(self.payload),
@@ -228,4 +228,4 @@ def _text(where: str, json_value: JsonValue) -> str:
 
 
 def _object(text: str) -> JsonObject:
-    return cast(JsonObject, parsed(text))
+    return as_object(parsed(text))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import cast
 
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes, LateOutcome
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject, canonical_json
+from pilotage.jsonvalue import as_object, canonical_json, parsed
 from pilotage.testing.tables import MemoryTables
 
 
@@ -38,4 +36,4 @@ class MemoryLateOutcomes(IAgentLateOutcomes):
 
 
 def _read(bare: LateOutcome, text: str, at: datetime) -> LateOutcome:
-    return replace(bare, view=cast(JsonObject, json.loads(text)), created_at=at)
+    return replace(bare, view=as_object(parsed(text)), created_at=at)

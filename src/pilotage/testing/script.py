@@ -5,17 +5,17 @@ Pure values. A script is a list of turns; `when` sets turns apart for the reques
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from pilotage.agent.messages import ModelMessage, ModelMessageRole, ModelToolCall
 from pilotage.agent.model_reply import ModelFinishReason
 from pilotage.agent.model_request import ModelRequest
 from pilotage.checks import reject_blank, reject_empty
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, is_list, to_json_value
 from pilotage.values import value
 
 Condition: TypeAlias = str | Callable[[ModelRequest], bool]
@@ -156,7 +156,7 @@ def read_script(script: Sequence[ScriptEntry]) -> tuple[ScriptedThread, ...]:
 def _as_turn(owner: str, entry: object) -> ScriptedTurn:
     if isinstance(entry, ScriptedReply | ScriptedFailure):
         return entry
-    parts = list(cast("Iterable[object]", entry)) if isinstance(entry, list | tuple) else []
+    parts: Sequence[object] = entry if is_list(entry) else ()
     replies = [part for part in parts if isinstance(part, ScriptedReply)]
     if not replies or len(replies) != len(parts):
         raise AgentDefinitionError(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from typing import cast
-
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
 from pilotage.agent.model_request import ModelRequest
 from pilotage.errors import AgentStructuredOutputError
-from pilotage.jsonvalue import JsonValue
+from pilotage.jsonvalue import JsonValue, parsed
 from pilotage.models.streaming import estimated_usage
 from pilotage.testing.script import ScriptedReply
 
@@ -38,7 +35,7 @@ def _structured(reply: ScriptedReply, request: ModelRequest) -> JsonValue:
     if request.structured_output is None or reply.output is not None:
         return reply.output
     try:
-        return cast(JsonValue, json.loads(reply.text))
+        return parsed(reply.text)
     except ValueError as error:
         problem = f"the answer is no JSON: {reply.text!r}."
         raise AgentStructuredOutputError(problem, problems=[problem]) from error

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from typing import Any, cast
 from uuid import uuid4
 
 from ag_ui.core import AssistantMessage, ResumeEntry, RunAgentInput, TextPart, ToolMessage
@@ -20,7 +19,7 @@ from pilotage.adapters.agui.interrupts import HITL_TOOL, PAUSE
 from pilotage.agent.ports.repositories import IAgentSignalRepository
 from pilotage.agent.recovery_request import RecoveryDecision
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision
-from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
+from pilotage.jsonvalue import JsonObject, JsonValue, empty_object, object_or_empty, parsed
 from pilotage.values import value
 
 _DETAILS = ("modified_payload", "comment")
@@ -77,8 +76,7 @@ def decisions_in(ag_ui_input: RunAgentInput) -> tuple[AgUiDecision | AgUiContinu
         raise AgUiApprovalDecodeError(
             "forwardedProps.approvalDecision is no object. Write {request_id, decision}."
         )
-    content = cast(JsonObject, forwarded)
-    return (_read("forwardedProps.approvalDecision", content.get("request_id"), content),)
+    return (_read("forwardedProps.approvalDecision", forwarded.get("request_id"), forwarded),)
 
 
 async def ingest_decision(
@@ -107,9 +105,10 @@ def _resumed(entry: ResumeEntry) -> AgUiDecision | AgUiContinuation:
         return AgUiContinuation(entry.interrupt_id.removeprefix(PAUSE), is_cancelled)
     if is_cancelled:
         return _read(where, entry.interrupt_id, {"decision": ApprovalDecision.CANCEL.value})
-    if not isinstance(entry.payload, Mapping):
+    payload: JsonValue = entry.payload
+    if not isinstance(payload, Mapping):
         raise AgUiApprovalDecodeError(f"{where} has no object as payload. Write {{decision}} into it.")
-    return _read(where, entry.interrupt_id, cast(JsonObject, entry.payload))
+    return _read(where, entry.interrupt_id, payload)
 
 
 def messages_at_the_end(ag_ui_input: RunAgentInput) -> list[ToolMessage]:
@@ -156,15 +155,13 @@ def _object_in(content: object) -> JsonObject:
     if not isinstance(content, str):
         return {}
     try:
-        found: object = json.loads(content)
+        return object_or_empty(parsed(content))
     except (ValueError, RecursionError):
         return {}
-    return cast(JsonObject, found) if isinstance(found, dict) else {}
 
 
-def _forwarded(ag_ui_input: RunAgentInput) -> Any:
-    props = ag_ui_input.forwarded_props
-    return cast(JsonObject, props).get("approvalDecision") if isinstance(props, Mapping) else None
+def _forwarded(ag_ui_input: RunAgentInput) -> JsonValue:
+    return object_or_empty(ag_ui_input.forwarded_props).get("approvalDecision")
 
 
 def _read(where: str, request_id: JsonValue, content: JsonObject) -> AgUiDecision:
@@ -217,9 +214,10 @@ def _decoded(content: str) -> JsonValue:
     if not content.lstrip().startswith(("{", "[")):
         return content
     try:
-        return cast(JsonValue, json.loads(content, parse_constant=_refuse))
+        found: JsonValue = json.loads(content, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return content
+    return found
 
 
 def _refuse(constant: str) -> None:

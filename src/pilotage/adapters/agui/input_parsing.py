@@ -7,7 +7,7 @@ Inputs are hostile: they are bounded before they are decoded, and a refusal repe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from ag_ui.core import RunAgentInput
 from pydantic import ValidationError
@@ -17,7 +17,7 @@ from pilotage.adapters.agui.bookmark import Bookmark
 from pilotage.adapters.agui.errors import AgUiInputTooLargeError, AgUiRunResolutionError
 from pilotage.adapters.agui.settings import AgUiLimits
 from pilotage.adapters.asgi.bodies import is_deeper_than
-from pilotage.jsonvalue import JsonObject
+from pilotage.jsonvalue import JsonObject, JsonValue
 
 LAST_EVENT_ID = "lastEventId"
 CANCEL_RUN = "cancelRun"
@@ -84,12 +84,12 @@ def props_of(ag_ui_input: RunAgentInput) -> JsonObject:
     Raises:
         AgUiRunResolutionError: it is something else.
     """
-    props = ag_ui_input.forwarded_props
+    props: JsonValue = ag_ui_input.forwarded_props
     if props is None:
         return {}
     if not isinstance(props, Mapping):
         raise AgUiRunResolutionError("forwardedProps is no object. Leave it out, or write one.")
-    return cast(JsonObject, props)
+    return props
 
 
 def last_seen(ag_ui_input: RunAgentInput) -> Bookmark | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import cast
 
 from ag_ui.core import AssistantMessage, DataSource, RunAgentInput, TextPart, UrlSource, UserMessage
 
@@ -139,7 +138,7 @@ def _object(props: JsonObject, name: str) -> JsonValue:
     found = props[name]
     if not isinstance(found, Mapping):
         raise AgUiRunResolutionError(f"forwardedProps.{name} is no object. Leave it out, or write one.")
-    return cast(JsonObject, found)
+    return found
 
 
 def packs_of(ag_ui_input: RunAgentInput) -> list[ContextPack]:
@@ -169,12 +168,12 @@ def tools_of(ag_ui_input: RunAgentInput, most: int) -> tuple[ModelToolSpec, ...]
         raise AgUiInputTooLargeError(f"the input brings {len(tools)} tools; this server takes {most}.")
     specs: list[ModelToolSpec] = []
     for tool in tools:
-        given: object = tool.parameters if tool.parameters is not None else {}
+        given: JsonValue = tool.parameters if tool.parameters is not None else {}
         if not isinstance(given, Mapping):
             raise AgUiRunResolutionError(
                 f"the parameters of tool {tool.name!r} are no JSON schema. Send an object."
             )
-        schema: JsonObject = {"type": "object", "properties": {}, **cast(JsonObject, given)}
+        schema: JsonObject = {"type": "object", "properties": {}, **given}
         constraint = JsonSchemaConstraint(schema, strict=False)
         specs.append(ModelToolSpec(tool.name, constraint, tool.description.strip() or None))
     return tuple(specs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any
 
 from pydantic import BaseModel, Field
 from starlette.responses import Response
@@ -94,10 +94,7 @@ def problem_of(error: PilotageError) -> ProblemView:
 
 def problem_of_fields(errors: Sequence[Mapping[str, Any]]) -> ProblemView:
     """Return the errors that the validation of a request found, without the values that were sent."""
-    found = [
-        FieldProblem(where=".".join(map(str, cast("Sequence[object]", each["loc"]))), what=str(each["msg"]))
-        for each in errors
-    ]
+    found = [FieldProblem(where=".".join(map(str, each["loc"])), what=str(each["msg"])) for each in errors]
     words = "; ".join(f"{each.where}: {each.what}" for each in found[:3])
     refused = RequestRefusedError
     problem = _problem(HTTPStatus.UNPROCESSABLE_ENTITY, refused.code, f"{refused.message} {words}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import isfinite
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from fastapi import Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -34,10 +34,10 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _inside(value: Any) -> Iterable[Any]:
+def _inside(value: JsonValue) -> Iterable[JsonValue]:
     if isinstance(value, dict):
-        return cast("dict[str, Any]", value).values()
-    return cast("list[Any]", value) if isinstance(value, list) else ()
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _without_own_keys(metadata: dict[str, Any]) -> dict[str, Any]:

@@ -6,14 +6,12 @@ made of all its pieces in their order. Everything else is an error, or a call th
 
 from __future__ import annotations
 
-from typing import cast
-
 from pilotage.adapters.openai.decoding import json_decoder
 from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, failed
 from pilotage.adapters.openai.wire_names import WireNames
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelStreamEvent, ModelStreamEventKind
-from pilotage.jsonvalue import JsonObject, canonical_json
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, object_or_empty
 from pilotage.values import value
 
 _START = ModelStreamEventKind.TOOL_CALL_START
@@ -48,7 +46,7 @@ class CallAssembly:
         self._calls: list[_Call] = []
         self._at: dict[int, _Call] = {}
 
-    def take(self, entries: object, reply_id: str) -> list[ModelStreamEvent]:
+    def take(self, entries: JsonValue, reply_id: str) -> list[ModelStreamEvent]:
         """The events of the `tool_calls` of one delta; one call may have several entries in it.
 
         Raises:
@@ -57,10 +55,10 @@ class CallAssembly:
         if not isinstance(entries, list):
             raise _broken("its tool_calls are no list")
         events: list[ModelStreamEvent] = []
-        for position, entry in enumerate(cast("list[object]", entries)):
+        for position, entry in enumerate(entries):
             if not isinstance(entry, dict):
                 raise _broken("an entry of its tool_calls is no object")
-            self._take_entry(cast("dict[str, object]", entry), position, reply_id, events)
+            self._take_entry(entry, position, reply_id, events)
         return events
 
     def end(self) -> list[ModelStreamEvent]:
@@ -90,10 +88,9 @@ class CallAssembly:
         return AssembledCalls(tuple(whole), tuple(cut))
 
     def _take_entry(
-        self, entry: dict[str, object], position: int, reply_id: str, events: list[ModelStreamEvent]
+        self, entry: JsonObject, position: int, reply_id: str, events: list[ModelStreamEvent]
     ) -> None:
-        function = entry.get("function")
-        fields = cast("dict[str, object]", function) if isinstance(function, dict) else {}
+        fields = object_or_empty(entry.get("function"))
         name, call_id = _text(fields.get("name")), _text(entry.get("id"))
         index = self._index(entry.get("index"), call_id, position)
         call = self._at.get(index)
@@ -103,9 +100,7 @@ class CallAssembly:
             raise _broken(f"a call of {call.wire_name!r} goes on as one of {name!r}")
         arguments = fields.get("arguments")
         # Some servers send arguments that are decoded already.
-        text = (
-            canonical_json(cast(JsonObject, arguments)) if isinstance(arguments, dict) else _text(arguments)
-        )
+        text = canonical_json(arguments) if isinstance(arguments, dict) else _text(arguments)
         if text:
             if call.is_ended:
                 raise _broken(f"a piece of the arguments of {call.wire_name!r} came after its end")
@@ -158,10 +153,10 @@ def _object(text: str, *, may_be_empty: bool) -> JsonObject | None:
     if not text.strip():
         return {} if may_be_empty else None
     try:
-        parsed: object = json_decoder()(text, allow_inf_nan=False)
+        parsed = json_decoder()(text, allow_inf_nan=False)
     except ValueError:
         return None
-    return cast(JsonObject, parsed) if isinstance(parsed, dict) else None
+    return parsed if isinstance(parsed, dict) else None
 
 
 def _broken(what: str) -> ModelServerError:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from pilotage.adapters.openai.settings import (
     EvidenceRole,
@@ -18,6 +17,7 @@ from pilotage.adapters.openai.vllm_settings import VllmOptions, VllmSettings
 from pilotage.adapters.openai_plugin import BASE_URL
 from pilotage.agent.ports.model import ModelCapability
 from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject, parsed
 
 NAME = "PILOTAGE_MODEL_NAME"
 API_KEY = "PILOTAGE_MODEL_API_KEY"
@@ -42,15 +42,16 @@ def settings_from_environment(
         AgentDefinitionError: a variable has a value that cannot be, or the model's name is missing.
     """
     read = _Reader(environ)
-    if not read.text(BASE_URL):
+    base_url = read.text(BASE_URL)
+    if not base_url:
         return None
-    settings = _compatible(read)
+    settings = _compatible(read, base_url)
     if read.as_(ServerKind, SERVER) is ServerKind.VLLM or any(map(read.is_vllm, environ)):
         return VllmSettings(settings, _vllm_options(read))
     return settings
 
 
-def _compatible(read: _Reader) -> OpenAICompatibleSettings:
+def _compatible(read: _Reader, base_url: str) -> OpenAICompatibleSettings:
     name = read.text(NAME)
     if name is None:
         raise AgentDefinitionError(
@@ -58,7 +59,7 @@ def _compatible(read: _Reader) -> OpenAICompatibleSettings:
         )
     context_tokens = read.as_(int, "PILOTAGE_MODEL_CONTEXT_TOKENS")
     return OpenAICompatibleSettings(
-        cast(str, read.text(BASE_URL)),
+        base_url,
         name,
         **_given(
             api_key=read.text(API_KEY),
@@ -126,8 +127,8 @@ def _switch(text: str) -> bool:
     return words[text.lower()]
 
 
-def _json_object(text: str) -> Mapping[str, Any]:
-    parsed: object = json.loads(text)
-    if not isinstance(parsed, dict):
+def _json_object(text: str) -> JsonObject:
+    found = parsed(text)
+    if not isinstance(found, dict):
         raise ValueError("write a JSON object")  # noqa: TRY004 - the text is wrong, not a type of ours
-    return cast("dict[str, Any]", parsed)
+    return found

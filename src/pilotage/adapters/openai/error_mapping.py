@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import cast
 
 from pilotage.adapters.openai.decoding import json_decoder
 from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, failed
+from pilotage.jsonvalue import JsonValue
 from pilotage.values import value
 
 _TOO_LONG = re.compile(r"context.(length|window|size)|max_model_len|input_tokens", re.IGNORECASE)
@@ -45,7 +45,7 @@ def server_error(status: int, body: bytes, retry_after: float | None = None) -> 
     return failed(failure, words.text, status=status, retry_after=retry_after)
 
 
-def error_in_stream(error: object) -> ModelServerError:
+def error_in_stream(error: JsonValue) -> ModelServerError:
     """The error that a server reports in the middle of an answer it had begun with success."""
     words = _words_of(error)
     status = words.status or 500
@@ -55,23 +55,21 @@ def error_in_stream(error: object) -> ModelServerError:
 def read_words(body: bytes) -> ServerWords:
     """The message of an error body: nested, flat, a bare string, another framework's, or no JSON at all."""
     try:
-        parsed: object = json_decoder()(body)
+        parsed = json_decoder()(body)
     except ValueError:
         return ServerWords(body.decode(errors="replace"))
     if not isinstance(parsed, dict):
         return ServerWords(str(parsed))
-    fields = cast("dict[str, object]", parsed)
-    return _words_of(fields.get("error") or fields.get("detail") or fields.get("message") or fields)
+    return _words_of(parsed.get("error") or parsed.get("detail") or parsed.get("message") or parsed)
 
 
-def _words_of(error: object) -> ServerWords:
+def _words_of(error: JsonValue) -> ServerWords:
     if not isinstance(error, dict):
         return ServerWords(str(error))
-    fields = cast("dict[str, object]", error)
-    code = fields.get("code")
-    hints = {part for name in ("code", "param", "type") if isinstance(part := fields.get(name), str)}
+    code = error.get("code")
+    hints = {part for name in ("code", "param", "type") if isinstance(part := error.get(name), str)}
     status = code if isinstance(code, int) and 400 <= code <= 599 else None
-    return ServerWords(str(fields.get("message") or fields), frozenset(hints), status)
+    return ServerWords(str(error.get("message") or error), frozenset(hints), status)
 
 
 def _failure_of(status: int, words: ServerWords) -> ModelFailure:

@@ -128,7 +128,7 @@ class HttpStream(ServerStream):
         self._pieces = cast("AsyncGenerator[bytes, None]", response.aiter_bytes())
         self._time = asyncio.get_running_loop().time
         self._limit = WaitLimit()
-        kind = cast(str, response.headers.get("content-type", "")).partition(";")[0]
+        kind: str = response.headers.get("content-type", "").partition(";")[0]
         self._is_event_stream = kind.strip().lower() == "text/event-stream"
 
     @property

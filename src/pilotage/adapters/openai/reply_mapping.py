@@ -5,7 +5,7 @@ A whole body is read as a stream of one chunk, so there is one reading for both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from pilotage.adapters.openai.call_assembly import AssembledCalls, CallAssembly
@@ -42,7 +42,7 @@ class ReplyReader:
         self._reasoning: list[str] = []
         self._refused = False
         self._reason: str | None = None
-        self._usage: object = None
+        self._usage: JsonValue = None
         self._facts: dict[str, JsonValue] = {}
 
     @property
@@ -88,7 +88,7 @@ class ReplyReader:
         message = choice.get("message")
         if not isinstance(message, dict):
             raise failed(ModelFailure.UNREADABLE, "a choice without a message")
-        return self._read_choice({**choice, "delta": cast(object, message)})
+        return self._read_choice({**choice, "delta": message})
 
     def finish(self, *, keeps_reasoning: bool = False) -> tuple[ModelResponse, list[ModelStreamEvent]]:
         """The response, and the last events, of which the very last carries it.
@@ -118,9 +118,9 @@ class ReplyReader:
         events.append(ModelStreamEvent(ModelStreamEventKind.DONE, usage=usage, response=response))
         return response, events
 
-    def _read_choice(self, choice: Mapping[str, object]) -> Sequence[ModelStreamEvent]:
+    def _read_choice(self, choice: JsonObject) -> Sequence[ModelStreamEvent]:
         delta = choice.get("delta")
-        events = self._read_delta(cast("dict[str, object]", delta)) if isinstance(delta, dict) else _NOTHING
+        events = self._read_delta(delta) if isinstance(delta, dict) else _NOTHING
         if events and self._reason is not None:
             raise failed(ModelFailure.UNREADABLE, "the reply goes on behind its end")
         reason = choice.get("finish_reason")
@@ -128,7 +128,7 @@ class ReplyReader:
             self._end_with(str(reason), choice.get("stop_reason"))
         return events
 
-    def _read_delta(self, delta: dict[str, object]) -> Sequence[ModelStreamEvent]:
+    def _read_delta(self, delta: dict[str, JsonValue]) -> Sequence[ModelStreamEvent]:
         content = delta.get("content")
         if len(delta) == 1 and content and type(content) is str:
             # Nearly every chunk is this one, so it gets the short way.
@@ -136,7 +136,7 @@ class ReplyReader:
             return (ModelStreamEvent(_TOKEN, token_delta=content),)
         return self._read_parts(delta, content)
 
-    def _read_parts(self, delta: dict[str, object], content: object) -> Sequence[ModelStreamEvent]:
+    def _read_parts(self, delta: dict[str, JsonValue], content: JsonValue) -> Sequence[ModelStreamEvent]:
         events: list[ModelStreamEvent] = []
         thought = _text(delta.get("reasoning")) or _text(delta.get("reasoning_content"))
         if thought:
@@ -197,36 +197,35 @@ class ReplyReader:
             spec.decode(structured) if spec is not None and is_answer else None,
         )
 
-    def _note(self, chunk: Mapping[str, object]) -> None:
+    def _note(self, chunk: JsonObject) -> None:
         """The server's names for the reply and the model, by which its log is searched."""
         self._facts |= {name: said for name in ("id", "model") if isinstance(said := chunk.get(name), str)}
 
 
-def parsed_object(data: bytes) -> dict[str, object]:
+def parsed_object(data: bytes) -> dict[str, JsonValue]:
     """The JSON object in some bytes.
 
     Raises:
         ModelServerError: they are none.
     """
     try:
-        parsed: object = json_decoder()(data)
+        parsed = json_decoder()(data)
     except ValueError as error:
         raise failed(ModelFailure.UNREADABLE, f"{data[:200]!r} is no JSON ({error})") from error
     if not isinstance(parsed, dict):
         raise failed(ModelFailure.UNREADABLE, f"{data[:200]!r} is no JSON object")
-    return cast("dict[str, object]", parsed)
+    return parsed
 
 
-def _first_choice(choices: object) -> Mapping[str, object] | None:
+def _first_choice(choices: JsonValue) -> JsonObject | None:
     """The choice of index 0: several were not asked for, but extra parameters may ask for them."""
     if not isinstance(choices, list | tuple):
         raise failed(ModelFailure.UNREADABLE, "its choices are no list")
-    for choice in cast("Sequence[object]", choices):
+    for choice in choices:
         if not isinstance(choice, dict):
             raise failed(ModelFailure.UNREADABLE, "a choice is no object")
-        fields = cast("dict[str, object]", choice)
-        if not fields.get("index"):
-            return fields
+        if not choice.get("index"):
+            return choice
     return None
 
 

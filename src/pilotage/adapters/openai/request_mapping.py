@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from pilotage.adapters.openai.dialect import AnswerFormat, Dialect
 from pilotage.adapters.openai.message_mapping import mentioned_tools, wire_messages
@@ -13,7 +12,7 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import ModelCapability
 from pilotage.agent.structured_output import JsonSchemaConstraint, StructuredOutputSpec
 from pilotage.agent.tool_calling import ModelToolChoice, ModelToolSpec, ToolCallingSpec
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, list_or_empty, object_or_empty
 
 _ANSWER = "answer"
 
@@ -128,13 +127,12 @@ def _is_strict(constraint: JsonSchemaConstraint, dialect: Dialect) -> bool:
 def is_closed(schema: JsonValue) -> bool:
     """Whether every object in a schema names all its fields, requires them, and allows no others."""
     if isinstance(schema, Mapping):
-        fields = cast("Mapping[str, JsonValue]", schema)
-        if "properties" in fields or fields.get("type") == "object":
-            known = cast("Mapping[str, JsonValue]", fields.get("properties", {}))
-            required = cast("Sequence[str]", fields.get("required", ()))
-            if fields.get("additionalProperties") is not False or set(required) != set(known):
+        if "properties" in schema or schema.get("type") == "object":
+            known = object_or_empty(schema.get("properties"))
+            required = list_or_empty(schema.get("required"))
+            if schema.get("additionalProperties") is not False or set(required) != set(known):
                 return False
-        return all(map(is_closed, fields.values()))
+        return all(map(is_closed, schema.values()))
     if isinstance(schema, Sequence) and not isinstance(schema, str):
         return all(map(is_closed, schema))
     return True

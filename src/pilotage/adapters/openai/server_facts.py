@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from pilotage.adapters.openai.errors import ModelFailure, failed
 from pilotage.adapters.openai.reply_mapping import parsed_object
 from pilotage.agent.ports.model import ModelCapability
 from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject
 
 ServedModels: TypeAlias = Mapping[str, int | None]
 """The models of a server by name, with the length of their context where it is told."""
@@ -26,9 +27,7 @@ def read_models(body: bytes) -> ServedModels:
     listed = parsed_object(body).get("data")
     if not isinstance(listed, list):
         raise failed(ModelFailure.UNREADABLE, "a list of models without models")
-    models = [
-        cast("dict[str, object]", each) for each in cast("list[object]", listed) if isinstance(each, dict)
-    ]
+    models = [each for each in listed if isinstance(each, dict)]
     return {str(each.get("id")): _length(each) for each in models}
 
 
@@ -54,6 +53,6 @@ def capability_with(capability: ModelCapability, models: ServedModels) -> ModelC
     return capability if capability.context_tokens or not told else replace(capability, context_tokens=told)
 
 
-def _length(model: Mapping[str, object]) -> int | None:
+def _length(model: JsonObject) -> int | None:
     found = (model.get(name) for name in _LENGTHS)
     return next((each for each in found if isinstance(each, int) and each > 0), None)

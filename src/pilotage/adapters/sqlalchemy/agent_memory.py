@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Select, Table, bindparam, delete, func, insert, select, update
 from sqlalchemy.sql.expression import ColumnElement
@@ -12,7 +12,7 @@ from pilotage.adapters.sqlalchemy.bulk import bulk_insert
 from pilotage.adapters.sqlalchemy.columns import now
 from pilotage.adapters.sqlalchemy.database import Database, Work
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
-from pilotage.adapters.sqlalchemy.mapping import Stored, UnstorableError, Values, text_of, value_of
+from pilotage.adapters.sqlalchemy.mapping import Stored, UnstorableError, Values, document_of, text_of
 from pilotage.adapters.sqlalchemy.tables import memories, memory_words
 from pilotage.agent.memory_words import best_first, words_of
 from pilotage.agent.ports.memory import (
@@ -26,7 +26,6 @@ from pilotage.agent.ports.memory import (
 )
 from pilotage.checks import reject_not_positive
 from pilotage.errors import AgentDefinitionError, AgentMemoryError
-from pilotage.jsonvalue import JsonObject
 from pilotage.safety.trust import TrustLabel
 
 T = TypeVar("T")
@@ -118,9 +117,10 @@ class SqlAlchemyAgentMemory(IAgentMemory):
 async def _answered(ask: Any, work: Work[T], **options: bool) -> T:
     """What the database says, its failures in the words of the port."""
     try:
-        return cast(T, await ask(work, **options))
+        found: T = await ask(work, **options)
     except (StoreUnreachableError, ConflictingWriteError) as error:
         raise AgentMemoryError(f"the memory did not answer: {error}") from error
+    return found
 
 
 def _shared(
@@ -186,7 +186,7 @@ def _item(values: Stored) -> MemoryItem:
         id=values["item_id"],
         kind=MemoryKind(values["kind"]),
         text=values["text"],
-        label=TrustLabel.from_payload(cast(JsonObject, value_of(values["label"]))),
-        metadata=cast(JsonObject, value_of(values["metadata"])),
+        label=TrustLabel.from_payload(document_of(values["label"])),
+        metadata=document_of(values["metadata"]),
         created_at=values["created_at"],
     )

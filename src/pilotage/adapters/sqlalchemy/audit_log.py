@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
 
 from sqlalchemy import Connection, bindparam, select
 
 from pilotage.adapters.sqlalchemy.bulk import bulk_insert
 from pilotage.adapters.sqlalchemy.database import Database
-from pilotage.adapters.sqlalchemy.mapping import Stored, UnstorableError, text_of, value_of
+from pilotage.adapters.sqlalchemy.mapping import Stored, UnstorableError, document_of, text_of
 from pilotage.adapters.sqlalchemy.tables import audit
 from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
 from pilotage.agent.principal import Principal
@@ -72,7 +71,7 @@ def _document(entry: AuditEntry) -> str:
 
 
 def _entry(values: Stored) -> AuditEntry:
-    document = cast("dict[str, Any]", value_of(values["document"]))
+    document = document_of(values["document"])
     principal = Principal(document["principal"], values["tenant_id"], frozenset(document["permissions"]))
     return AuditEntry(
         run_id=values["run_id"],

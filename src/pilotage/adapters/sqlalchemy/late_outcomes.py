@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from sqlalchemy import Connection, bindparam, select
 
 from pilotage.adapters.sqlalchemy.bulk import bulk_insert
 from pilotage.adapters.sqlalchemy.columns import now
 from pilotage.adapters.sqlalchemy.database import Database
-from pilotage.adapters.sqlalchemy.mapping import Stored, UnstorableError, Values, text_of, value_of
+from pilotage.adapters.sqlalchemy.mapping import Stored, UnstorableError, Values, document_of, text_of
 from pilotage.adapters.sqlalchemy.tables import late_outcomes
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes, LateOutcome
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject
 
 _APPEND = bulk_insert(
     late_outcomes,
@@ -71,7 +69,7 @@ def _values(outcome: LateOutcome) -> Values:
 
 def _outcome(values: Stored) -> LateOutcome:
     run = RunKey(values["tenant_id"], values["run_id"])
-    view = cast(JsonObject, value_of(values["view"]))
+    view = document_of(values["view"])
     return LateOutcome(
         run, values["action_id"], values["attempt"], values["epoch"], view, values["created_at"]
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from sqlalchemy import RowMapping
 
@@ -48,9 +48,10 @@ def text_of(where: str, json_value: JsonValue) -> str:
         raise UnstorableError(f"{where} cannot be stored as JSON: {error}") from error
 
 
-def value_of(text: str) -> JsonValue:
-    """The JSON value that was stored."""
-    return cast(JsonValue, json.loads(text))
+def document_of(text: str) -> dict[str, Any]:
+    """Return the JSON object that was stored as this text."""
+    document: dict[str, Any] = json.loads(text)
+    return document
 
 
 NO_STATE: Mapping[str, Any] = {
@@ -88,7 +89,7 @@ def state_values(state: AgentState) -> Values:
 
 def state_of(values: Stored) -> AgentState:
     """The state in these columns; `pending` is how many signals wait."""
-    document = cast("dict[str, Any]", value_of(values["state"]))
+    document = document_of(values["state"])
     transition, reason = document.pop("transition"), document.pop("reason")
     return AgentState(
         id=values["run_id"],
@@ -112,7 +113,7 @@ def signal_of(values: Stored) -> AgentSignal:
         id=values["signal_id"],
         agent_state_id=values["run_id"],
         kind=AgentSignalKind(values["kind"]),
-        payload=cast(JsonObject, value_of(values["payload"])),
+        payload=document_of(values["payload"]),
         created_at=values["created_at"],
     )
 
@@ -140,8 +141,8 @@ def evidence_values(tenant_id: str, evidence: AgentEvidence) -> Values:
 
 def evidence_of(values: Stored) -> AgentEvidence:
     """The evidence in these columns."""
-    document = cast("dict[str, Any]", value_of(values["document"]))
-    descriptors = cast("list[JsonObject]", document.pop("sensitive_fields"))
+    document = document_of(values["document"])
+    descriptors: list[JsonObject] = document.pop("sensitive_fields")
     return AgentEvidence(
         id=values["evidence_id"],
         agent_state_id=values["run_id"],
@@ -185,7 +186,7 @@ def entry_of(values: Stored) -> OutboxEntry:
 def event_of(values: Stored) -> OutboxEvent:
     """The outbox event in these columns."""
     text: str = values["payload"]
-    payload = cast("dict[str, JsonValue]", value_of(text.removeprefix(_OF_ITS_RUN)))
+    payload = document_of(text.removeprefix(_OF_ITS_RUN))
     if text.startswith(_OF_ITS_RUN):
         payload |= {"run_id": values["run_id"], "tenant_id": values["tenant_id"]}
     return OutboxEvent(values["event_type"], values["version"], payload)
@@ -203,4 +204,4 @@ def trust_text(label: TrustLabel) -> str | None:
 
 
 def _label_of(text: str) -> TrustLabel:
-    return TrustLabel.from_payload(cast(JsonObject, value_of(text)))
+    return TrustLabel.from_payload(document_of(text))

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from pilotage.agent.ports.journal import JournalRow, SealedRecord
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.jsonvalue import JsonValue, canonical_json, parsed, to_bytes
+from pilotage.jsonvalue import JsonValue, as_object, canonical_json, parsed, to_bytes
 
 BLOB_LENGTH = 8192
 """Texts from this length on are stored as blobs: once per tenant, however often they occur."""
@@ -152,8 +152,7 @@ def view_of(stored: Payloads, text_of: Callable[[int], str]) -> JsonValue:
     if view is None:
         return parsed(record)
     if view.startswith(_ADDED):
-        added = cast("dict[str, JsonValue]", parsed(view[1:]))
-        return {**cast("dict[str, JsonValue]", parsed(record)), **added}
+        return {**as_object(parsed(record)), **as_object(parsed(view[1:]))}
     return parsed(view_text(view, text_of))
 
 

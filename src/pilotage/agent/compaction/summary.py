@@ -8,12 +8,11 @@ labels of everything in it; where nobody knows those, it counts as written by st
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from pilotage.agent.context import ContextFreshness, ContextPack, ContextPackRole, render_context_pack
 from pilotage.agent.messages import ModelMessage, ModelMessageRole
 from pilotage.agent.model_request import ModelRequest
-from pilotage.jsonvalue import JsonObject, canonical_json
+from pilotage.jsonvalue import JsonObject, as_object, canonical_json
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 from pilotage.values import value
 
@@ -55,7 +54,7 @@ def is_summary(message: ModelMessage) -> bool:
 def trust_of_summaries(messages: Sequence[ModelMessage]) -> TrustLabel:
     """The join of the labels of those messages that are summaries themselves."""
     labels = [message.metadata[_TRUST] for message in messages if is_summary(message)]
-    return TrustLabel.join_all(TrustLabel.from_payload(cast(JsonObject, label)) for label in labels)
+    return TrustLabel.join_all(TrustLabel.from_payload(as_object(label)) for label in labels)
 
 
 def summary_request(

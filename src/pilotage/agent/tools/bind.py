@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import cast
 
 from pilotage.agent.tools.problems import sentences_about
 from pilotage.agent.tools.schema import ToolInterface, tool_interface
 from pilotage.agent.tools.signature import InjectedParameter
 from pilotage.errors import AgentToolBindingError
-from pilotage.jsonvalue import canonical_json, to_json_value
+from pilotage.jsonvalue import canonical_json, is_list, is_object, to_json_value
 from pilotage.schema.records import KnownDefault
 from pilotage.schema.validation import MisfitsError
 
@@ -103,12 +102,11 @@ def _validated(interface: ToolInterface, asked: Mapping[str, object]) -> dict[st
 
 
 def _by_name(interface: ToolInterface, payload: object) -> dict[str, object]:
-    if type(payload) is not dict and not isinstance(payload, Mapping):
+    if not is_object(payload):
         raise _refusal(interface, [f"The arguments must be an object, not {type(payload).__name__}."])
-    given = cast("Mapping[str, object]", payload)
-    if not interface.reads_structured_payloads or not ("args" in given or "kwargs" in given):
-        return dict(given)
-    return _unfold(interface, given)
+    if not interface.reads_structured_payloads or not ("args" in payload or "kwargs" in payload):
+        return dict(payload)
+    return _unfold(interface, payload)
 
 
 def _unfold(interface: ToolInterface, payload: Mapping[str, object]) -> dict[str, object]:
@@ -119,13 +117,16 @@ def _unfold(interface: ToolInterface, payload: Mapping[str, object]) -> dict[str
         for name in payload
         if name not in {"args", "kwargs"}
     ]
-    if isinstance(args, str | bytes) or not isinstance(args, Sequence):
+    values: Sequence[object] = ()
+    named: Mapping[str, object] = {}
+    if is_list(args):
+        values = args
+    else:
         problems.append("'args' must be an array.")
-        args = ()
-    if not isinstance(kwargs, Mapping):
+    if is_object(kwargs):
+        named = kwargs
+    else:
         problems.append("'kwargs' must be an object.")
-        kwargs = {}
-    values, named = cast("Sequence[object]", args), cast("Mapping[str, object]", kwargs)
     names = interface.positional
     if len(values) > len(names):
         problems.append(f"'args' has {len(values)} values for {len(names)} positional parameters.")

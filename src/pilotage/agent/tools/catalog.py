@@ -7,7 +7,7 @@ from dataclasses import field
 from enum import Enum
 from functools import cached_property, lru_cache, partial
 from types import FunctionType
-from typing import Any, cast
+from typing import cast
 
 from pilotage.agent.tools.bind import AgentToolBoundInvocation, bind_to
 from pilotage.agent.tools.context import AgentToolApprovalContext
@@ -288,10 +288,11 @@ def _members(owner: type) -> Iterator[_Member]:
 
 
 def _unwrapped(held: object) -> tuple[object, ToolBinding]:
+    function: object = getattr(held, "__func__", held)
     if isinstance(held, staticmethod):
-        return cast("staticmethod[..., object]", held).__func__, ToolBinding.NOTHING
+        return function, ToolBinding.NOTHING
     if isinstance(held, classmethod):
-        return cast("classmethod[Any, ..., object]", held).__func__, ToolBinding.CLASS
+        return function, ToolBinding.CLASS
     return held, ToolBinding.INSTANCE
 
 

@@ -61,7 +61,8 @@ def get_agent_tool_definition(function: object) -> AgentToolDefinition | None:
     Raises:
         AgentDefinitionError: the place of the definition holds something else.
     """
-    found = cast("dict[str, object]", getattr(function, "__dict__", {})).get(DEFINITION_SLOT)
+    members: dict[str, object] = getattr(function, "__dict__", {})
+    found = members.get(DEFINITION_SLOT)
     if found is None or isinstance(found, AgentToolDefinition):
         return found
     raise AgentDefinitionError(
@@ -90,16 +91,17 @@ def reject_covered_tool(function: Callable[..., object]) -> None:
 
 def tool_label(function: object) -> str:
     """How messages call a function or property: `Owner.method`."""
-    function = cast(object, getattr(function, "fget", function))
-    name = cast(str, getattr(function, "__qualname__", None) or repr(function))
+    function = getattr(function, "fget", function)
+    name: str = getattr(function, "__qualname__", None) or repr(function)
     return name.rpartition("<locals>.")[2]
 
 
 def _declare(tool: object, options: ToolOptions) -> object:
+    function: object = getattr(tool, "__func__", tool)
     if isinstance(tool, staticmethod):
-        return staticmethod(_wrap(cast("staticmethod[..., object]", tool).__func__, options))
+        return staticmethod(_wrap(function, options))
     if isinstance(tool, classmethod):
-        return classmethod(_wrap(cast("classmethod[Any, ..., object]", tool).__func__, options))
+        return classmethod(_wrap(function, options))
     return _wrap(tool, options)
 
 

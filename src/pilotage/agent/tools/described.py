@@ -18,7 +18,7 @@ from pilotage.agent.tools.options import ToolOptions
 from pilotage.agent.tools.schema import ToolInterface, use_interface
 from pilotage.agent.tools.signature import RUNTIME_CONTEXT, InjectedParameter, ToolParameter
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, list_or_empty
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.schema.from_json import core_of_json
 from pilotage.schema.records import NoDefault, UnknownDefault
@@ -148,8 +148,8 @@ def _checked(label: str, act: object, options: ToolOptions, schema: JsonObject) 
 
 def _is_closed(schema: JsonObject, properties: list[str]) -> bool:
     """Servers that are strict want to see every property required, and nothing besides."""
-    required = cast("list[str]", schema.get("required") or [])
-    return schema.get("additionalProperties") is False and set(required) == set(properties)
+    required = set(list_or_empty(schema.get("required")))
+    return schema.get("additionalProperties") is False and required == set(properties)
 
 
 def _is_async(act: object) -> bool:

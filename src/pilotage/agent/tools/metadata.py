@@ -9,7 +9,6 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import cast
 
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.errors import AgentDefinitionError
@@ -135,7 +134,7 @@ def _permission_name(kind: type[ToolPermission]) -> str:
         raise AgentDefinitionError(
             "ToolPermission has no name. Write ToolPermission('payments.pay'), or a subclass of it."
         )
-    declared = cast(object, getattr(kind, "name", None))
+    declared: object = getattr(kind, "name", None)
     return declared if isinstance(declared, str) else _WORD_STARTS.sub("_", kind.__name__).lower()
 
 

@@ -21,6 +21,7 @@ from pilotage.agent.tools.metadata import (
 )
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import is_list
 from pilotage.values import value
 
 P = ParamSpec("P")
@@ -74,7 +75,7 @@ class ToolOptions:
         """Refuse values of the wrong type and blank texts, naming the function `label`."""
         texts: dict[str, str | None] = {}
         for name, expected in _expected_types().items():
-            given = cast(object, getattr(self, name))
+            given: object = getattr(self, name)
             if given is not None and not isinstance(given, expected):
                 raise AgentDefinitionError(
                     f"{label}: agent_tool.{name} is {given!r}. Give it a value of type {expected.__name__}."
@@ -133,14 +134,13 @@ def _expected_types() -> Mapping[str, type]:
 
 
 def _without_none(hint: object) -> type:
-    (kind,) = [each for each in get_args(hint) or [hint] if each is not type(None)]
-    return cast(type, kind)
+    kinds: list[object] = [*get_args(hint)] or [hint]
+    (kind,) = (each for each in kinds if isinstance(each, type) and each is not type(None))
+    return kind
 
 
 def _reject_other_than_permissions(label: str, permissions: object) -> None:
-    is_list = isinstance(permissions, Sequence) and not isinstance(permissions, str)
-    members = list(cast("Sequence[object]", permissions)) if is_list else []
-    if is_list and all(isinstance(member, ToolPermission) for member in members):
+    if is_list(permissions) and all(isinstance(each, ToolPermission) for each in permissions):
         return
     raise AgentDefinitionError(
         f"{label}: agent_tool.permissions is {permissions!r}. "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from inspect import Parameter
 from types import FunctionType
-from typing import cast
 
 from pilotage.annotations import UnresolvedAnnotationError, resolve_annotation
 from pilotage.errors import AgentDefinitionError
@@ -14,8 +13,8 @@ from pilotage.schema.rejections import spelling
 
 def reject_unfit_reconcile(label: str, name: str, owner: type) -> None:
     """Refuse a tool whose `reconcile` is no method of its class that takes one `idempotency_key: str`."""
-    held = cast(object, inspect.getattr_static(owner, name, None))
-    held = cast(object, getattr(held, "__func__", held))
+    static: object = inspect.getattr_static(owner, name, None)
+    held: object = getattr(static, "__func__", static)
     if not isinstance(held, FunctionType):
         raise AgentDefinitionError(
             f"{label}: reconcile names {name!r}, which is no method of {spelling(owner)}. "

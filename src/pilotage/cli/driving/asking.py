@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import cast
 
 from pilotage.agent.recovery_request import RecoveryDecision
 from pilotage.agent.signals import ApprovalDecision
@@ -12,7 +10,7 @@ from pilotage.cli.screen.reading import Lines
 from pilotage.cli.screen.screen import Screen
 from pilotage.cli.screen.words import Span, Tone, line
 from pilotage.cli.views.question import question_lines
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, parsed
 from pilotage.runtime.answers import Question
 from pilotage.values import value
 
@@ -76,7 +74,7 @@ class Asker:
         if not typed:
             return None
         try:
-            return {name: cast("JsonValue", json.loads(typed))}
+            return {name: parsed(typed)}
         except ValueError as error:
             self.refuse(f"that is no JSON: {error}")
             return None

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import cast
-
 from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
 from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
 from pilotage.agent.state import AgentState
@@ -21,7 +18,7 @@ from pilotage.cli.views.hints import Hints, short
 from pilotage.cli.views.json_forms import run_json
 from pilotage.cli.work.asked import Asked
 from pilotage.errors import CallerError
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, parsed
 from pilotage.runtime.answers import Question, run_of
 from pilotage.runtime.runs import AgentRuns
 
@@ -112,7 +109,7 @@ def parsed_json(option: str, text: str) -> JsonValue:
         CallerError: it is none.
     """
     try:
-        return cast("JsonValue", json.loads(text))
+        return parsed(text)
     except ValueError as error:
         raise CallerError(f"{option} is no JSON: {error}.") from error
 

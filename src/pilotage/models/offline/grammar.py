@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import cast
 
 from pilotage.jsonvalue import JsonValue
 from pilotage.models.offline.words import (
@@ -149,11 +148,12 @@ def _word(found: re.Match[str]) -> Word:
 
 
 def _json_at(text: str, start: int) -> tuple[int, JsonValue] | None:
+    parsed: JsonValue
     try:
         parsed, end = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode(text, start)
     except (ValueError, RecursionError):
         return None
-    return end, cast(JsonValue, parsed)
+    return end, parsed
 
 
 def _refuse_constant(name: str) -> JsonValue:

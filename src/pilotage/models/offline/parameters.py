@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
-from typing import cast
 
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, list_or_empty, object_or_empty
 from pilotage.models.offline.words import stem, vocabulary, words_of
 from pilotage.values import value
 
@@ -80,7 +79,7 @@ class Parameter:
     @property
     def choices(self) -> Sequence[JsonValue]:
         """The only values it takes; none where any will do."""
-        return cast("Sequence[JsonValue]", self.schema.get("enum", ()))
+        return list_or_empty(self.schema.get("enum"))
 
     @property
     def is_typed(self) -> bool:
@@ -153,10 +152,10 @@ def is_path(text: str) -> bool:
 def parameters_of(schema: JsonObject) -> tuple[Parameter, ...]:
     """The parameters of an object schema, in its order."""
     root = resolved(schema, schema)
-    required = cast("Sequence[str]", root.get("required", ()))
-    properties = cast("Mapping[str, JsonObject]", root.get("properties", {}))
+    required = list_or_empty(root.get("required"))
+    properties = object_or_empty(root.get("properties"))
     return tuple(
-        _parameter(name, resolved(each, schema), schema, name in required)
+        _parameter(name, resolved(object_or_empty(each), schema), schema, name in required)
         for name, each in properties.items()
     )
 
@@ -176,10 +175,10 @@ def _one_step(schema: JsonObject, root: JsonObject) -> JsonObject:
         found: JsonValue = root
         for part in reference.removeprefix("#").strip("/").split("/"):
             found = found.get(part, {}) if isinstance(found, Mapping) and part else found
-        return cast(JsonObject, found)
+        return object_or_empty(found)
     for several in ("anyOf", "oneOf", "allOf"):
         if several in schema:
-            choices = cast("Sequence[JsonObject]", schema[several])
+            choices = map(object_or_empty, list_or_empty(schema[several]))
             nothing: JsonObject = {}
             chosen = next((each for each in choices if each.get("type") != "null"), nothing)
             about = {key: each for key, each in schema.items() if key != several}
@@ -190,7 +189,7 @@ def _one_step(schema: JsonObject, root: JsonObject) -> JsonObject:
 def _parameter(name: str, schema: JsonObject, root: JsonObject, is_required: bool) -> Parameter:
     kind, item = _kind(schema), None
     if kind is Kind.LIST:
-        item = resolved(cast(JsonObject, schema.get("items", {})), root)
+        item = resolved(object_or_empty(schema.get("items")), root)
     return Parameter(name, schema, kind, is_required, item)
 
 

@@ -7,9 +7,8 @@ of the answer, the words of the answer; the default of the schema, or null; else
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, list_or_empty, object_or_empty
 from pilotage.models.offline.arguments import named_in
 from pilotage.models.offline.grammar import Command
 from pilotage.models.offline.parameters import Kind, Parameter, parameters_of, resolved
@@ -76,19 +75,20 @@ class _Shaping:
         parameters = parameters_of({**schema, "$defs": self._root.get("$defs", {})})
         given = self._from_commands(parameters if depth == 0 else ())
         speaking = _speaking(parameters, given) if depth == 0 else None
-        declared = cast("Mapping[str, JsonObject]", schema.get("properties", {}))
+        declared = object_or_empty(schema.get("properties"))
         answer: dict[str, JsonValue] = {}
         for parameter in parameters:
             name, where = parameter.name, f"{path}.{parameter.name}".lstrip(".")
+            member = object_or_empty(declared[name])
             found = given.get(name, self._from_results(parameter))
             if found is not None:
                 answer[name] = found
             elif name == speaking:
                 answer[name] = self._known.text
-            elif "default" in declared[name]:
-                answer[name] = declared[name]["default"]
+            elif "default" in member:
+                answer[name] = member["default"]
             elif parameter.is_required:
-                answer[name] = self._unknown(declared[name], where, depth + 1)
+                answer[name] = self._unknown(member, where, depth + 1)
         return answer
 
     def _from_commands(self, parameters: Sequence[Parameter]) -> JsonObject:
@@ -123,19 +123,18 @@ class _Shaping:
         self.made_up.append(path)
         if "const" in schema:
             return schema["const"]
-        if schema.get("enum"):
-            return cast("Sequence[JsonValue]", schema["enum"])[0]
+        if choices := list_or_empty(schema.get("enum")):
+            return choices[0]
         if kind is Kind.BOOLEAN:
             return False
         return _least(schema, kind) if kind in (Kind.INTEGER, Kind.NUMBER) else _plain_text(schema)
 
     def _items(self, schema: JsonObject, path: str, depth: int) -> list[JsonValue]:
-        count = cast(int, schema.get("minItems", 0)) if depth < _DEEPEST else 0
-        shapes = cast("Sequence[JsonObject]", schema.get("prefixItems", ()))
-        rest = cast(JsonObject, schema.get("items", {}))
+        count = int(_number(schema, "minItems") or 0) if depth < _DEEPEST else 0
+        shapes = [*list_or_empty(schema.get("prefixItems"))[:count]]
+        shapes += [schema.get("items")] * (count - len(shapes))
         return [
-            self._unknown(shapes[i] if i < len(shapes) else rest, f"{path}[{i}]", depth + 1)
-            for i in range(count)
+            self._unknown(object_or_empty(shape), f"{path}[{i}]", depth + 1) for i, shape in enumerate(shapes)
         ]
 
 
@@ -156,19 +155,23 @@ def _kind_of(schema: JsonObject) -> Kind:
 
 
 def _may_be_null(schema: JsonObject) -> bool:
-    choices = cast("Sequence[JsonObject]", schema.get("anyOf") or schema.get("oneOf") or ())
-    return schema.get("type") == "null" or any(choice.get("type") == "null" for choice in choices)
+    choices = list_or_empty(schema.get("anyOf") or schema.get("oneOf"))
+    return any(object_or_empty(each).get("type") == "null" for each in (schema, *choices))
+
+
+def _number(schema: JsonObject, name: str) -> float | None:
+    found = schema.get(name)
+    return found if isinstance(found, int | float) else None
 
 
 def _least(schema: JsonObject, kind: Kind) -> JsonValue:
     """Nought, or the number nearest to it that the bounds allow."""
-    step = cast(float, schema.get("multipleOf", 1))
-    low = cast("float | None", schema.get("minimum"))
-    if "exclusiveMinimum" in schema:
-        low = cast(float, schema["exclusiveMinimum"]) + step
-    high = cast("float | None", schema.get("maximum"))
-    if "exclusiveMaximum" in schema:
-        high = cast(float, schema["exclusiveMaximum"]) - step
+    step = _number(schema, "multipleOf") or 1
+    low, high = _number(schema, "minimum"), _number(schema, "maximum")
+    if (above := _number(schema, "exclusiveMinimum")) is not None:
+        low = above + step
+    if (below := _number(schema, "exclusiveMaximum")) is not None:
+        high = below - step
     least = low if low is not None and low > 0 else high if high is not None and high < 0 else 0
     if step != 1 and least % step:
         least += step - least % step
@@ -178,5 +181,6 @@ def _least(schema: JsonObject, kind: Kind) -> JsonValue:
 def _plain_text(schema: JsonObject) -> str:
     if "format" in schema:
         return _PLAIN_FORMATS.get(str(schema["format"]), NOTHING_KNOWN)
-    text = NOTHING_KNOWN.ljust(cast(int, schema.get("minLength", 0)), ".")
-    return text[: cast(int, schema.get("maxLength", len(text)))]
+    text = NOTHING_KNOWN.ljust(int(_number(schema, "minLength") or 0), ".")
+    longest = _number(schema, "maxLength")
+    return text if longest is None else text[: int(longest)]

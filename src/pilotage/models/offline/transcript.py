@@ -5,13 +5,11 @@ The offline model has no memory: the transcript is all it knows, so a run that r
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import cast
 
 from pilotage.agent.messages import ModelMessage, ModelMessageRole, ModelToolCall
 from pilotage.agent.model_request import ModelRequest
-from pilotage.jsonvalue import JsonValue
+from pilotage.jsonvalue import JsonValue, parsed
 from pilotage.values import value
 
 
@@ -83,6 +81,6 @@ def _as_json(text: str) -> JsonValue:
     if not text.startswith(("{", "[")) and text not in ("true", "false", "null"):
         return text
     try:
-        return cast(JsonValue, json.loads(text))
+        return parsed(text)
     except (ValueError, RecursionError):
         return text

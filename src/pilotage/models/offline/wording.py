@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from pilotage.agent.messages import ModelToolCall
 from pilotage.jsonvalue import JsonValue, canonical_json
@@ -118,11 +117,9 @@ def _gave(result: JsonValue) -> str:
         case None | "":
             return "gave nothing."
         case list() | tuple():
-            entries = cast("Sequence[JsonValue]", result)
-            return f"gave {_counted(len(entries))}{_lines([as_text(each) for each in entries])}"
+            return f"gave {_counted(len(result))}{_lines([as_text(each) for each in result])}"
         case Mapping():
-            fields = cast("Mapping[str, JsonValue]", result)
-            return f"gave:{_lines([f'{name}: {as_text(each)}' for name, each in fields.items()])}"
+            return f"gave:{_lines([f'{name}: {as_text(each)}' for name, each in result.items()])}"
         case str() if "\n" in result or len(result) > _SHORT:
             return f"gave:\n\n{_cut(result)}"
         case _:

@@ -17,11 +17,10 @@ from pilotage.agent.recovery_request import (
     RecoveryRetried,
 )
 from pilotage.agent.signals import ApprovalDecision
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, as_object, to_json_value
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import (
     DamagedRecordError,
-    as_object,
     contract_value,
     count_field,
     optional_object,

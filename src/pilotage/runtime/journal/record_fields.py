@@ -82,17 +82,6 @@ def object_or_empty(found: JsonValue | SealedRecord | ErasedRecord) -> JsonObjec
     return found if isinstance(found, dict) else {}
 
 
-def as_object(found: JsonValue) -> JsonObject:
-    """Return a JSON value that is an object by construction, such as the JSON form of a dataclass.
-
-    Raises:
-        TypeError: it is something else.
-    """
-    if isinstance(found, (dict, Mapping)):
-        return found
-    raise TypeError(f"a JSON object is needed here, not {type(found).__name__}")
-
-
 def text_field(record: JsonObject, key: str) -> str:
     """Return a text."""
     found = record.get(key)

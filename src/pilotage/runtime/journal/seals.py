@@ -18,10 +18,10 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.sealing_check import WAY_OUT, withheld_by
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSignalLane
 from pilotage.agent.tools.catalog import AgentToolDescriptor
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
+from pilotage.jsonvalue import JsonObject, JsonValue, as_object, canonical_json
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.record_fields import as_object, plain_record
+from pilotage.runtime.journal.record_fields import plain_record
 
 NOT_KEPT: JsonObject = {words.NOT_RECORDED: True}
 """The record of a read-only action whose result could not be sealed: replay performs the action again."""
