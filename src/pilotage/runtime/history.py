@@ -18,13 +18,11 @@ from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.context.snapshots import is_prompt, prompt_in
 from pilotage.runtime.events.event_log import LoggedEvent, is_erased, items_of, refuse_erased
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action_record import trust_in
 from pilotage.runtime.journal.chain import first_broken
 from pilotage.runtime.journal.evidence import evidence_in
 from pilotage.runtime.journal.record_fields import decode_row, object_or_empty
 from pilotage.runtime.journal.recording import Recording
-from pilotage.runtime.journal.records import decode_result
-from pilotage.runtime.journal.signal_record import taken_ids
+from pilotage.runtime.journal.records import decode_result, taken_ids, trust_in
 from pilotage.runtime.run.cancel import cancellation_error
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel

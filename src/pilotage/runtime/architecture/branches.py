@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, TypeAlias, assert_never, cast
+from typing import Any, TypeAlias, assert_never
 
 from pilotage.agent.ports.architecture import BranchFailure, FailurePolicy
 from pilotage.errors import AgentDefinitionError, ToolError
@@ -13,8 +13,10 @@ from pilotage.runtime.architecture.folds import Folds
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import Decode, decoder_of
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import Paused, RunInterruption, first_to_count, interruption_in
 from pilotage.runtime.journal.liveness import BranchStopped
+from pilotage.runtime.journal.record_fields import counts_field, optional_text, record_of, value_field
 from pilotage.runtime.journal.scope import Scope, enter
 from pilotage.runtime.people.requests import is_recovery
 from pilotage.values import value
@@ -74,8 +76,8 @@ def decide(
         case FailurePolicy.QUORUM:
             wanted = quorum or count // 2 + 1
             if len(bad) > count - wanted:
-                words = f"{len(bad)} of {count} branches failed, {wanted} must succeed"
-                return GatherFailed(f"{words}: {bad[0][1]}" if bad else words)
+                reason = f"{len(bad)} of {count} branches failed, {wanted} must succeed"
+                return GatherFailed(f"{reason}: {bad[0][1]}" if bad else reason)
             return Taken(tuple(sorted(good))) if is_over else None
         case _:
             assert_never(policy)
@@ -168,10 +170,10 @@ class RunningGather:
         await self._settle_interruptions(decision)
         match decision:
             case Taken(taken):
-                self._folds.add(self._gather.id, self._gather.label, {"taken": list(taken)})
+                self._folds.add(self._gather.id, self._gather.label, {words.TAKEN: list(taken)})
                 return decision
             case GatherFailed(error):
-                self._folds.add(self._gather.id, self._gather.label, {"error": error})
+                self._folds.add(self._gather.id, self._gather.label, {words.ERROR: error})
                 return decision
             case None:
                 raise AssertionError("a gather whose branches have all ended is decided")
@@ -244,25 +246,27 @@ class RunningGather:
         self._read(number, branch, record)
 
     def _read(self, number: int, branch: Branch, record: JsonObject) -> None:
-        if "error" in record:
-            error = cast(str, record["error"])
+        error = optional_text(record, words.ERROR)
+        if error is not None:
             self._ends[number], self._values[number] = Failed(error), BranchFailure(number, error)
         else:
-            self._ends[number], self._values[number] = Succeeded(), _decoder_of(branch)(record["result"])
+            result = _decoder_of(branch)(value_field(record, words.RESULT))
+            self._ends[number], self._values[number] = Succeeded(), result
 
     def _decision(self) -> Decision | None:
         gather = self._gather
         return decide(self._ends, len(gather.branches), gather.policy, gather.quorum)
 
     def _unfolded(self, folded: JsonObject) -> Decision:
-        if "error" in folded:
-            return GatherFailed(cast(str, folded["error"]))
-        taken = cast("list[int]", folded["taken"])
+        error = optional_text(folded, words.ERROR)
+        if error is not None:
+            return GatherFailed(error)
+        taken = counts_field(folded, words.TAKEN)
         for number in taken:
             row = self._of.replay.outcome_of(f"{self._gather.id}/{number}")
             if row is not None:
-                self._read(number, self._gather.branches[number], cast(JsonObject, row.record))
-        return Taken(tuple(taken))
+                self._read(number, self._gather.branches[number], record_of(row))
+        return Taken(taken)
 
 
 async def _ended(branch: Branch) -> JsonObject:
@@ -271,8 +275,9 @@ async def _ended(branch: Branch) -> JsonObject:
         result = to_json_value(await branch())
         _decoder_of(branch)(result)
     except Exception as error:  # noqa: BLE001 - what a branch raises is its outcome
-        return {"error": str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"}
-    return {"result": result}
+        reason = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
+        return {words.ERROR: reason}
+    return {words.RESULT: result}
 
 
 def _decoder_of(branch: Branch) -> Decode:

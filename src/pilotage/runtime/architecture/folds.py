@@ -5,8 +5,6 @@ The rows of what happened inside stay; what it spent is counted from them, what 
 
 from __future__ import annotations
 
-from typing import cast
-
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
@@ -15,6 +13,7 @@ from pilotage.runtime.budget.spending import count_rows
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.exposure.trust import label_in, with_label
 from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.record_fields import record_of
 
 
 class Folds:
@@ -45,7 +44,7 @@ class Folds:
         inside = run.replay.inside(row.action_id)
         count_rows(inside, run.spending)
         run.signals.recall(inside)
-        record = cast(JsonObject, row.record)
+        record = record_of(row)
         run.trust = run.trust.join(label_in(record))
         return record
 

@@ -27,6 +27,7 @@ from pilotage.runtime.door.outcome import executed_arguments
 from pilotage.runtime.door.run import Grant, ModelEffect, RefusedError, Run
 from pilotage.runtime.effect import NO_OUTCOME, Attempt, Effect, EffectKind
 from pilotage.runtime.journal.interruptions import Paused, RunEnded, RunInterruption
+from pilotage.runtime.journal.record_fields import decode_row
 from pilotage.runtime.journal.recording import RecordedAction
 from pilotage.runtime.journal.recovery import (
     AskHuman,
@@ -345,7 +346,7 @@ def _reuse(run: Run, effect: Effect, row: JournalRow) -> object:
         run.learn_inside(effect)
         if effect.descriptor is not None and effect.descriptor.secrets:
             run.secrets_to_recall.append(effect.descriptor)
-    return effect.reuse(row)
+    return decode_row(row, effect.reuse)
 
 
 async def _read_again(run: Run, effect: Effect) -> object:

@@ -37,6 +37,7 @@ from pilotage.runtime.effect import Attempt, Effect, EffectKind, new_attempt
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.exposure.trust import RUN_INPUT, label_after_tool, label_of_recalled
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action, fingerprint_of, message_id_of
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
@@ -44,7 +45,7 @@ from pilotage.runtime.journal.replay import Replay
 from pilotage.runtime.journal.scope import Scope
 from pilotage.runtime.journal.start_record import RunStart
 from pilotage.runtime.people.questions import Questions
-from pilotage.runtime.people.requests import APPROVAL, Ask
+from pilotage.runtime.people.requests import Ask
 from pilotage.runtime.people.signals import SignalQueue
 from pilotage.runtime.telemetry import UNOBSERVED, RunTelemetry
 from pilotage.safety.trust import TrustLabel
@@ -295,7 +296,7 @@ class Run:
 
     def was_asked(self, action_id: str) -> bool:
         """Return whether a person was asked to approve an action: then the answer counts."""
-        return self.replay.has_questions and self.replay.knows(f"{action_id}/{APPROVAL}")
+        return self.replay.has_questions and self.replay.knows(f"{action_id}/{words.APPROVAL}")
 
     def fingerprint(self, action_id: str, kind: AgentActionKind, name: str, asked: JsonValue = None) -> str:
         """Return the fingerprint of an action of this run; an ephemeral run needs none."""

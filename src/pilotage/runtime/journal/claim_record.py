@@ -9,70 +9,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pilotage.agent.ports.journal import JournalRow, JournalStage
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.record_fields import (
-    decode_row,
-    nested,
-    object_or_empty,
-    optional_text,
-    text_field,
-    time_field,
-)
-from pilotage.values import value
-
-
-@value
-class DefinitionDrift:
-    """The digests of an agent's definition: when the run was started, and when it was taken over."""
-
-    was: str
-    now: str
-
-    def encode(self) -> JsonObject:
-        """Return the drift as JSON."""
-        return {words.WAS: self.was, words.IS: self.now}
-
-    @classmethod
-    def decode(cls, record: JsonObject) -> DefinitionDrift:
-        """Return the drift that `encode` wrote."""
-        return cls(text_field(record, words.WAS), text_field(record, words.IS))
-
-
-@value
-class MovedDeadline:
-    """A deadline that waiting for people has moved, None for none; waits up to `counted_until` are in it."""
-
-    deadline: datetime | None
-    counted_until: datetime
-
-
-@value
-class TakeOver:
-    """An owner takes the run over: the first row of its attempt."""
-
-    claimed_by: str
-    moved: MovedDeadline | None = None
-    drift: DefinitionDrift | None = None
-
-    def encode(self) -> JsonObject:
-        """Return the take-over as JSON; what has not changed is left out."""
-        record: dict[str, JsonValue] = {words.CLAIMED_BY: self.claimed_by}
-        if self.moved is not None:
-            record[words.DEADLINE] = encode_deadline(self.moved.deadline)
-            record[words.WAITS_COUNTED_UNTIL] = self.moved.counted_until.isoformat()
-        if self.drift is not None:
-            record[words.DRIFT] = self.drift.encode()
-        return record
-
-    @classmethod
-    def decode(cls, record: JsonObject) -> TakeOver:
-        """Return the take-over that `encode` wrote."""
-        moved = None
-        if words.WAITS_COUNTED_UNTIL in record:
-            moved = MovedDeadline(decode_deadline(record), time_field(record, words.WAITS_COUNTED_UNTIL))
-        drift = nested(record, words.DRIFT, DefinitionDrift.decode) if words.DRIFT in record else None
-        return cls(text_field(record, words.CLAIMED_BY), moved, drift)
+from pilotage.runtime.journal.record_fields import decode_row, object_or_empty, optional_text, time_field
 
 
 def ownership_proof(epoch: int) -> JsonObject:

@@ -13,12 +13,6 @@ from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.events.event_log import is_erased
 from pilotage.runtime.journal import stored_words as words
 
-CAPTURE = words.CAPTURE
-"""The key of how the view of a tool's result was made; a structured result, the usual one, has no such key."""
-
-MANIFEST = words.MANIFEST
-"""The key of what a model was shown; of a plain transcript only the figures are stored."""
-
 _KINDS = {
     AgentActionKind.MODEL_CALL: AgentEvidenceKind.MODEL,
     AgentActionKind.TOOL_CALL: AgentEvidenceKind.TOOL,
@@ -46,9 +40,11 @@ def evidence_in(run_id: str, rows: Iterable[JournalRow]) -> Iterator[AgentEviden
         if is_erased(row):
             view = {words.ERASED: True}
         if row.kind is AgentActionKind.TOOL_CALL and words.RESULT in view:
-            view = {CAPTURE: EvidenceCapture.STRUCTURED.value, **view}
-        if row.kind is AgentActionKind.MODEL_CALL and isinstance(manifest := view.get(MANIFEST), Mapping):
-            view = {**view, MANIFEST: whole_manifest(manifest, row.action_id)}
+            view = {words.CAPTURE: EvidenceCapture.STRUCTURED.value, **view}
+        if row.kind is AgentActionKind.MODEL_CALL and isinstance(
+            manifest := view.get(words.MANIFEST), Mapping
+        ):
+            view = {**view, words.MANIFEST: whole_manifest(manifest, row.action_id)}
         yield AgentEvidence(
             f"{run_id}:{row.seq}",
             run_id,

@@ -1,40 +1,32 @@
-"""Records of what a run spent and of what it returned: values from and to JSON. Pure."""
+"""Records of what a run spent, returned and took in: values from and to JSON. Pure."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from pilotage.agent.model_reply import ModelUsage, no_usage
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.journal import JournalRow
+from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentState
+from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.claim_record import last_trace
 from pilotage.runtime.journal.record_fields import (
     DamagedRecordError,
     count_field,
     decimal_field,
     decode_row,
     nested,
+    object_or_empty,
     optional_count,
     optional_object,
     optional_text,
     value_field,
 )
-from pilotage.runtime.journal.stored_words import TRACE
+from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
-
-__all__ = [
-    "TRACE",
-    "Answer",
-    "decode_amount",
-    "decode_result",
-    "decode_usage",
-    "encode_amount",
-    "encode_result",
-    "encode_usage",
-    "last_trace",
-]
 
 _UNREPORTED = no_usage()
 _NO_USAGE = ModelUsage()
@@ -160,3 +152,28 @@ def optional_amount(record: JsonObject) -> BudgetAmount | None:
         DamagedRecordError: the record holds something else.
     """
     return nested(record, words.SPENT, decode_amount) if words.SPENT in record else None
+
+
+def trust_in(record: JsonObject) -> TrustLabel | None:
+    """Return the trust label of a record, None where it has none.
+
+    Raises:
+        DamagedRecordError: the record holds something else.
+    """
+    return nested(record, words.TRUST, _label) if words.TRUST in record else None
+
+
+def _label(payload: JsonObject) -> TrustLabel:
+    try:
+        return TrustLabel.from_payload(payload)
+    except AgentDefinitionError as error:
+        raise DamagedRecordError("label", "a trust label") from error
+
+
+def taken_ids(row: JournalRow) -> Iterator[str]:
+    """Return the ids of the signals that the view of a row says were taken in."""
+    taken = object_or_empty(row.view).get(words.RESULT) if row.kind is AgentActionKind.SIGNAL else None
+    for signal in taken if isinstance(taken, (list, tuple)) else ():
+        signal_id = signal.get(words.ID) if isinstance(signal, dict) else None
+        if isinstance(signal_id, str):
+            yield signal_id

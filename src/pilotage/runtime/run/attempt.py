@@ -22,6 +22,7 @@ from pilotage.runtime.door.run import LiveRun
 from pilotage.runtime.door.signals import SignalHandlers
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.feed import close
+from pilotage.runtime.journal.claim_record import trace_position
 from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
     HandedOver,
@@ -32,7 +33,6 @@ from pilotage.runtime.journal.interruptions import (
     RunInterruption,
     what_counts,
 )
-from pilotage.runtime.journal.records import TRACE
 from pilotage.runtime.journal.scope import Scope, enter_run, leave_run
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.ending import Ending, error_of
@@ -107,7 +107,7 @@ class RunAttempt:
         ):
             position = run.telemetry.follow(run.earlier_trace)
             if position is not None:
-                self._ledger.claim({TRACE: position}, {TRACE: position})
+                self._ledger.claim(trace_position(position), trace_position(position))
             result = await self._run()
             run.telemetry.annotate(status=result.status, **_error_code(result))
         return result

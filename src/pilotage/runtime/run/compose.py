@@ -38,9 +38,9 @@ from pilotage.runtime.exposure.modes import Exposure
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.history import RunHistory
 from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.claim_record import last_trace
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.records import last_trace
 from pilotage.runtime.journal.replay import Replay
 from pilotage.runtime.journal.start_record import Instruction, RunStart, decode_input, decode_instruction
 from pilotage.runtime.people.questions import Questions
