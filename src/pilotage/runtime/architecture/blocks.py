@@ -114,6 +114,6 @@ def _decoder_of_state(state: object, turn: Callable[..., object]) -> Decode:
     if state is None or isinstance(getattr(declared, "__self__", None), StructuredOutputSpec):
         return declared
     try:
-        return StructuredOutputSpec.from_type(cast(object, type(state))).decode
+        return StructuredOutputSpec.from_type(type(state)).decode
     except AgentDefinitionError:
         return declared

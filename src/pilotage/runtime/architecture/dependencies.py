@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from pilotage.agent.control_tools import ControlTools
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, StepFinishedEvent
@@ -220,4 +220,5 @@ def _misfits(spec: ModelToolSpec, call: ModelToolCall) -> str:
 
 @lru_cache(maxsize=256)
 def _validator(schema: str) -> Validate:
-    return compile_validator(core_of_json(cast(JsonObject, json.loads(schema))))
+    loaded: JsonObject = json.loads(schema)
+    return compile_validator(core_of_json(loaded))

@@ -221,8 +221,8 @@ class Children:
                 # It was no limit of the child's: there is nothing that its parent could still do about it.
                 raise reached
             case _:
-                reason = (result.error or {}).get("message") or state.current_activity or state.status.value
-                return _ended(spent, words.ERROR, f"{state.agent_type!r} did not finish: {reason}")
+                why = (result.error or {}).get("message") or state.current_activity or state.status.value
+                return _ended(spent, words.ERROR, f"{state.agent_type!r} did not finish: {why}")
 
     def _own_limit(self, reason: str | None) -> LimitReached | None:
         """Return the limit of this run, or of one above it, that stopped a child short for this reason."""

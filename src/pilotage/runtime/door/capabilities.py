@@ -11,7 +11,6 @@ import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import cast
 
 from pilotage.agent.context import ContextTokenBudget
 from pilotage.agent.definition import AgentDefinition
@@ -71,14 +70,16 @@ def found_in(text: str) -> JsonValue:
     """
     for candidate in (text.strip(), *(fence["body"] for fence in _FENCED.finditer(text))):
         try:
-            return cast(JsonValue, json.loads(candidate))
+            found: JsonValue = json.loads(candidate)
         except (ValueError, RecursionError):
             continue
+        return found
     for beginning in islice(_BEGINNING.finditer(text), _MOST_BEGINNINGS):
         try:
-            return cast(JsonValue, json.JSONDecoder().raw_decode(text, beginning.start())[0])
+            found = json.JSONDecoder().raw_decode(text, beginning.start())[0]
         except (ValueError, RecursionError):
             continue
+        return found
     problem = "there is no JSON in the answer."
     raise AgentStructuredOutputError(f"the answer has no structured output: {problem}", problems=[problem])
 

@@ -21,6 +21,7 @@ from pilotage.agent.recovery_request import (
 )
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.errors import ToolError
+from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.budget.spending import NOTHING
 from pilotage.runtime.door.consult import NoAnswerError
 from pilotage.runtime.door.outcome import executed_arguments
@@ -259,7 +260,8 @@ def _found_out(run: Run, effect: Effect, attempt: Attempt, result: object) -> ob
 
 async def _ask_people(run: Run, effect: Effect, attempt: Attempt) -> object:
     """Return the result of a call whose outcome is unknown, as the handler or a person says, or of doing it again."""
-    number, late, known = attempt.number, (), None
+    number, known = attempt.number, None
+    late: tuple[JsonValue, ...] = ()
     if not run.replay.knows(f"{effect.action.id}/{recovery_label(number)}"):
         known = await _handler_answer(run, effect, number)
         if known is None and run.outcomes.late is not None:

@@ -139,8 +139,8 @@ def offered_tool(tool: ToolFunction) -> OfferedTool:
     Raises:
         AgentToolDispatchError: the function belongs to no class.
     """
-    function = cast(ToolFunction, getattr(tool, "__func__", tool))
-    owner = cast(object, getattr(tool, "__self__", None))
+    function: ToolFunction = getattr(tool, "__func__", tool)
+    owner: object = getattr(tool, "__self__", None)
     return OfferedTool(known_tool(function, owner if isinstance(owner, type) else type(owner)), owner)
 
 

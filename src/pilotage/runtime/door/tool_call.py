@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from contextvars import copy_context
 from inspect import isawaitable
-from typing import cast
 from weakref import WeakKeyDictionary
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
@@ -37,6 +36,7 @@ from pilotage.runtime.door.tool_binding import (
 )
 from pilotage.runtime.effect import Attempt, Effect, EffectKind
 from pilotage.runtime.journal.action import Action, new_action
+from pilotage.runtime.journal.record_fields import as_object
 from pilotage.runtime.journal.scope import Scope, current_place, enter_thread, scope_for
 from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SecretRef
@@ -127,7 +127,8 @@ class ToolCalls(IToolCalls):
         try:
             performing.send(None)
         except StopIteration as done:
-            return cast(object, done.value)
+            result: object = done.value
+            return result
         performing.close()
         raise AgentToolDispatchError(
             f"{name} is a sync tool, and a permission check, a hook or an "
@@ -219,7 +220,7 @@ class ToolCalls(IToolCalls):
         action_id: str,
     ) -> object:
         """Let the application's own handler carry a call out; its result is one the tool could have had."""
-        shown = cast(JsonObject, to_json_value(arguments))
+        shown = as_object(to_json_value(arguments))
         call = ModelToolCall(invocation.tool.name, shown, action_id)
         try:
             found = await handler.handle(self.run.context, invocation.tool.descriptor, call)

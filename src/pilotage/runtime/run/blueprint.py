@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import cast
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.architecture import Architecture
@@ -67,7 +66,9 @@ def _tools_held_by(instance: object) -> Sequence[BoundTool]:
 
 
 def _tools_of(owner: object) -> list[BoundTool]:
-    return [cast(BoundTool, getattr(owner, name)) for name in _tool_names(cast(type, type(owner)))]
+    kind: type = type(owner)
+    tools: list[BoundTool] = [getattr(owner, name) for name in _tool_names(kind)]
+    return tools
 
 
 @lru_cache(maxsize=1024)
