@@ -14,8 +14,7 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.journal import JournalStage, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.exposure.redactor import Redactor, secretless
-from pilotage.runtime.exposure.views import shown_request
+from pilotage.runtime.exposure.redactor import Redactor, secretless, shown_request
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import object_field, optional_object, text_field

@@ -23,18 +23,18 @@ from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.budget.spending import NOTHING
-from pilotage.runtime.door.consult import NoAnswerError
+from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.outcome import executed_arguments
 from pilotage.runtime.door.run import Grant, ModelEffect, RefusedError, Run
 from pilotage.runtime.effect import NO_OUTCOME, Attempt, Effect, EffectKind
 from pilotage.runtime.journal.interruptions import Paused, RunEnded, RunInterruption
 from pilotage.runtime.journal.record_fields import decode_row
-from pilotage.runtime.journal.recording import RecordedAction
-from pilotage.runtime.journal.recovery import (
+from pilotage.runtime.journal.recording import (
     AskHuman,
     Begin,
     FetchAgain,
     Reconcile,
+    RecordedAction,
     Repeat,
     Reuse,
     recovery_for,

@@ -28,13 +28,13 @@ from pilotage.runtime.door.signals import with_signals
 from pilotage.runtime.effect import Attempt, EffectKind
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action, new_action
-from pilotage.runtime.journal.model_record import (
+from pilotage.runtime.journal.record_fields import object_field, optional_text
+from pilotage.runtime.journal.records import (
     decode_failure,
     decode_response,
     replayed_events,
     replayed_misfit,
 )
-from pilotage.runtime.journal.record_fields import object_field, optional_text
 from pilotage.runtime.journal.scope import Scope, scope_for
 from pilotage.runtime.journal.seals import is_kept
 

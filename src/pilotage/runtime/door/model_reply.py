@@ -17,10 +17,9 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.spending import NOTHING
 from pilotage.runtime.door.run import ModelEffect, Run
 from pilotage.runtime.effect import new_outcome
-from pilotage.runtime.exposure.views import recorded_reply
+from pilotage.runtime.exposure.redactor import recorded_reply
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.model_record import call_failure, encode_failure, encode_response
-from pilotage.runtime.journal.records import encode_usage
+from pilotage.runtime.journal.records import call_failure, encode_failure, encode_response, encode_usage
 from pilotage.values import value
 
 

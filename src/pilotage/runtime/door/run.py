@@ -26,12 +26,11 @@ from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.deadlines import timed_out
+from pilotage.runtime.budget.limits import BudgetWarnings
 from pilotage.runtime.budget.spending import NOTHING, ONE_STEP, Spending, count_rows
-from pilotage.runtime.budget.warnings import BudgetWarnings
 from pilotage.runtime.context.fit import ContextStage
 from pilotage.runtime.context.snapshots import PromptSnapshots
-from pilotage.runtime.door.consult import PortCaller
-from pilotage.runtime.door.hooks import Hooks
+from pilotage.runtime.door.hooks import Hooks, PortCaller
 from pilotage.runtime.door.outcome import Outcomes
 from pilotage.runtime.effect import Attempt, Effect, EffectKind, new_attempt
 from pilotage.runtime.events.writer import EventWriter

@@ -22,7 +22,6 @@ from pilotage.runtime.door.run import LiveRun
 from pilotage.runtime.door.signals import SignalHandlers
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.feed import close
-from pilotage.runtime.journal.claim_record import trace_position
 from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
     HandedOver,
@@ -34,6 +33,7 @@ from pilotage.runtime.journal.interruptions import (
     what_counts,
 )
 from pilotage.runtime.journal.scope import Scope, enter_run, leave_run
+from pilotage.runtime.journal.start_record import trace_position
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.ending import Ending, error_of
 from pilotage.runtime.run.program import Program

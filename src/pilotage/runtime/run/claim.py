@@ -17,16 +17,18 @@ from pilotage.runtime.events.event_log import PendingEvents
 from pilotage.runtime.history import RunHistory
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.chain import NO_HEAD
-from pilotage.runtime.journal.claim_record import (
+from pilotage.runtime.journal.interruptions import RunOwnershipLost, StartRefused
+from pilotage.runtime.journal.lease import HeldLease
+from pilotage.runtime.journal.ledger import Ledger, Opening
+from pilotage.runtime.journal.start_record import (
+    RunStart,
+    definition_digest,
     encode_deadline,
+    encode_start,
     last_deadline,
     recorded_definition,
     waits_counted_until,
 )
-from pilotage.runtime.journal.interruptions import RunOwnershipLost, StartRefused
-from pilotage.runtime.journal.lease import HeldLease
-from pilotage.runtime.journal.ledger import Ledger, Opening
-from pilotage.runtime.journal.start_record import RunStart, definition_digest, encode_start
 from pilotage.runtime.services import Services
 from pilotage.safety.guard import guard_json_value
 

@@ -26,8 +26,7 @@ from pilotage.runtime.exposure.given_context import encode_context, label_of_con
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import list_field
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest, encode_input
-from pilotage.runtime.run.blueprint import deferred_tools_of
-from pilotage.runtime.run.models import check_driven, selection_of
+from pilotage.runtime.run.blueprint import check_driven, deferred_tools_of, selection_of
 from pilotage.runtime.run.supervise import RunHandle, Supervisor
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel

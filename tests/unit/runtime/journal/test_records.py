@@ -30,19 +30,6 @@ from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
-from pilotage.runtime.journal.claim_record import (
-    claimed_by,
-    decode_deadline,
-    encode_deadline,
-    last_deadline,
-    last_trace,
-    ownership_proof,
-    recorded_definition,
-    state_change,
-    trace_position,
-    waits_counted_until,
-)
-from pilotage.runtime.journal.model_record import decode_failure, decode_response, replayed_misfit
 from pilotage.runtime.journal.question_record import (
     decode_recovery_answer,
     encode_approval_answer,
@@ -62,14 +49,31 @@ from pilotage.runtime.journal.record_fields import (
 )
 from pilotage.runtime.journal.records import (
     Answer,
+    decode_failure,
+    decode_response,
     decode_result,
     decode_usage,
     encode_result,
     optional_amount,
+    replayed_misfit,
     taken_ids,
     trust_in,
 )
-from pilotage.runtime.journal.start_record import RunStart, decode_start, encode_start
+from pilotage.runtime.journal.start_record import (
+    RunStart,
+    claimed_by,
+    decode_deadline,
+    decode_start,
+    encode_deadline,
+    encode_start,
+    last_deadline,
+    last_trace,
+    ownership_proof,
+    recorded_definition,
+    state_change,
+    trace_position,
+    waits_counted_until,
+)
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 
 SPENT = BudgetAmount(2, 1, 30, Decimal("0.10"))
