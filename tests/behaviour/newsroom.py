@@ -41,8 +41,8 @@ from pilotage.agent.model_events import ModelEventProjector
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
 from pilotage.agent.ports.journal import RunKey
 from pilotage.runtime.events.event_log import logged_events
+from pilotage.runtime.events.feed import Transcript, joined
 from pilotage.runtime.events.subscription import Subscription
-from pilotage.runtime.events.transcript import Transcript, joined
 from pilotage.runtime.exposure.deltas import delta_of
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns

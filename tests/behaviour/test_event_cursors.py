@@ -24,9 +24,8 @@ from tests.behaviour.test_events import Chatterbox
 from pilotage import AgentStatus, Principal
 from pilotage.agent import AgentEvent, MessageDeltaEvent, RunFinishedEvent, RunPausedEvent, RunStartedEvent
 from pilotage.errors import CallerError, RunNotFoundError
-from pilotage.runtime.events.feed import EventCursor
+from pilotage.runtime.events.feed import EventCursor, Transcript
 from pilotage.runtime.events.subscription import POLL_SECONDS, Subscription
-from pilotage.runtime.events.transcript import Transcript
 from pilotage.testing import ScriptedModel, StopBefore, calls, says
 
 ELSEWHERE = Principal("eve", tenant="elsewhere")

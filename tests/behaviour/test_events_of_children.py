@@ -31,7 +31,7 @@ from pilotage.agent import (
     StreamingExposureMode,
 )
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
-from pilotage.runtime.events.transcript import Transcript
+from pilotage.runtime.events.feed import Transcript
 from pilotage.safety import StreamingRedactionPolicy, StreamingSensitivePattern
 from pilotage.testing import Fault, ScriptedModel, StopAfter, StopBefore, says
 

@@ -49,7 +49,7 @@ from pilotage.agent import (
 from pilotage.agent.ports.journal import RunKey
 from pilotage.errors import AgentOutputGuardError, ToolError
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.events.transcript import Transcript
+from pilotage.runtime.events.feed import Transcript
 from pilotage.safety import SecretField, SecretRef, StreamingRedactionPolicy, StreamingSensitivePattern
 from pilotage.testing import Fault, ScriptedModel, StopAfter, StopBefore, calls, says, turn
 

@@ -23,7 +23,7 @@ from pilotage.agent.ports.journal import CommitOutcome, Committed, HeadMoved, Jo
 from pilotage.errors import ToolError
 from pilotage.runtime import effect as calls
 from pilotage.runtime.architecture.blocks import ScopedRuntime
-from pilotage.runtime.architecture.folds import Folds
+from pilotage.runtime.architecture.branches import Folds
 from pilotage.runtime.door import door
 from pilotage.runtime.door.admission import ApprovalStage, SwitchStage
 from pilotage.runtime.door.outcome import Outcomes
@@ -32,11 +32,10 @@ from pilotage.runtime.door.signals import SignalHandlers
 from pilotage.runtime.door.step import step
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.writer import DurableEventWriter
-from pilotage.runtime.journal.draft import CommitDraft
+from pilotage.runtime.journal.commits import CommitDraft
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.liveness import Liveness
-from pilotage.runtime.journal.recording import Recording
-from pilotage.runtime.journal.recovery import AskHuman, Repeat
+from pilotage.runtime.journal.recording import AskHuman, Recording, Repeat
+from pilotage.runtime.journal.replay import Liveness
 from pilotage.runtime.journal.scope import inside
 from pilotage.runtime.journal.seals import SignalSeals
 from pilotage.runtime.people import questions

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pytest
 
 from pilotage.agent import AgentEvent, RunFinishedEvent
-from pilotage.runtime.events.transcript import Transcript
+from pilotage.runtime.events.feed import Transcript
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import FailWrite, Fault, LoseReply, ProcessStopped, ScriptedModel, StopAfter, StopBefore
 from tests.behaviour.newsroom import (

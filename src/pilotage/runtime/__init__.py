@@ -6,13 +6,12 @@ from pilotage.runtime.architecture.registry import find_architecture
 from pilotage.runtime.budget.tenants import TenantBudget
 from pilotage.runtime.delivery.relay import RelaySettings
 from pilotage.runtime.delivery.worker import WorkerSettings
-from pilotage.runtime.door.consult import GateSettings
+from pilotage.runtime.door.hooks import GateSettings
 from pilotage.runtime.door.model import RunAwareModel
 from pilotage.runtime.door.signals import next_signal
 from pilotage.runtime.door.step import now, random, step, uid
-from pilotage.runtime.events.feed import EventCursor
+from pilotage.runtime.events.feed import EventCursor, Transcript
 from pilotage.runtime.events.subscription import Subscription
-from pilotage.runtime.events.transcript import Transcript
 from pilotage.runtime.journal.interruptions import (
     Paused,
     RunDiverged,

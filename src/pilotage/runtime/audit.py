@@ -18,9 +18,8 @@ from pilotage.ids import IClock
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.history import RunReader
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.claim_record import claimed_by
 from pilotage.runtime.journal.record_fields import object_or_empty
-from pilotage.runtime.journal.start_record import decode_start
+from pilotage.runtime.journal.start_record import claimed_by, decode_start
 
 _NAMES: Mapping[AgentActionKind, str] = {
     AgentActionKind.MODEL_CALL: "model",

@@ -99,7 +99,7 @@ def _catalog_of(provider: IAgentToolProvider) -> AgentToolCatalog:
 
 
 def _methods_of(holder: object) -> AgentToolCatalog:
-    kind = cast(type, type(holder))
+    kind: type = type(holder)
     return AgentToolCatalog() if kind.__module__ == "builtins" else discover_agent_tools(kind)
 
 

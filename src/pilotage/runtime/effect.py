@@ -10,18 +10,20 @@ from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from functools import lru_cache
 from inspect import unwrap
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
 from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
-from pilotage.agent.ports.journal import JournalRow, OutboxEvent, RunKey
+from pilotage.agent.ports.journal import OutboxEvent, RunKey
 from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.annotations import UnresolvedAnnotationError, resolve_annotation
 from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.record_fields import optional_text, value_field
 from pilotage.runtime.journal.scope import Scope
 from pilotage.values import value
 
@@ -163,7 +165,7 @@ class Effect(ABC):
 
     @abstractmethod
     def act(self, attempt: Attempt) -> Awaitable[object]:
-        """Carry the effect out."""
+        """Carry the effect out; the result may be an `Outcome` that says what to record of it."""
 
     def decode(self, record: JsonValue) -> object:
         """Return a recorded result as the program got it."""
@@ -171,29 +173,25 @@ class Effect(ABC):
 
     def view_of(self, result: object) -> JsonObject:
         """Return what others may see of the result."""
-        return {"result": to_json_value(result)}
+        return {words.RESULT: to_json_value(result)}
 
-    def outcome_of(self, result: object) -> Outcome | None:
-        """Return what to record of a result; None leaves it to the rules for tools and steps."""
-        return None
-
-    def reuse(self, row: JournalRow) -> object:
+    def reuse(self, record: JsonObject) -> object:
         """Return the recorded outcome as the program got it.
 
         Raises:
             ToolError: the effect failed.
         """
-        record: Any = row.record
-        if "error" in record:
-            raise ToolError(record["error"])
-        return self.decode(record["result"])
+        error = optional_text(record, words.ERROR)
+        if error is not None:
+            raise ToolError(error)
+        return self.decode(value_field(record, words.RESULT))
 
     def asked(self, attempt: Attempt) -> tuple[JsonObject, JsonObject]:
         """Return record and view of the row that is written before the effect begins."""
-        record: dict[str, JsonValue] = {"asked": self.action.asked}
-        view: dict[str, JsonValue] = {"asked": self.action.view}
+        record: dict[str, JsonValue] = {words.ASKED: self.action.asked}
+        view: dict[str, JsonValue] = {words.ASKED: self.action.view}
         if attempt.arguments is not None:
-            record["executed"], view["executed"] = attempt.arguments, self.shown(attempt.arguments)
+            record[words.EXECUTED], view[words.EXECUTED] = attempt.arguments, self.shown(attempt.arguments)
         return record, view
 
     def shown(self, arguments: JsonObject) -> JsonValue:
@@ -247,7 +245,7 @@ def decoder_of(function: Callable[..., object]) -> Decode:
     annotation: object = getattr(plain, "__annotations__", {}).get("return", _MISSING)
     if annotation is _MISSING:
         return _unchanged
-    names = cast("dict[str, object]", getattr(plain, "__globals__", {}))
+    names: dict[str, object] = getattr(plain, "__globals__", {})
     try:
         resolved = resolve_annotation(annotation, names)
         return StructuredOutputSpec.from_type(type(None) if resolved is None else resolved).decode

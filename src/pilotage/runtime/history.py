@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.recovery import AgentActionKind
@@ -15,6 +15,8 @@ from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.tools.metadata import EvidenceCapture
+from pilotage.context.kept_manifest import whole_manifest
 from pilotage.errors import (
     AgentDefinitionError,
     AgentStructuredOutputError,
@@ -26,13 +28,10 @@ from pilotage.runtime.context.snapshots import is_prompt, prompt_in
 from pilotage.runtime.events.event_log import LoggedEvent, is_erased, items_of, refuse_erased
 from pilotage.runtime.events.projections import CANCELLED
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action_record import trust_in
 from pilotage.runtime.journal.chain import first_broken
-from pilotage.runtime.journal.evidence import evidence_in
 from pilotage.runtime.journal.record_fields import decode_row, object_or_empty
 from pilotage.runtime.journal.recording import Recording
-from pilotage.runtime.journal.records import decode_result
-from pilotage.runtime.journal.signal_record import taken_ids
+from pilotage.runtime.journal.records import decode_result, taken_ids, trust_in
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
@@ -286,3 +285,45 @@ def cancellation_error(state: AgentState) -> JsonObject | None:
         return None
     who: JsonObject = {"reason": reason, "requested_by": state.metadata.get("cancellation_requested_by")}
     return {"code": code, "message": words, "retryable": False, "metadata": who}
+
+
+_KINDS = {
+    AgentActionKind.MODEL_CALL: AgentEvidenceKind.MODEL,
+    AgentActionKind.TOOL_CALL: AgentEvidenceKind.TOOL,
+    AgentActionKind.APPROVAL_WAIT: AgentEvidenceKind.APPROVAL,
+    AgentActionKind.DELEGATION: AgentEvidenceKind.DELEGATION,
+    AgentActionKind.SIGNAL: AgentEvidenceKind.SIGNAL,
+    AgentActionKind.STEP: AgentEvidenceKind.STEP,
+    AgentActionKind.VALUE: AgentEvidenceKind.VALUE,
+}
+
+
+def evidence_in(run_id: str, rows: Iterable[JournalRow]) -> Iterator[AgentEvidence]:
+    """Return one piece of evidence for each row of an action, in order."""
+    for row in rows:
+        if row.kind is None:
+            continue
+        place: dict[str, JsonValue] = {
+            "action_id": row.action_id,
+            "action_kind": row.kind.value,
+            "stage": row.stage.value,
+            "attempt": row.attempt,
+            "idempotency": row.idempotency.value,
+        }
+        view = row.view if isinstance(row.view, Mapping) else {words.VIEW: row.view}
+        if is_erased(row):
+            view = {words.ERASED: True}
+        if row.kind is AgentActionKind.TOOL_CALL and words.RESULT in view:
+            view = {words.CAPTURE: EvidenceCapture.STRUCTURED.value, **view}
+        if row.kind is AgentActionKind.MODEL_CALL and isinstance(
+            manifest := view.get(words.MANIFEST), Mapping
+        ):
+            view = {**view, words.MANIFEST: whole_manifest(manifest, row.action_id)}
+        yield AgentEvidence(
+            f"{run_id}:{row.seq}",
+            run_id,
+            _KINDS.get(row.kind, AgentEvidenceKind.ACTION_BOUNDARY),
+            {**place, **view},
+            digest=row.digest,
+            created_at=row.created_at,
+        )

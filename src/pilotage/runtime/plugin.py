@@ -13,7 +13,7 @@ from pilotage.runtime.children.delegation import LocalDelegate
 from pilotage.runtime.delivery.relay import AgentEventRelay, EventSubscriptions
 from pilotage.runtime.delivery.worker import AgentWorker, WorkerPorts
 from pilotage.runtime.door.model import RunAwareModel
-from pilotage.runtime.run.models import ModelCheck
+from pilotage.runtime.run.blueprint import ModelCheck
 from pilotage.runtime.runner import (
     AgentRunner,
     RunnerFactory,

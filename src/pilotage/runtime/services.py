@@ -35,9 +35,8 @@ from pilotage.errors import AgentDefinitionError, AgentPersistenceConfigurationE
 from pilotage.ids import IClock, IIds, SystemClock, SystemIds
 from pilotage.runtime.catalogs import Catalogs
 from pilotage.runtime.door.admission import NO_PORTS, GatePorts, admission_of, open_admission
-from pilotage.runtime.door.capabilities import models_held_by
-from pilotage.runtime.door.consult import PortCaller
-from pilotage.runtime.door.hooks import Hooks
+from pilotage.runtime.door.hooks import Hooks, PortCaller
+from pilotage.runtime.door.model import models_held_by
 from pilotage.runtime.door.run import Admission, RunPorts
 from pilotage.runtime.journal.commits import JournalWriter, NotifyingJournal, OutboxNotifier
 from pilotage.runtime.journal.lease import HeldLease, LeaseSettings, Leasing

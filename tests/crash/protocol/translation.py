@@ -11,11 +11,11 @@ from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.recording import Recording
-from pilotage.runtime.journal.recovery import (
+from pilotage.runtime.journal.recording import (
     AskHuman,
     Begin,
     Reconcile,
+    Recording,
     Recovery,
     Repeat,
     Reuse,

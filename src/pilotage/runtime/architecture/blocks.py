@@ -12,8 +12,7 @@ from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonValue, to_json_value
-from pilotage.runtime.architecture.branches import Gather, RunningGather, check_gather
-from pilotage.runtime.architecture.folds import Folds
+from pilotage.runtime.architecture.branches import Folds, Gather, RunningGather, check_gather
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.door import step as steps
 from pilotage.runtime.door.run import Run
@@ -114,6 +113,6 @@ def _decoder_of_state(state: object, turn: Callable[..., object]) -> Decode:
     if state is None or isinstance(getattr(declared, "__self__", None), StructuredOutputSpec):
         return declared
     try:
-        return StructuredOutputSpec.from_type(cast(object, type(state))).decode
+        return StructuredOutputSpec.from_type(type(state)).decode
     except AgentDefinitionError:
         return declared

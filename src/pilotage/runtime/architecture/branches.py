@@ -1,23 +1,72 @@
-"""What the branches of a `gather` come to together, given how each has ended so far. Pure."""
+"""Branches of a `gather`: what they come to together, running them, and folding what has finished.
+
+One row holds what a finished branch or turn came to, and replay does not enter it again. The rows of what happened
+inside stay; what it spent is counted from them, what it left known is in the fold's row.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, TypeAlias, assert_never, cast
+from typing import Any, TypeAlias, assert_never
 
 from pilotage.agent.ports.architecture import BranchFailure, FailurePolicy
+from pilotage.agent.ports.journal import JournalRow
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.jsonvalue import JsonObject, to_json_value
-from pilotage.runtime.architecture.folds import Folds
+from pilotage.runtime.budget.spending import count_rows
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import Decode, decoder_of
+from pilotage.runtime.exposure.trust import label_in, with_label
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import Paused, RunInterruption, first_to_count, interruption_in
-from pilotage.runtime.journal.liveness import BranchStopped
+from pilotage.runtime.journal.record_fields import counts_field, optional_text, record_of, value_field
+from pilotage.runtime.journal.replay import BranchStopped
 from pilotage.runtime.journal.scope import Scope, enter
 from pilotage.runtime.people.requests import is_recovery
 from pilotage.values import value
+
+
+class Folds:
+    """The folded branches and turns of one attempt at a run."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def take(self, path: str, label: str) -> JsonObject | None:
+        """What a branch or turn came to, where it is folded; what it spent counts from here on.
+
+        Raises:
+            RunDiverged: something else is recorded at this place.
+        """
+        row = self._run.replay.folded(self._action(path, label))
+        return None if row is None else self._entered(row)
+
+    def turns(self, loop_id: str) -> list[JsonObject]:
+        """What the finished turns of a loop came to, in order."""
+        return [self._entered(row) for row in self._run.replay.finished_turns(loop_id)]
+
+    def add(self, path: str, label: str, record: JsonObject) -> None:
+        """Write down what a branch or turn came to, and what it leaves known to the program."""
+        self._run.outcomes.fold(self._action(path, label), with_label(record, self._run.trust))
+
+    def _entered(self, row: JournalRow) -> JsonObject:
+        run = self._run
+        inside = run.replay.inside(row.action_id)
+        count_rows(inside, run.spending)
+        run.signals.recall(inside)
+        record = record_of(row)
+        run.trust = run.trust.join(label_in(record))
+        return record
+
+    def _action(self, path: str, label: str) -> Action:
+        kind = AgentActionKind.STEP
+        fingerprint = self._run.fingerprint(path, kind, label)
+        return Action(path, kind, label, None, None, Idempotency.IDEMPOTENT, True, fingerprint)
 
 
 @value
@@ -74,8 +123,8 @@ def decide(
         case FailurePolicy.QUORUM:
             wanted = quorum or count // 2 + 1
             if len(bad) > count - wanted:
-                words = f"{len(bad)} of {count} branches failed, {wanted} must succeed"
-                return GatherFailed(f"{words}: {bad[0][1]}" if bad else words)
+                reason = f"{len(bad)} of {count} branches failed, {wanted} must succeed"
+                return GatherFailed(f"{reason}: {bad[0][1]}" if bad else reason)
             return Taken(tuple(sorted(good))) if is_over else None
         case _:
             assert_never(policy)
@@ -168,10 +217,10 @@ class RunningGather:
         await self._settle_interruptions(decision)
         match decision:
             case Taken(taken):
-                self._folds.add(self._gather.id, self._gather.label, {"taken": list(taken)})
+                self._folds.add(self._gather.id, self._gather.label, {words.TAKEN: list(taken)})
                 return decision
             case GatherFailed(error):
-                self._folds.add(self._gather.id, self._gather.label, {"error": error})
+                self._folds.add(self._gather.id, self._gather.label, {words.ERROR: error})
                 return decision
             case None:
                 raise AssertionError("a gather whose branches have all ended is decided")
@@ -244,25 +293,27 @@ class RunningGather:
         self._read(number, branch, record)
 
     def _read(self, number: int, branch: Branch, record: JsonObject) -> None:
-        if "error" in record:
-            error = cast(str, record["error"])
+        error = optional_text(record, words.ERROR)
+        if error is not None:
             self._ends[number], self._values[number] = Failed(error), BranchFailure(number, error)
         else:
-            self._ends[number], self._values[number] = Succeeded(), _decoder_of(branch)(record["result"])
+            result = _decoder_of(branch)(value_field(record, words.RESULT))
+            self._ends[number], self._values[number] = Succeeded(), result
 
     def _decision(self) -> Decision | None:
         gather = self._gather
         return decide(self._ends, len(gather.branches), gather.policy, gather.quorum)
 
     def _unfolded(self, folded: JsonObject) -> Decision:
-        if "error" in folded:
-            return GatherFailed(cast(str, folded["error"]))
-        taken = cast("list[int]", folded["taken"])
+        error = optional_text(folded, words.ERROR)
+        if error is not None:
+            return GatherFailed(error)
+        taken = counts_field(folded, words.TAKEN)
         for number in taken:
             row = self._of.replay.outcome_of(f"{self._gather.id}/{number}")
             if row is not None:
-                self._read(number, self._gather.branches[number], cast(JsonObject, row.record))
-        return Taken(tuple(taken))
+                self._read(number, self._gather.branches[number], record_of(row))
+        return Taken(taken)
 
 
 async def _ended(branch: Branch) -> JsonObject:
@@ -271,8 +322,9 @@ async def _ended(branch: Branch) -> JsonObject:
         result = to_json_value(await branch())
         _decoder_of(branch)(result)
     except Exception as error:  # noqa: BLE001 - what a branch raises is its outcome
-        return {"error": str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"}
-    return {"result": result}
+        reason = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
+        return {words.ERROR: reason}
+    return {words.RESULT: result}
 
 
 def _decoder_of(branch: Branch) -> Decode:

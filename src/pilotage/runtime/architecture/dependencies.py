@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from pilotage.agent.control_tools import ControlTools
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, StepFinishedEvent
 from pilotage.agent.exits import Exit
-from pilotage.agent.messages import ModelToolCall
-from pilotage.agent.model_reply import ModelUsage
+from pilotage.agent.messages import ModelMessage, ModelToolCall
+from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage
+from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import (
     AgentSession,
     Architecture,
     Dependencies,
+    IScopedModel,
     IScopedTools,
     ToolCallOutcome,
 )
@@ -24,14 +26,15 @@ from pilotage.agent.ports.audit import IAgentAuditLog
 from pilotage.agent.ports.budget import IAgentBudget, NoBudget
 from pilotage.agent.ports.hooks import IAgentHooks
 from pilotage.agent.ports.memory import IAgentMemory
+from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.permissions import AllowAll, IAgentPermissions
 from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry
 from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tool_calling import ModelToolSpec
+from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.architecture.blocks import ScopedRuntime
 from pilotage.runtime.architecture.memory import ScopedMemory
-from pilotage.runtime.architecture.model import ScopedModel
 from pilotage.runtime.architecture.tools import ScopedTools
 from pilotage.runtime.door.model import next_message_id
 from pilotage.runtime.door.run import Run
@@ -39,6 +42,50 @@ from pilotage.runtime.journal.scope import Scope, entered, scope_for, worker_sco
 from pilotage.runtime.services import Provided
 from pilotage.schema.from_json import core_of_json
 from pilotage.schema.validation import MisfitsError, Validate, compile_validator
+
+T = TypeVar("T")
+
+
+class ScopedModel(IScopedModel):
+    """A run-aware model, with forced answers."""
+
+    def __init__(self, model: IAgentModel, scope: Scope | None = None) -> None:
+        self._model = model
+        self._scope = scope
+
+    def inside(self, scope: Scope) -> ScopedModel:
+        """The same model, its calls in another scope."""
+        return ScopedModel(self._model, scope)
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+        if self._scope is None:
+            return self._model.stream(request)
+        with entered(self._scope):
+            return self._model.stream(request)
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        with entered(self._scope):
+            return await self._model.complete(request)
+
+    async def structured(self, output_type: type[T], prompt: str | Sequence[ModelMessage]) -> T:
+        messages = [ModelMessage.user(prompt)] if isinstance(prompt, str) else list(prompt)
+        wanted: object = output_type
+        output = StructuredOutputSpec.from_type(wanted)
+        try:
+            typed = await self._typed(messages, output)
+        except AgentStructuredOutputError as error:
+            problems = "\n".join(f"- {problem}" for problem in error.problems or (str(error),))
+            note = f"The last answer was not of the type asked for:\n{problems}\nAnswer again, and only in that type."
+            typed = await self._typed([*messages, ModelMessage.evidence(note)], output)
+        return cast(T, typed.output)
+
+    async def _typed(self, messages: Sequence[ModelMessage], output: StructuredOutputSpec) -> ModelResponse:
+        response = await self.complete(ModelRequest(messages, output=output))
+        if response.structured_output is None:
+            problems = ["there was no structured answer."]
+            raise AgentStructuredOutputError("the answer has no structured output", problems=problems)
+        return response
+
 
 DEFAULT_MAX_TURNS = 50
 ToolsChange: TypeAlias = Callable[[IScopedTools], IScopedTools]
@@ -220,4 +267,5 @@ def _misfits(spec: ModelToolSpec, call: ModelToolCall) -> str:
 
 @lru_cache(maxsize=256)
 def _validator(schema: str) -> Validate:
-    return compile_validator(core_of_json(cast(JsonObject, json.loads(schema))))
+    loaded: JsonObject = json.loads(schema)
+    return compile_validator(core_of_json(loaded))

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import cast
+from typing import TypeVar
 
 from pilotage.agent.context import ContextPack, ContextPackRole
 from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope, MemoryUse
@@ -21,16 +21,19 @@ from pilotage.agent.tools.declare import agent_tool
 from pilotage.agent.tools.metadata import DataAccess, Idempotency, ToolApprovalRequirement, ToolEffects
 from pilotage.container.pod import Pod
 from pilotage.errors import AgentDefinitionError, AgentMemoryError, ToolError
-from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.jsonvalue import JsonObject, as_object, to_json_value
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.effect import Attempt, EffectKind, PlainEffect, decoder_of
 from pilotage.runtime.exposure.given_context import TRUST
 from pilotage.runtime.exposure.trust import RECALL, RUN_INPUT, label_of_items
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.scope import Scope, entered, scope_for
 from pilotage.values import value
+
+T = TypeVar("T")
 
 
 class ScopedMemory(IAgentMemory):
@@ -58,9 +61,7 @@ class ScopedMemory(IAgentMemory):
             "text": learned.text,
             "metadata": item.metadata,
         }
-        return cast(
-            MemoryItem, await self._perform("step:memory.remember", asked, act, IAgentMemory.remember)
-        )
+        return await self._perform(words.MEMORY_REMEMBER, asked, act, IAgentMemory.remember)
 
     async def recall(
         self, scope: MemoryScope, query: str, *, limit: int = 10, kind: MemoryKind | None = None
@@ -72,7 +73,7 @@ class ScopedMemory(IAgentMemory):
         self._reject_foreign(scope)
         act = partial(self._memory.forget, scope, item_id)
         asked = {"scope": scope, "item_id": item_id}
-        return cast(int, await self._perform("step:memory.forget", asked, act, IAgentMemory.forget))
+        return await self._perform(words.MEMORY_FORGET, asked, act, IAgentMemory.forget)
 
     async def export(self, scope: MemoryScope) -> Sequence[MemoryItem]:
         return await self._recalled(scope, {"everything": True}, partial(self._memory.export, scope))
@@ -91,8 +92,7 @@ class ScopedMemory(IAgentMemory):
         act: Callable[[], Awaitable[Sequence[MemoryItem]]],
     ) -> Sequence[MemoryItem]:
         self._reject_foreign(scope)
-        found = await self._perform(RECALL, {"scope": scope, **asked}, act, IAgentMemory.export)
-        items = cast("Sequence[MemoryItem]", found)
+        items = await self._perform(RECALL, {"scope": scope, **asked}, act, IAgentMemory.export)
         self._run.trust = self._run.trust.join(label_of_items(items))
         return items
 
@@ -100,12 +100,12 @@ class ScopedMemory(IAgentMemory):
         self,
         label: str,
         asked: Mapping[str, object],
-        act: Callable[[], Awaitable[object]],
+        act: Callable[[], Awaitable[T]],
         returning: Callable[..., object],
-    ) -> object:
+    ) -> T:
         """Perform an action; its result is read by what `returning` says it returns."""
         run, kind = self._run, AgentActionKind.STEP
-        shown = cast(JsonObject, to_json_value(asked))
+        shown = as_object(to_json_value(asked))
         with entered(self._scope):
             scope = scope_for(label, shown)
             action_id = scope.next_id(label)
@@ -120,7 +120,8 @@ class ScopedMemory(IAgentMemory):
             return await act()
 
         effect = PlainEffect(EffectKind.STEP, scope, action, acted, decoder_of(returning))
-        return await perform(run, effect)
+        result: T = await perform(run, effect)
+        return result
 
     def _reject_foreign(self, scope: MemoryScope) -> None:
         context = self._context

@@ -60,7 +60,7 @@ def _installed(name: str) -> Architecture:
 
 def _made(entry: EntryPoint) -> Architecture:
     try:
-        make = cast("Callable[[], object]", entry.load())
+        make: Callable[[], object] = entry.load()
         needed = _needed_by(make)
         made = make() if not needed else None
     except Exception as error:

@@ -6,14 +6,12 @@ agent's spec counts that time. A process that was away does not move it.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from pilotage.agent.delegation import DelegationBudget
 from pilotage.agent.limits import LimitCode
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.agent.tools.metadata import TimeoutPolicy
-from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.journal.interruptions import LimitReached
 
 _NO_BUDGET = DelegationBudget()
@@ -70,27 +68,3 @@ def timed_out(deadline: datetime | None, now: datetime) -> LimitReached | None:
         "Raise AgentExecutionLimits.timeout_seconds, or give a smaller task."
     )
     return LimitReached(LimitCode.TIMEOUT, "timeout_seconds", words)
-
-
-def encode_deadline(deadline: datetime | None) -> str | None:
-    """A deadline for a row: its ISO text in UTC."""
-    return None if deadline is None else deadline.astimezone(UTC).isoformat()
-
-
-def decode_deadline(record: JsonValue) -> datetime | None:
-    """The deadline that `encode_deadline` wrote.
-
-    Raises:
-        AgentDefinitionError: the record holds something else.
-    """
-    if record is None:
-        return None
-    try:
-        deadline = datetime.fromisoformat(record) if isinstance(record, str) else None
-    except ValueError:
-        deadline = None
-    if deadline is None or deadline.utcoffset() is None:
-        raise AgentDefinitionError(
-            f"{record!r} is no deadline. Use what encode_deadline gave: a time with its zone, as ISO text."
-        )
-    return deadline

@@ -1,15 +1,19 @@
-"""Accounts of runs, and what stands against spending more from them. Pure."""
+"""Accounts of runs, what stands against spending more from them, and warnings before a limit is reached."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
+from pilotage.agent.events import AgentEventAttribution, AgentEventKind, ArtifactEvent
 from pilotage.agent.limits import AgentExecutionLimits, LimitCode
 from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.pricing import IAgentPricing, ModelCost
+from pilotage.runtime.events.event_log import LoggedEvent
+from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.journal.interruptions import LimitReached
+from pilotage.runtime.telemetry import RunTelemetry
 
 FREE = Decimal(0)
 
@@ -137,3 +141,44 @@ def near_bounds(account: Account) -> Iterator[str]:
         bound: int | Decimal | None = getattr(account.limits, f"max_{name}")
         if bound is not None and getattr(account, name) >= bound * WARN_AT:
             yield f"the run has used {WARN_AT:.0%} or more of max_{name}={bound}".replace("%", " %", 1)
+
+
+BUDGET_WARNING = "budget_warning"
+"""The name of the artifact that warns."""
+
+_ARTIFACT = AgentEventKind.ARTIFACT.value
+
+
+class BudgetWarnings:
+    """Warns the readers of one run, in this attempt and in those before each warning once."""
+
+    def __init__(
+        self,
+        events: EventWriter,
+        telemetry: RunTelemetry,
+        by: AgentEventAttribution,
+        logged: Iterable[LoggedEvent],
+    ) -> None:
+        self._events = events
+        self._telemetry = telemetry
+        self._by = by
+        artifacts = (item.event(by) for item in logged if item.kind == _ARTIFACT)
+        self._warned = {
+            str(event.content)
+            for event in artifacts
+            if isinstance(event, ArtifactEvent) and event.name == BUDGET_WARNING and event.attribution == by
+        }
+
+    def check(self, account: Account) -> None:
+        """Warn of the limits that the run comes near to."""
+        for words in near_bounds(account):
+            self.warn(words)
+
+    def warn(self, words: str) -> None:
+        """Warn once."""
+        if words in self._warned:
+            return
+        self._warned.add(words)
+        warning_id = f"{self._by.run_id}:{BUDGET_WARNING}:{len(self._warned)}"
+        self._events.report(ArtifactEvent(self._by, warning_id, words, BUDGET_WARNING))
+        self._telemetry.count("agent.budget.warnings", agent=self._by.agent_id)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, cast
 
 from pilotage.agent.delegation import DelegationBudget
 from pilotage.agent.limits import AgentExecutionLimits, LimitCode
@@ -20,7 +19,7 @@ from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.filling import unchecked
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.limits import (
     FREE,
     NO_PRICES,
@@ -30,8 +29,10 @@ from pilotage.runtime.budget.limits import (
     against_step,
     against_tool_calls,
 )
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import LimitReached
-from pilotage.runtime.journal.records import decode_amount, decode_usage
+from pilotage.runtime.journal.record_fields import object_or_empty, optional_object, text_field
+from pilotage.runtime.journal.records import decode_usage, optional_amount
 
 NOTHING = BudgetAmount()
 ONE_STEP = BudgetAmount(steps=1)
@@ -228,35 +229,27 @@ def count_rows(rows: Iterable[JournalRow], spending: Spending) -> None:
             _count(row.kind, row.record, spending)
 
 
-def _count(kind: AgentActionKind | None, record: dict[str, JsonValue], spending: Spending) -> None:
+def _count(kind: AgentActionKind | None, record: JsonObject, spending: Spending) -> None:
     if kind is AgentActionKind.TOOL_CALL:
         spending.absorb(ONE_TOOL_CALL)
     elif kind is AgentActionKind.MODEL_CALL:
         spending.absorb(ONE_STEP)
         count_reply(record, spending)
     elif kind is AgentActionKind.DELEGATION:
-        _count_child(record, spending)
-    elif kind is AgentActionKind.STEP and "spent" in record:
-        # A context that was condensed: what the summary took.
-        spending.absorb(decode_amount(cast(JsonObject, record["spent"])))
+        # What the child spent; a delegation that was never begun has no result.
+        spending.absorb(optional_amount(object_or_empty(record.get(words.RESULT))) or NOTHING)
+    elif kind is AgentActionKind.STEP:
+        # What the summaries of a condensed context took.
+        spending.absorb(optional_amount(record) or NOTHING)
 
 
-def count_reply(record: dict[str, JsonValue], spending: Spending) -> None:
-    """The tokens of a recorded reply, of one that failed or was left as far as it came."""
-    if "model" not in record:
+def count_reply(record: JsonObject, spending: Spending) -> None:
+    """Count the tokens of a recorded reply; of one that failed or was left, those of the part that came."""
+    if words.MODEL not in record:
         return
-    model: Any = record["model"]
-    reply = record.get("result")
-    told: Any = reply.get("usage") if isinstance(reply, dict) else record.get("usage")
-    usage = decode_usage(told)
-    if "left" in record:
+    model, reply = text_field(record, words.MODEL), record.get(words.RESULT)
+    usage = decode_usage(optional_object(reply if isinstance(reply, dict) else record, words.USAGE))
+    if words.LEFT in record:
         spending.count_left(model, usage)
     else:
         spending.settle_model_call(model, usage)
-
-
-def _count_child(record: dict[str, JsonValue], spending: Spending) -> None:
-    """What a child spent; a delegation that was never begun has nothing to count."""
-    ended = record.get("result")
-    if isinstance(ended, dict) and "spent" in ended:
-        spending.absorb(decode_amount(cast(JsonObject, ended["spent"])))

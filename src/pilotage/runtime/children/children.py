@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.events import AgentEvent
@@ -32,9 +31,11 @@ from pilotage.runtime.door.run import LiveRun, Run
 from pilotage.runtime.effect import Attempt, Effect, EffectKind
 from pilotage.runtime.events.forwarding import Relay
 from pilotage.runtime.exposure.trust import label_in, with_label
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import HandedOver, LimitReached, Paused, RunDiverged
-from pilotage.runtime.journal.records import decode_amount, encode_amount
+from pilotage.runtime.journal.record_fields import optional_text, value_field
+from pilotage.runtime.journal.records import encode_amount, optional_amount
 from pilotage.runtime.journal.scope import Scope, scope_for
 from pilotage.runtime.journal.start_record import MOST_GENERATIONS
 
@@ -121,15 +122,16 @@ class Children:
         """Perform a delegation and return the child's output."""
         run = self.run
         is_known = run.replay.outcome_of(child.action.id) is not None
-        ended = cast(JsonObject, await perform(run, child))
+        ended: JsonObject = await perform(run, child)
         # What a child has read, its parent has read too.
         run.trust = run.trust.join(label_in(ended))
         if is_known:
-            run.spending.absorb(decode_amount(cast(JsonObject, ended["spent"])))
+            run.spending.absorb(optional_amount(ended) or NOTHING)
             self._counted.add(self._id_for(child.action.id))
-        if "error" in ended:
-            raise ToolError(ended["error"])
-        return ended["output"]
+        error = optional_text(ended, words.ERROR)
+        if error is not None:
+            raise ToolError(error)
+        return value_field(ended, words.OUTPUT)
 
     async def give_up(self, path: str) -> None:
         """Cancel the children below a path whose results are not needed any more."""
@@ -137,10 +139,10 @@ class Children:
         for action, number in run.outcomes.still_open(run.replay):
             if action.kind is AgentActionKind.DELEGATION and action.id.startswith(f"{path}/"):
                 await launcher.cancel_child(run.ledger.run, action, run.source.start.principal)
-                spent = encode_amount(self._spent.get(self._id_for(action.id), NOTHING))
+                spent = self._spent.get(self._id_for(action.id), NOTHING)
                 child = ChildRun(self, None, Scope(path), action)
                 run.outcomes.begin(child, number)
-                run.outcomes.done(child, number, {"error": "nobody needs it any more", "spent": spent})
+                run.outcomes.done(child, number, _ended(spent, words.ERROR, "nobody needs it any more"))
 
     def fitting(self, agent: AgentRef, task: JsonObject, along: JsonObject) -> JsonObject:
         """Return the task together with what goes along with it, as far as the agent takes it."""
@@ -202,7 +204,7 @@ class Children:
         state = result.state
         match state.status:
             case AgentStatus.COMPLETED:
-                return {"output": to_json_value(result.output), "spent": encode_amount(spent)}
+                return _ended(spent, words.OUTPUT, to_json_value(result.output))
             case AgentStatus.INTERRUPTED if (
                 not waits and state.reason is not AgentStateReason.USER_INTERRUPTED
             ):
@@ -219,9 +221,8 @@ class Children:
                 # It was no limit of the child's: there is nothing that its parent could still do about it.
                 raise reached
             case _:
-                words = (result.error or {}).get("message") or state.current_activity or state.status.value
-                error = f"{state.agent_type!r} did not finish: {words}"
-                return {"error": error, "spent": encode_amount(spent)}
+                why = (result.error or {}).get("message") or state.current_activity or state.status.value
+                return _ended(spent, words.ERROR, f"{state.agent_type!r} did not finish: {why}")
 
     def _own_limit(self, reason: str | None) -> LimitReached | None:
         """Return the limit of this run, or of one above it, that stopped a child short for this reason."""
@@ -232,3 +233,8 @@ class Children:
 
     def _id_for(self, action_id: str) -> str:
         return child_id(self.run.id, action_id)
+
+
+def _ended(spent: BudgetAmount, key: str, found: JsonValue) -> JsonObject:
+    """Return the record of a delegation: the output of the child or the words of its failure, and what it spent."""
+    return {key: found, words.SPENT: encode_amount(spent)}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import TypeAlias, assert_never, cast
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias, assert_never
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.compaction.plan import CompactionStrategy, NothingToDo, Rewrite, SummaryNeeded
@@ -17,7 +17,6 @@ from pilotage.agent.evidence import AgentEvidenceCandidate
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.handlers import IAgentContextHandler
-from pilotage.agent.ports.journal import JournalRow
 from pilotage.context.assemble import Assembled
 from pilotage.context.compaction import carry_out
 from pilotage.context.evidence import digest_evidence, manifest_evidence
@@ -29,9 +28,11 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.spending import NOTHING, ONE_STEP
 from pilotage.runtime.effect import Attempt, Effect, EffectKind, Outcome
 from pilotage.runtime.exposure.redactor import Redactor
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.records import decode_amount, encode_amount
+from pilotage.runtime.journal.record_fields import count_field, objects_field, optional_text
+from pilotage.runtime.journal.records import encode_amount, optional_amount
 from pilotage.runtime.journal.scope import Scope
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
@@ -137,19 +138,18 @@ class ContextChange(Effect):
             grown = self._carry_out(window, plan, summary, signals, number)
             if grown is not window:
                 window = grown
-                steps.append({"strategy": number, "summary": summary})
-        return window, {"steps": steps, **({"spent": encode_amount(spent)} if spent != NOTHING else {})}
-
-    def outcome_of(self, result: object) -> Outcome:
-        window, record = cast("tuple[ContextWindow, JsonObject]", result)
+                steps.append({words.STRATEGY: number, words.SUMMARY: summary})
+        record: dict[str, JsonValue] = {words.STEPS: steps}
+        if spent != NOTHING:
+            record[words.SPENT] = encode_amount(spent)
         return Outcome(record, self._redactor.json(record), window)
 
-    def reuse(self, row: JournalRow) -> object:
+    def reuse(self, record: JsonObject) -> object:
         """Condense as it was done when the call was made, without asking or recording anything."""
-        record, window = cast(JsonObject, row.record), self._context.window
-        if "spent" in record:
-            self.spent = decode_amount(cast(JsonObject, record["spent"]))
-        for number, summary in _steps_in(record):
+        window = self._context.window
+        self.spent = optional_amount(record) or NOTHING
+        for step in objects_field(record, words.STEPS):
+            number, summary = count_field(step, words.STRATEGY), optional_text(step, words.SUMMARY)
             if number < len(self._strategies):
                 plan = self._context.plan(window, self._strategies[number])
                 window = self._carry_out(window, plan, summary, ())
@@ -200,9 +200,3 @@ class ContextChange(Effect):
         run_id = self._ledger.run.run_id
         evidence_id = f"{run_id}:{self.action.id}:{name}"
         self._ledger.prove_by(evidence.to_evidence(evidence_id=evidence_id, agent_state_id=run_id))
-
-
-def _steps_in(record: JsonObject) -> Iterator[tuple[int, str | None]]:
-    """Return what a recorded change did: the number of each strategy, and its summary."""
-    for step in cast("list[JsonObject]", record["steps"]):
-        yield cast(int, step["strategy"]), cast("str | None", step["summary"])

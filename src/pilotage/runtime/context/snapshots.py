@@ -8,19 +8,17 @@ the application's key, and without a key it is not kept. Secrets are in neither.
 from __future__ import annotations
 
 import json
-from typing import cast
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.journal import JournalStage, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.exposure.redactor import Redactor, secretless
-from pilotage.runtime.exposure.views import shown_request
+from pilotage.runtime.exposure.redactor import Redactor, secretless, shown_request
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.journal.record_fields import object_field, optional_object, text_field
 from pilotage.runtime.journal.seals import Seals, WithoutKey
-
-_PROMPT = "prompt"
 
 
 class PromptSnapshots:
@@ -36,17 +34,17 @@ class PromptSnapshots:
         """Keep a request that is about to be sent; it is durable with what comes of it."""
         self._count += 1
         run_id, epoch = self._ledger.run.run_id, self._ledger.epoch
-        place = f"{action_id}/{_PROMPT}@{epoch}.{self._count}"
+        place = f"{action_id}/{words.PROMPT}@{epoch}.{self._count}"
         shown = _as_json(shown_request(request, self._redactor))
         payload: dict[str, JsonValue] = {
             "action_id": action_id,
             "model": model,
             "place": place,
-            _PROMPT: shown,
+            words.PROMPT: shown,
         }
         sealed = self._sealed(place, secretless(_as_json(request), self._redactor), shown)
         if sealed is not None:
-            payload["sealed"] = {"key_id": sealed.key_id, "ciphertext": sealed.ciphertext}
+            payload["sealed"] = {words.KEY_ID: sealed.key_id, words.CIPHERTEXT: sealed.ciphertext}
         manifest = request.context_manifest
         self._ledger.prove_by(
             AgentEvidence(
@@ -78,7 +76,7 @@ class PromptSnapshots:
 
 def is_prompt(evidence: AgentEvidence) -> bool:
     """Whether a piece of evidence is a prompt snapshot."""
-    return evidence.kind is AgentEvidenceKind.CONTEXT and _PROMPT in evidence.payload
+    return evidence.kind is AgentEvidenceKind.CONTEXT and words.PROMPT in evidence.payload
 
 
 def prompt_in(evidence: AgentEvidence, run: RunKey, sealer: IRecordSealer | None) -> JsonObject:
@@ -87,12 +85,13 @@ def prompt_in(evidence: AgentEvidence, run: RunKey, sealer: IRecordSealer | None
     Raises:
         RecordSealError: it is sealed, and the application's key does not open it.
     """
-    sealed = cast("dict[str, str] | None", evidence.payload.get("sealed"))
+    sealed = optional_object(evidence.payload, "sealed")
     if sealed is None or sealer is None:
-        return cast(JsonObject, evidence.payload[_PROMPT])
-    context = SealContext(run, cast(str, evidence.payload["place"]), JournalStage.BEFORE, 1)
-    opened = sealer.open(context, SealedRecord(sealed["key_id"], sealed["ciphertext"]))
-    return cast(JsonObject, json.loads(opened))
+        return object_field(evidence.payload, words.PROMPT)
+    context = SealContext(run, text_field(evidence.payload, "place"), JournalStage.BEFORE, 1)
+    closed = SealedRecord(text_field(sealed, words.KEY_ID), text_field(sealed, words.CIPHERTEXT))
+    opened: JsonObject = json.loads(sealer.open(context, closed))
+    return opened
 
 
 def _as_json(request: ModelRequest) -> JsonObject:

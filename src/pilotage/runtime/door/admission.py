@@ -46,9 +46,8 @@ from pilotage.container.processing import IContainer
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.spending import NOTHING, budget_exhausted
-from pilotage.runtime.door.consult import GateSettings, NoAnswerError, PortCaller
 from pilotage.runtime.door.door import perform
-from pilotage.runtime.door.hooks import Hooks, as_object
+from pilotage.runtime.door.hooks import GateSettings, Hooks, NoAnswerError, PortCaller, as_object
 from pilotage.runtime.door.model_reply import expected_usage
 from pilotage.runtime.door.run import Admission, ModelEffect, RefusedError, Run, Stage, StageTable
 from pilotage.runtime.effect import Ask, Effect, EffectKind, Grant
@@ -240,7 +239,7 @@ class LimitStage(Stage):
         elif not effect.is_counted:
             run.spending.reserve_tool_calls()
         if run.warnings is not None:
-            run.warnings.check(run.spending)
+            run.warnings.check(run.spending.own)
 
     def give_back(self, run: Run, effect: Effect, grant: Grant) -> None:
         if not effect.is_counted:

@@ -21,18 +21,20 @@ from pilotage.agent.recovery_request import (
 )
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.errors import ToolError
+from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.budget.spending import NOTHING
-from pilotage.runtime.door.consult import NoAnswerError
+from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.outcome import executed_arguments
 from pilotage.runtime.door.run import RefusedError, Run
 from pilotage.runtime.effect import NO_OUTCOME, Ask, Attempt, Effect, EffectKind, Grant
 from pilotage.runtime.journal.interruptions import Paused, RunEnded, RunInterruption
-from pilotage.runtime.journal.recording import RecordedAction
-from pilotage.runtime.journal.recovery import (
+from pilotage.runtime.journal.record_fields import decode_row
+from pilotage.runtime.journal.recording import (
     AskHuman,
     Begin,
     FetchAgain,
     Reconcile,
+    RecordedAction,
     Repeat,
     Reuse,
     recovery_for,
@@ -258,7 +260,8 @@ def _found_out(run: Run, effect: Effect, attempt: Attempt, result: object) -> ob
 
 async def _ask_people(run: Run, effect: Effect, attempt: Attempt) -> object:
     """Return the result of a call whose outcome is unknown, as the handler or a person says, or of doing it again."""
-    number, late, known = attempt.number, (), None
+    number, known = attempt.number, None
+    late: tuple[JsonValue, ...] = ()
     if not run.replay.knows(f"{effect.action.id}/{recovery_label(number)}"):
         known = await _handler_answer(run, effect, number)
         if known is None and run.outcomes.late is not None:
@@ -345,7 +348,7 @@ def _reuse(run: Run, effect: Effect, row: JournalRow) -> object:
         run.learn_inside(effect)
         if effect.descriptor is not None and effect.descriptor.secrets:
             run.secrets_to_recall.append(effect.descriptor)
-    return effect.reuse(row)
+    return decode_row(row, effect.reuse)
 
 
 async def _read_again(run: Run, effect: Effect) -> object:

@@ -1,21 +1,200 @@
-"""`RunAwareModel`: inside a run a call of the model is an effect, outside it is the model's own."""
+"""`RunAwareModel`: inside a run a call of the model is an effect, outside it is the model's own.
+
+A model that can do less is asked in a way that it understands: without structured output the form of the answer is
+asked for in words, without parallel calls no message of the transcript shows several calls at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
-from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
+from pilotage.agent.context import ContextTokenBudget
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.messages import ModelMessage, ModelMessageRole
+from pilotage.agent.model_reply import (
+    ModelFinishReason,
+    ModelResponse,
+    ModelStreamEvent,
+    ModelStreamEventKind,
+)
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
-from pilotage.errors import ModelCallError
-from pilotage.runtime.door.capabilities import adapted_model
+from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.container.names import enumerate_names
+from pilotage.errors import AgentModelConfigurationError, AgentStructuredOutputError, ModelCallError, Problem
+from pilotage.jsonvalue import JsonValue, canonical_json
 from pilotage.runtime.door.model_call import ModelReading, ModelStream
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
+from pilotage.runtime.events.feed import close
 from pilotage.runtime.journal.action import message_id_of
 from pilotage.runtime.journal.scope import scope_for
+
+_FENCED = re.compile(r"```(?:json)?\s*\n(?P<body>.*?)```", re.DOTALL)
+_BEGINNING = re.compile(r"[{\[]")
+_MOST_BEGINNINGS = 20
+"""A text that is full of brackets is no answer, and trying each of them would take for ever."""
+
+
+def needs_adapting(capability: ModelCapability) -> bool:
+    """Whether requests to the model may have to be put in another way."""
+    return not (capability.structured_output and capability.parallel_tool_calls)
+
+
+def adapted_request(request: ModelRequest, capability: ModelCapability) -> ModelRequest:
+    """The request as the model can read it."""
+    if request.structured_output is not None and not capability.structured_output:
+        request = _asked_in_words(request, request.structured_output)
+    if not capability.parallel_tool_calls and any(len(each.tool_calls) > 1 for each in request.messages):
+        request = replace(request, messages=tuple(_one_call_each(request.messages)))
+    return request
+
+
+def answer_of(response: ModelResponse, spec: StructuredOutputSpec) -> ModelResponse:
+    """The response with the answer that stands in its text; one that is no answer stays as it is.
+
+    Raises:
+        AgentStructuredOutputError: there is no JSON in the text, or it does not have the form asked for.
+    """
+    is_answer = response.finish_reason in (None, ModelFinishReason.STOP)
+    if response.tool_calls or not is_answer or not response.content.strip():
+        return response
+    found = found_in(response.content)
+    return replace(response, structured_output=found, output=spec.decode(found))
+
+
+def found_in(text: str) -> JsonValue:
+    """The JSON in a text: all of it, in a fence, or from its first bracket on.
+
+    Raises:
+        AgentStructuredOutputError: there is none.
+    """
+    for candidate in (text.strip(), *(fence["body"] for fence in _FENCED.finditer(text))):
+        try:
+            found: JsonValue = json.loads(candidate)
+        except (ValueError, RecursionError):
+            continue
+        return found
+    for beginning in islice(_BEGINNING.finditer(text), _MOST_BEGINNINGS):
+        try:
+            found = json.JSONDecoder().raw_decode(text, beginning.start())[0]
+        except (ValueError, RecursionError):
+            continue
+        return found
+    problem = "there is no JSON in the answer."
+    raise AgentStructuredOutputError(f"the answer has no structured output: {problem}", problems=[problem])
+
+
+def _asked_in_words(request: ModelRequest, spec: StructuredOutputSpec) -> ModelRequest:
+    when = "When you call no tool, answer" if request.tool_calling is not None else "Answer"
+    schema = canonical_json(spec.constraint.schema)
+    note = ModelMessage.system(
+        f"{when} with JSON only, without any other word, that fits this JSON schema:\n{schema}"
+    )
+    others = (i for i, each in enumerate(request.messages) if each.role is not ModelMessageRole.SYSTEM)
+    lead = next(others, len(request.messages))
+    messages = (*request.messages[:lead], note, *request.messages[lead:])
+    return replace(request, messages=messages, structured_output=None)
+
+
+def _one_call_each(messages: Sequence[ModelMessage]) -> Iterator[ModelMessage]:
+    """Each call in a message of its own, with its result behind it."""
+    results = {each.tool_call_id: each for each in messages if each.role is ModelMessageRole.TOOL}
+    split = {call.call_id for each in messages if len(each.tool_calls) > 1 for call in each.tool_calls}
+    for message in messages:
+        if message.role is ModelMessageRole.TOOL and message.tool_call_id in split:
+            continue
+        if len(message.tool_calls) < 2:
+            yield message
+            continue
+        for position, call in enumerate(message.tool_calls):
+            yield replace(message, content=message.content if position == 0 else "", tool_calls=(call,))
+            if call.call_id in results:
+                yield results[call.call_id]
+
+
+def adapted_model(model: IAgentModel) -> IAgentModel:
+    """The model itself, or with what it lacks made up for as far as that can be done in words."""
+    capability = model.capability
+    return AdaptedModel(model, capability) if needs_adapting(capability) else model
+
+
+class AdaptedModel(IAgentModel):
+    """Puts requests so that the model can read them, and finds the answer in what it says."""
+
+    def __init__(self, model: IAgentModel, capability: ModelCapability) -> None:
+        self._model = model
+        self._capability = capability
+
+    @property
+    def capability(self) -> ModelCapability:
+        return self._capability
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        return self._with_answer(
+            await self._model.complete(adapted_request(request, self._capability)), request
+        )
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+        events = self._model.stream(adapted_request(request, self._capability))
+        try:
+            async for event in events:
+                if event.response is None:
+                    yield event
+                    continue
+                response = self._with_answer(event.response, request)
+                if response is not event.response and response.structured_output is not None:
+                    kind = ModelStreamEventKind.STRUCTURED_OUTPUT
+                    yield ModelStreamEvent(kind, structured_output=response.structured_output)
+                yield replace(event, response=response)
+        finally:
+            await close(events)
+
+    def _with_answer(self, response: ModelResponse, request: ModelRequest) -> ModelResponse:
+        spec = request.structured_output
+        is_made_up_for = spec is not None and not self._capability.structured_output
+        return answer_of(response, spec) if spec is not None and is_made_up_for else response
+
+
+def misfits(
+    definition: AgentDefinition, tools: Sequence[str], capability: ModelCapability
+) -> Iterator[Problem]:
+    """What stands against driving an agent with a model; `tools` are the names of those that it offers."""
+    agent, model = definition.target.__name__, repr(capability.model)
+    if tools and not capability.tools:
+        yield Problem(
+            "agent_model_without_tools",
+            f"{agent} offers {enumerate_names([repr(each) for each in tools])} to {model}, which cannot call tools.",
+            "Bind a model that can: app.bind(IAgentModel, ...), or offer no tools.",
+            family=AgentModelConfigurationError,
+        )
+    budget, length = definition.spec.context_budget, capability.context_tokens
+    reserved = (budget.reserved_output_tokens or 0) if budget is not None else 0
+    if length is not None and reserved >= length:
+        yield Problem(
+            "agent_context_too_short",
+            f"{agent} keeps {reserved} tokens for the answer, and {model} takes {length} in all.",
+            "Reserve fewer (AgentExecutionSpec.context_budget), or bind a model with a longer context.",
+            family=AgentModelConfigurationError,
+        )
+
+
+def models_held_by(instance: object) -> list[IAgentModel]:
+    """The models that an agent injects, in the order of its attributes."""
+    return [each for each in vars(instance).values() if isinstance(each, IAgentModel)]
+
+
+def within_length(budget: ContextTokenBudget, models: Iterable[IAgentModel]) -> ContextTokenBudget:
+    """A budget that no model is too short for; one without a bound of its own takes theirs."""
+    lengths = [model.capability.context_tokens for model in models]
+    bounds = [each for each in (budget.max_tokens, *lengths) if each is not None]
+    return replace(budget, max_tokens=min(bounds, default=None))
 
 
 class RunAwareModel(IAgentModel):

@@ -6,14 +6,13 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 from weakref import ref
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
-from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
@@ -27,8 +26,10 @@ from pilotage.runtime.door.model_reply import ReplyRecorder
 from pilotage.runtime.door.run import ModelEffect, OpenStream, Run
 from pilotage.runtime.door.signals import with_signals
 from pilotage.runtime.effect import Attempt, EffectKind, Grant
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action, new_action
-from pilotage.runtime.journal.model_record import (
+from pilotage.runtime.journal.record_fields import object_field, optional_text
+from pilotage.runtime.journal.records import (
     decode_failure,
     decode_response,
     replayed_events,
@@ -81,16 +82,15 @@ class ModelCall(ModelEffect):
             recorder.asked_at = run.ports.clock.monotonic()
         return stream
 
-    def reuse(self, row: JournalRow) -> Iterator[ModelStreamEvent]:
-        record: Any = row.record
-        self._run.speaker = (self.action.id, row.epoch)
+    def reuse(self, record: JsonObject) -> Iterator[ModelStreamEvent]:
         count_reply(record, self._run.spending)
-        if "problems" in record:
+        if words.PROBLEMS in record:
             return replayed_misfit(record)
-        if "error" in record:
+        if words.ERROR in record:
             raise decode_failure(record)
-        response = decode_response(record["result"], self.program_request)
-        return iter(replayed_events(response, self.program_request, record.get("reasoning", "")))
+        response = decode_response(object_field(record, words.RESULT), self.program_request)
+        reasoning = optional_text(record, words.REASONING) or ""
+        return iter(replayed_events(response, self.program_request, reasoning))
 
     def refused(self, reason: str) -> Exception:
         return self._ended(ModelCallError(f"the model call is not allowed: {reason}"))
@@ -219,6 +219,8 @@ class ModelReading(OpenStream):
         is_live = recorded is None or not is_kept(recorded)
         if run.is_context_fitted or call.request.context:
             await self._fit(is_live=is_live)
+        if recorded is not None:
+            run.speaker = (call.action.id, recorded.epoch)
         opened = await perform(run, call)
         if not is_live:
             self._replay = opened
@@ -277,7 +279,8 @@ class ModelReading(OpenStream):
             action_id, _MODEL_CALL, "summary", None, None, Idempotency.IDEMPOTENT, True, fingerprint
         )
         summary = SummaryCall(self._run, call.scope, action, self._model, call.model, request)
-        return cast(Summary, await perform(self._run, summary))
+        made: Summary = await perform(self._run, summary)
+        return made
 
     async def read(self) -> ModelStreamEvent:
         """Return the next event of the model. Its last one is the reply, which is recorded; then the stream ends."""

@@ -17,14 +17,10 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.spending import NOTHING
 from pilotage.runtime.door.run import ModelEffect, Run
 from pilotage.runtime.effect import new_outcome
-from pilotage.runtime.exposure.views import recorded_reply
-from pilotage.runtime.journal.evidence import MANIFEST
-from pilotage.runtime.journal.model_record import call_failure, encode_failure, encode_response
-from pilotage.runtime.journal.records import encode_usage
+from pilotage.runtime.exposure.redactor import recorded_reply
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.records import call_failure, encode_failure, encode_response, encode_usage
 from pilotage.values import value
-
-ESTIMATED = "usage_estimated"
-"""The key in the metadata of a recorded reply that says: these numbers are estimated."""
 
 
 @value
@@ -117,10 +113,10 @@ class ReplyRecorder:
         if response.metadata:
             self._model = response.answered_by or self._model
         if run.ledger.is_kept:
-            record: dict[str, JsonValue] = {"result": encode_response(response)}
+            record: dict[str, JsonValue] = {words.RESULT: encode_response(response)}
             if self._reasoning:
-                record["reasoning"] = "".join(self._reasoning)
-            record["model"] = self._model
+                record[words.REASONING] = "".join(self._reasoning)
+            record[words.MODEL] = self._model
             self._record(record)
         if not run.telemetry.is_idle:
             run.telemetry.count("agent.model.tokens", response.usage.total_tokens or 0)
@@ -132,9 +128,9 @@ class ReplyRecorder:
         left = self._counted()
         self._observe(left.usage, "left")
         if not is_stopped:
-            facts: JsonObject = {ESTIMATED: True} if left.is_estimated else {}
+            facts: JsonObject = {words.USAGE_ESTIMATED: True} if left.is_estimated else {}
             reply = ModelResponse("".join(self.text), usage=left.usage, metadata=facts)
-            self._record({"result": encode_response(reply), "model": self._model, "left": True})
+            self._record({words.RESULT: encode_response(reply), words.MODEL: self._model, words.LEFT: True})
 
     def fail(self, error: Exception) -> ModelCallError | AgentStructuredOutputError:
         """Record how the call failed, and return the error the program gets, now and in replay."""
@@ -144,17 +140,17 @@ class ReplyRecorder:
             left = self._counted()
             usage = left.usage
             took = {
-                "model": self._model,
-                "left": True,
-                "usage": encode_usage(left.usage),
-                ESTIMATED: left.is_estimated,
+                words.MODEL: self._model,
+                words.LEFT: True,
+                words.USAGE: encode_usage(left.usage),
+                words.USAGE_ESTIMATED: left.is_estimated,
             }
         else:
             self._run.spending.let_go(self._effect.grant.held)
         self._observe(usage, error=str(getattr(error, "code", type(error).__name__)))
         if isinstance(error, AgentStructuredOutputError):
-            said = "".join(self.text)
-            self._record({"error": str(error), "problems": list(error.problems), "text": said, **took})
+            misfit: JsonObject = {words.ERROR: str(error), words.PROBLEMS: list(error.problems)}
+            self._record({**misfit, words.TEXT: "".join(self.text), **took})
             return error
         failure = call_failure(error)
         self._record({**encode_failure(failure), **took})
@@ -169,7 +165,7 @@ class ReplyRecorder:
 
     def _record(self, record: JsonObject) -> None:
         view = self._run.redactor.json(recorded_reply(record, self._tools))
-        added = None if self._manifest is None else {MANIFEST: self._manifest}
+        added = None if self._manifest is None else {words.MANIFEST: self._manifest}
         self._run.outcomes.record(self._effect, 1, new_outcome(record, view, None, added))
 
     def _observe(self, usage: ModelUsage, finish_reason: str | None = None, error: str | None = None) -> None:

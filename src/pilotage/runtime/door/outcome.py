@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import cast
 
 from pilotage.agent.facts import action_completed
 from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
@@ -20,9 +19,11 @@ from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.effect import Attempt, Effect, Outcome
 from pilotage.runtime.exposure.redactor import Redactor, secretless
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import MAY_BE_REPEATED, Action
 from pilotage.runtime.journal.interruptions import RunOwnershipLost
 from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.journal.record_fields import object_or_empty, optional_object
 from pilotage.runtime.journal.recording import RecordedAction
 from pilotage.runtime.journal.replay import Replay
 from pilotage.safety.exposure import EvidenceExposurePolicy
@@ -76,13 +77,11 @@ class Outcomes:
         Raises:
             ToolError: the result has no JSON form, and that is recorded instead.
         """
-        outcome = effect.outcome_of(result)
-        if outcome is None:
-            try:
-                outcome = self._outcome(effect, result)
-            except (TypeError, ValueError) as error:
-                words = f"{effect.action.name!r} was done, but its result cannot be recorded: {error}"
-                raise self.failed(effect, number, ToolError(words)) from error
+        try:
+            outcome = result if isinstance(result, Outcome) else self._outcome(effect, result)
+        except (TypeError, ValueError) as error:
+            reason = f"{effect.action.name!r} was done, but its result cannot be recorded: {error}"
+            raise self.failed(effect, number, ToolError(reason)) from error
         self.record(effect, number, outcome)
         if self._ledger.is_kept:
             self._report(effect, has_failed=False)
@@ -96,12 +95,12 @@ class Outcomes:
 
     def ended(self, effect: Effect, number: int, error: Exception) -> ToolError:
         """Record an error as the outcome, and return it as the program gets it."""
-        words = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
-        kept = words if not self._redactor.revision else self._redactor.without_secrets(words)
-        record: JsonObject = {"error": kept}
-        view = record if self._redactor.is_idle else {"error": self._redactor.text(kept)}
+        reason = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
+        kept = reason if not self._redactor.revision else self._redactor.without_secrets(reason)
+        record: JsonObject = {words.ERROR: kept}
+        view = record if self._redactor.is_idle else {words.ERROR: self._redactor.text(kept)}
         self.record(effect, number, Outcome(record, view, None))
-        return error if isinstance(error, ToolError) and kept == words else ToolError(kept)
+        return error if isinstance(error, ToolError) and kept == reason else ToolError(kept)
 
     def as_recorded(self, effect: Effect, result: object) -> object:
         """Return a live result as the program may have it: secrets in it are marks, now as in replay."""
@@ -132,7 +131,7 @@ class Outcomes:
 
     def close_as_unknown(self, open_actions: Sequence[tuple[Action, int]]) -> None:
         """Record for calls that were under way when the run ended that their outcome is unknown."""
-        record: JsonObject = {"error": UNKNOWN_OUTCOME}
+        record: JsonObject = {words.ERROR: UNKNOWN_OUTCOME}
         for action, number in open_actions:
             self._ledger.append(action, JournalStage.AFTER, number, record, record)
 
@@ -140,7 +139,7 @@ class Outcomes:
         kept = whole = to_json_value(result)
         if self._may_hold_secrets(effect):
             kept = self._without_secrets(effect, whole)
-        record: JsonObject = {"result": kept}
+        record: JsonObject = {words.RESULT: kept}
         view = effect.view_of(result) if self.is_seen else record
         given = result if kept is whole or kept == whole else effect.decode(kept)
         return Outcome(record, view, given)
@@ -166,11 +165,8 @@ class Outcomes:
 
 def executed_arguments(recorded: RecordedAction) -> JsonObject | None:
     """Return the arguments that the last attempt ran with, where a person had changed them."""
-    if recorded.before is None:
-        return None
-    record = recorded.before.record
-    executed = record.get("executed") if isinstance(record, dict) else None
-    return executed if isinstance(executed, dict) else None
+    before = recorded.before
+    return None if before is None else optional_object(object_or_empty(before.record), words.EXECUTED)
 
 
 def _secrets_of(effect: Effect) -> list[SensitiveFieldDescriptor]:
@@ -198,7 +194,7 @@ class LateOutcomes:
         """Report the outcomes among rows that the store refused because another owner has the run."""
         for row in rows:
             if row.stage is JournalStage.AFTER and _is_asked_about(row.kind, row.idempotency):
-                self._report(row.action_id, row.attempt, cast(JsonObject, row.view))
+                self._report(row.action_id, row.attempt, object_or_empty(row.view))
 
     @property
     def is_settled(self) -> bool:

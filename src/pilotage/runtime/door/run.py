@@ -25,17 +25,17 @@ from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.deadlines import timed_out
+from pilotage.runtime.budget.limits import BudgetWarnings
 from pilotage.runtime.budget.spending import ONE_STEP, Spending, count_rows
-from pilotage.runtime.budget.warnings import BudgetWarnings
 from pilotage.runtime.context.fit import ContextStage
 from pilotage.runtime.context.snapshots import PromptSnapshots
-from pilotage.runtime.door.consult import PortCaller
-from pilotage.runtime.door.hooks import Hooks
+from pilotage.runtime.door.hooks import Hooks, PortCaller
 from pilotage.runtime.door.outcome import Outcomes
 from pilotage.runtime.effect import Ask, Attempt, Effect, EffectKind, Grant, new_attempt
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.exposure.trust import RUN_INPUT, label_after_tool, label_of_recalled
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action, fingerprint_of, message_id_of
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
@@ -43,7 +43,6 @@ from pilotage.runtime.journal.replay import Replay
 from pilotage.runtime.journal.scope import Scope
 from pilotage.runtime.journal.start_record import RunStart
 from pilotage.runtime.people.questions import Questions
-from pilotage.runtime.people.requests import APPROVAL
 from pilotage.runtime.people.signals import SignalQueue
 from pilotage.runtime.telemetry import UNOBSERVED, RunTelemetry
 from pilotage.safety.trust import TrustLabel
@@ -263,7 +262,7 @@ class Run:
 
     def was_asked(self, action_id: str) -> bool:
         """Return whether a person was asked to approve an action: then the answer counts."""
-        return self.replay.has_questions and self.replay.knows(f"{action_id}/{APPROVAL}")
+        return self.replay.has_questions and self.replay.knows(f"{action_id}/{words.APPROVAL}")
 
     def fingerprint(self, action_id: str, kind: AgentActionKind, name: str, asked: JsonValue = None) -> str:
         """Return the fingerprint of an action of this run; an ephemeral run needs none."""

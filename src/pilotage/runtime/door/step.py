@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from inspect import isawaitable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
@@ -18,6 +18,7 @@ from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.effect import Attempt, EffectKind, PlainEffect, decoder_of
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.scope import scope_for
 
@@ -40,35 +41,38 @@ async def step(
     """
     run = active_run()
     if run is None:
-        return cast(T, await _awaited(act()))
-    return cast(T, await perform(run, _effect(run, EffectKind.STEP, f"step:{name}", act, idempotency)))
+        plain: T = await _awaited(act())
+        return plain
+    result: T = await perform(run, _effect(run, EffectKind.STEP, f"{words.STEP}{name}", act, idempotency))
+    return result
 
 
 async def now() -> datetime:
     """The time; in replay the time it was then."""
     run = active_run()
     clock = run.ports.clock if run else SystemClock()
-    return cast(datetime, await _value(run, "now", clock.now))
+    return await _value(run, words.NOW, clock.now)
 
 
 async def uid() -> str:
     """A new unguessable id; in replay the same one."""
     run = active_run()
     ids = run.ports.ids if run else SystemIds()
-    return cast(str, await _value(run, "uid", ids.uid))
+    return await _value(run, words.UID, ids.uid)
 
 
 async def random() -> float:
     """A random number from 0 (included) to 1 (excluded); in replay the same one."""
     run = active_run()
     ids = run.ports.ids if run else SystemIds()
-    return cast(float, await _value(run, "random", ids.random))
+    return await _value(run, words.RANDOM, ids.random)
 
 
-async def _value(run: Run | None, name: str, read: Callable[[], object]) -> object:
+async def _value(run: Run | None, name: str, read: Callable[[], T]) -> T:
     if run is None:
         return read()
-    return await perform(run, _effect(run, EffectKind.VALUE, name, read, Idempotency.IDEMPOTENT))
+    found: T = await perform(run, _effect(run, EffectKind.VALUE, name, read, Idempotency.IDEMPOTENT))
+    return found
 
 
 def _effect(

@@ -22,7 +22,7 @@ from pilotage.errors import AgentToolDispatchError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_bytes, to_json_value
 from pilotage.runtime.effect import Decode, decoder_of
 from pilotage.runtime.exposure.redactor import Redactor
-from pilotage.runtime.journal.evidence import CAPTURE
+from pilotage.runtime.journal import stored_words as words
 from pilotage.safety.exposure import ContextExposurePolicy, EvidenceExposurePolicy
 from pilotage.safety.guard import guard_json_value
 from pilotage.values import value
@@ -139,8 +139,8 @@ def offered_tool(tool: ToolFunction) -> OfferedTool:
     Raises:
         AgentToolDispatchError: the function belongs to no class.
     """
-    function = cast(ToolFunction, getattr(tool, "__func__", tool))
-    owner = cast(object, getattr(tool, "__self__", None))
+    function: ToolFunction = getattr(tool, "__func__", tool)
+    owner: object = getattr(tool, "__self__", None)
     return OfferedTool(known_tool(function, owner if isinstance(owner, type) else type(owner)), owner)
 
 
@@ -195,7 +195,7 @@ def shown_to_others(descriptor: AgentToolDescriptor, redactor: Redactor, result:
     )
     if captured.applied is EvidenceCapture.STRUCTURED:
         return redactor.json(captured.entries)
-    return redactor.json({CAPTURE: captured.applied.value, **captured.entries})
+    return redactor.json({words.CAPTURE: captured.applied.value, **captured.entries})
 
 
 def reconciler(invocation: Invocation) -> Callable[[str], Awaitable[object]] | None:

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from contextvars import copy_context
 from inspect import isawaitable
-from typing import cast
 from weakref import WeakKeyDictionary
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
@@ -19,7 +18,7 @@ from pilotage.agent.state import AgentStatus
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.context import AgentToolRuntimeContext, CancellationToken
 from pilotage.errors import AgentToolDispatchError, PermissionDeniedError, ToolError
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, as_object, to_json_value
 from pilotage.runtime.budget.deadlines import time_for_call
 from pilotage.runtime.budget.spending import ONE_TOOL_CALL
 from pilotage.runtime.door.door import perform
@@ -126,7 +125,8 @@ class ToolCalls:
         try:
             performing.send(None)
         except StopIteration as done:
-            return cast(object, done.value)
+            result: object = done.value
+            return result
         performing.close()
         raise AgentToolDispatchError(
             f"{name} is a sync tool, and a permission check, a hook or an "
@@ -218,7 +218,7 @@ class ToolCalls:
         action_id: str,
     ) -> object:
         """Let the application's own handler carry a call out; its result is one the tool could have had."""
-        shown = cast(JsonObject, to_json_value(arguments))
+        shown = as_object(to_json_value(arguments))
         call = ModelToolCall(invocation.tool.name, shown, action_id)
         try:
             found = await handler.handle(self.run.context, invocation.tool.descriptor, call)

@@ -1,7 +1,7 @@
-"""Group commit: one writer per store and process commits what all runs have appended, together.
+"""Group commit: the draft of a run's next commit, its queue, and one writer per store and process.
 
-The barriers of a run, the outcome of its commits and the death of its attempt are in `CommitQueue`; a journal that
-wakes the outbox relay after commits is here too.
+The writer commits what all runs have appended, together. The barriers of a run, the outcome of its commits and the
+death of its attempt are in `CommitQueue`; a journal that wakes the outbox relay after commits is here too.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import assert_never
 
+from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.budget import BudgetSettlement
+from pilotage.agent.ports.conversations import ConversationTurns
 from pilotage.agent.ports.journal import (
     CommitOutcome,
     CommitRefusal,
@@ -20,12 +23,143 @@ from pilotage.agent.ports.journal import (
     JournalCommit,
     JournalHead,
     JournalRow,
+    JournalStage,
+    LeaseRequest,
+    OutboxEvent,
+    RowTexts,
     RunKey,
 )
+from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState
+from pilotage.agent.tools.metadata import Idempotency
+from pilotage.filling import unchecked
 from pilotage.ids import IClock
-from pilotage.runtime.journal.draft import CommitDraft
+from pilotage.jsonvalue import JsonObject, text_digest
+from pilotage.runtime.events.event_log import PendingEvents
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.chain import digest_after, payload_digest
 from pilotage.runtime.journal.interruptions import RunOwnershipLost, StartRefused, StoreUnavailable
+from pilotage.runtime.journal.start_record import state_change
+from pilotage.values import value
+
+_SALT, _TOKEN = 16, 24
+_new_row = unchecked(JournalRow)
+_new_commit = unchecked(JournalCommit)
+
+
+@value
+class Opening:
+    """What only the first commit of a run carries: its parent run, its conversation, the lease of its owner."""
+
+    parent: RunKey | None = None
+    conversation: str | None = None
+    lease: LeaseRequest | None = None
+
+
+_NO_OPENING = Opening()
+
+
+class CommitDraft:
+    """Collects rows and changes of one run since its last commit. `changes` counts them over the whole attempt."""
+
+    def __init__(
+        self, run: RunKey, head: JournalHead, writer_id: str, *, log: PendingEvents, opening: Opening | None
+    ) -> None:
+        self.run = run
+        self.log = log
+        self.epoch = head.epoch + 1
+        self.committed = head.seq
+        """The number of the last row that is committed."""
+        self.changes = 0
+        # The writer's id is unique: two attempts that write equal rows must not recognise each other's as their own.
+        # The token stays when payloads are erased, so the salt cannot be derived from it.
+        self._token = text_digest(f"{words.TOKEN_OF}{writer_id}")[:_TOKEN]
+        self._salt = text_digest(f"{words.SALT_OF}{writer_id}")[:_SALT]
+        self._opening = opening or _NO_OPENING
+        self._commits = 0
+        self._seq, self._digest = head.seq, head.digest
+        self.rows: list[JournalRow] = []
+        self.consumed: list[str] = []
+        self.evidence: list[AgentEvidence] = []
+        self.facts: list[OutboxEvent] = []
+        self.settled: list[BudgetSettlement] = []
+        self.turns: ConversationTurns | None = None
+        self.state: AgentState | None = None
+
+    def add_row(
+        self,
+        texts: RowTexts,
+        *,
+        action_id: str,
+        kind: AgentActionKind | None,
+        stage: JournalStage,
+        attempt: int,
+        fingerprint: str,
+        idempotency: Idempotency,
+    ) -> None:
+        """Add a row after the last one, chained to it."""
+        seq, salt = self._seq + 1, self._salt
+        place = (seq, action_id, kind, stage, attempt, self.epoch, fingerprint, idempotency)
+        digest = digest_after(self._digest, place, payload_digest(texts, salt))
+        self.rows.append(
+            _new_row(*place, record=texts.record, view=texts.view, digest=digest, salt=salt, encoded=texts)
+        )
+        self._seq, self._digest = seq, digest
+        self.changes += 1
+
+    def add_claim(self, texts: RowTexts) -> None:
+        """Add a CLAIMED row: it names an owner, a state or a trace, and belongs to no action."""
+        self._add_without_action(texts, words.RUN, JournalStage.CLAIMED)
+
+    def draw_up(self, state: AgentState) -> JournalCommit:
+        """Make one commit of everything in the draft; what is added from now on belongs to the next one."""
+        if not self.rows and not self.log.is_waiting:
+            # A commit without a row would not move the head: an attempt that read the run before this change could
+            # still take over the run as it was.
+            record: JsonObject = state_change(state.status.value)
+            self.add_claim(RowTexts.of(record, record))
+        if self.log.is_waiting:
+            self._add_events()
+        self._commits += 1
+        opening = _NO_OPENING if self.committed else self._opening
+        # The opening comes from callers and is checked; everything else is made here.
+        make = _new_commit if opening is _NO_OPENING else JournalCommit
+        commit = make(
+            run=self.run,
+            token=f"{self._token}:{self._commits}",
+            expected_head=self.committed,
+            rows=tuple(self.rows),
+            state=self.state,
+            consumed_signals=tuple(self.consumed),
+            evidence=tuple(self.evidence),
+            outbox=tuple(self.facts),
+            turns=self.turns,
+            settled=tuple(self.settled),
+            parent=opening.parent,
+            conversation=opening.conversation,
+            lease=opening.lease,
+        )
+        self.rows, self.consumed, self.state = [], [], None
+        self.evidence, self.turns, self.facts, self.settled = [], None, [], []
+        return commit
+
+    def _add_events(self) -> None:
+        """Add the events that readers got since the last commit. Replay does not need them: the row has no record."""
+        seq = self._seq + 1
+        texts = RowTexts.of(None, self.log.write(seq))
+        self._add_without_action(texts, f"{words.EVENTS}{seq}", JournalStage.TOLD)
+
+    def _add_without_action(self, texts: RowTexts, name: str, stage: JournalStage) -> None:
+        self.add_row(
+            texts,
+            action_id=name,
+            kind=None,
+            stage=stage,
+            attempt=1,
+            fingerprint="",
+            idempotency=Idempotency.IDEMPOTENT,
+        )
+
 
 _TRIES = 3
 

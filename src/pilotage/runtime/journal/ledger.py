@@ -26,12 +26,11 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.events.event_log import PendingEvents
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.claim_record import ownership_proof
-from pilotage.runtime.journal.commits import CommitQueue, JournalWriter
-from pilotage.runtime.journal.draft import CommitDraft, Opening
+from pilotage.runtime.journal.commits import CommitDraft, CommitQueue, JournalWriter, Opening
 from pilotage.runtime.journal.interruptions import StoreUnavailable
 from pilotage.runtime.journal.record_fields import plain_record
 from pilotage.runtime.journal.seals import Seals, WithoutKey, withholds, without_key_for
+from pilotage.runtime.journal.start_record import ownership_proof
 
 __all__ = ["EphemeralLedger", "Ledger", "Opening"]
 

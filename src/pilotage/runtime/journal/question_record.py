@@ -5,9 +5,10 @@ A question is the BEFORE row of an APPROVAL_WAIT action: every field of its requ
 
 from __future__ import annotations
 
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.approval_decision import AgentApprovalDecisionOutcome
 from pilotage.agent.recovery_request import (
     AgentRecoveryRequest,
     RecoveryAnswer,
@@ -23,12 +24,10 @@ from pilotage.runtime.journal.record_fields import (
     DamagedRecordError,
     contract_value,
     count_field,
-    optional_object,
     optional_text,
     text_field,
     value_field,
 )
-from pilotage.values import value
 
 Question: TypeAlias = AgentApprovalRequest | AgentRecoveryRequest
 
@@ -65,40 +64,16 @@ def decode_recovery(record: JsonValue) -> AgentRecoveryRequest:
     return contract_value(AgentRecoveryRequest, record)
 
 
-@value
-class ApprovalAnswer:
-    """The recorded answer to a question for approval; `decided_by` where the signal names the person."""
-
-    decision: ApprovalDecision
-    modified_payload: JsonObject | None = None
-    comment: str | None = None
-    decided_by: str | None = None
-
-    def encode(self) -> JsonObject:
-        """Return the answer as JSON."""
-        record: dict[str, JsonValue] = {
-            words.DECISION: self.decision.value,
-            words.MODIFIED_PAYLOAD: self.modified_payload,
-            words.COMMENT: self.comment,
-        }
-        if self.decided_by is not None:
-            record[words.DECIDED_BY] = self.decided_by
-        return record
-
-    @classmethod
-    def decode(cls, record: JsonObject) -> ApprovalAnswer:
-        """Return the answer that `encode` wrote."""
-        decision = text_field(record, words.DECISION)
-        try:
-            decided = ApprovalDecision(decision)
-        except ValueError as error:
-            raise DamagedRecordError(words.DECISION, "a decision") from error
-        return cls(
-            decided,
-            optional_object(record, words.MODIFIED_PAYLOAD),
-            optional_text(record, words.COMMENT),
-            optional_text(record, words.DECIDED_BY),
-        )
+def encode_approval_answer(
+    outcome: AgentApprovalDecisionOutcome, decided_by: str | None = None
+) -> JsonObject:
+    """Return the answer to a question for approval; `decided_by` where the signal names the person."""
+    record: JsonObject = {
+        words.DECISION: outcome.decision.value,
+        words.MODIFIED_PAYLOAD: outcome.modified_payload,
+        words.COMMENT: outcome.comment,
+    }
+    return record if decided_by is None else {**record, words.DECIDED_BY: decided_by}
 
 
 def is_rejection(record: JsonObject) -> bool:
@@ -106,51 +81,18 @@ def is_rejection(record: JsonObject) -> bool:
     return record.get(words.DECISION) == ApprovalDecision.REJECT.value
 
 
-@value
-class RecoveryAnswerRecord:
-    """The recorded answer about an unknown outcome; `decided_by` where the signal names the person."""
-
-    answer: RecoveryAnswer
-    decided_by: str | None = None
-
-    def encode(self) -> JsonObject:
-        """Return the answer as JSON: the name of its class and its fields."""
-        answer = self.answer
-        record: dict[str, JsonValue] = {
-            words.ANSWER: _name_of(answer),
-            words.REQUEST_ID: answer.request_id,
-            words.ACTION_ID: answer.action_id,
-            words.COMMENT: answer.comment,
-        }
-        if isinstance(answer, RecoveryRetried):
-            record[words.ATTEMPT] = answer.attempt
-        elif isinstance(answer, RecoveryDone):
-            record[words.RESULT] = to_json_value(answer.result)
-        if self.decided_by is not None:
-            record[words.DECIDED_BY] = self.decided_by
-        return record
-
-    @classmethod
-    def decode(cls, record: JsonObject) -> RecoveryAnswerRecord:
-        """Return the answer that `encode` wrote."""
-        return cls(_decode_recovery_answer(record), optional_text(record, words.DECIDED_BY))
+def encode_recovery_answer(answer: RecoveryAnswer, decided_by: str | None = None) -> JsonObject:
+    """Return the answer about an unknown outcome: the name of its class and its fields."""
+    record: JsonObject = {words.ANSWER: type(answer).__name__, **as_object(to_json_value(answer))}
+    return record if decided_by is None else {**record, words.DECIDED_BY: decided_by}
 
 
-def _name_of(answer: RecoveryAnswer) -> str:
-    match answer:
-        case RecoveryRetried():
-            return words.RETRIED
-        case RecoveryDone():
-            return words.DONE
-        case RecoveryFailed():
-            return words.FAILED
-        case RecoveryCancelled():
-            return words.CANCELLED
-        case _:
-            assert_never(answer)
+def decode_recovery_answer(record: JsonObject) -> RecoveryAnswer:
+    """Return the answer that `encode_recovery_answer` wrote.
 
-
-def _decode_recovery_answer(record: JsonObject) -> RecoveryAnswer:
+    Raises:
+        DamagedRecordError: the record is none.
+    """
     request_id, action_id = text_field(record, words.REQUEST_ID), text_field(record, words.ACTION_ID)
     comment = optional_text(record, words.COMMENT)
     match text_field(record, words.ANSWER):

@@ -53,14 +53,23 @@ def decode_row(row: JournalRow, decode: Callable[[JsonObject], T]) -> T:
     Raises:
         DamagedRecordError: the record has another shape; the error names the row and the field.
     """
-    record = row.record
-    if not isinstance(record, (dict, Mapping)):
-        plain_record(row)
-        raise DamagedRecordError("record", "an object", seq=row.seq, action_id=row.action_id)
     try:
-        return decode(record)
+        return decode(record_of(row))
     except DamagedRecordError as error:
         raise error.in_row(row) from error.__cause__
+
+
+def record_of(row: JournalRow) -> JsonObject:
+    """Return the record of a row, which is an object.
+
+    Raises:
+        DamagedRecordError: it is something else.
+    """
+    record = row.record
+    if isinstance(record, (dict, Mapping)):
+        return record
+    plain_record(row)
+    raise DamagedRecordError("record", "an object", seq=row.seq, action_id=row.action_id)
 
 
 def plain_record(row: JournalRow) -> JsonValue:

@@ -1,14 +1,17 @@
-"""What a run has done so far, folded from its journal: one entry per action. Pure."""
+"""The recorded actions of a run, and what to do with each: reuse, repeat, reconcile, ask a person. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.runtime.journal.action import RESULT, Action
 from pilotage.runtime.journal.interruptions import RunDiverged
+from pilotage.runtime.journal.seals import is_kept
+from pilotage.values import value
 
 
 @dataclass(slots=True)
@@ -205,3 +208,59 @@ def _difference(row: JournalRow, action: Action) -> str:
 def _named(row: JournalRow) -> str:
     kind = row.kind.value if row.kind else row.stage.value
     return f"the {kind} {row.action_id.rpartition('/')[2].partition('#')[0]!r}"
+
+
+@value
+class Begin:
+    """Nothing is recorded: it is new."""
+
+
+@value
+class Reuse:
+    """It is done: return what was recorded, and do nothing."""
+
+    row: JournalRow
+
+
+@value
+class FetchAgain:
+    """It was only read, and what was read could not be kept: it is read once more, and nothing is written."""
+
+
+@value
+class Repeat:
+    """It may have happened, and doing it again with the same key changes nothing."""
+
+    attempt: int
+
+
+@value
+class Reconcile:
+    """It may have happened, and the tool can find out by its key."""
+
+    attempt: int
+
+
+@value
+class AskHuman:
+    """It may have happened, and only a person can find out."""
+
+    attempt: int
+
+
+Recovery: TypeAlias = Begin | Reuse | FetchAgain | Repeat | Reconcile | AskHuman
+
+_BEGIN = Begin()
+
+
+def recovery_for(action: Action, recorded: RecordedAction | None, *, can_reconcile: bool) -> Recovery:
+    """Return what the table of 'what a crash leads to' says for one action."""
+    if recorded is None:
+        return _BEGIN
+    if recorded.after is not None:
+        return Reuse(recorded.after) if is_kept(recorded.after) else FetchAgain()
+    if can_reconcile and not action.is_read_only:
+        return Reconcile(recorded.attempt)
+    if action.may_be_repeated:
+        return Repeat(recorded.attempt)
+    return AskHuman(recorded.attempt)

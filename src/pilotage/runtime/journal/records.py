@@ -1,40 +1,45 @@
-"""Records of what a run spent and of what it returned: values from and to JSON. Pure."""
+"""Records of model calls, of what a run spent, returned and took in: values from and to JSON. Pure."""
 
 from __future__ import annotations
 
-from pilotage.agent.model_reply import ModelUsage, no_usage
+from collections.abc import Iterator, Mapping
+
+from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.model_reply import (
+    ModelFinishReason,
+    ModelResponse,
+    ModelStreamEvent,
+    ModelStreamEventKind,
+    ModelUsage,
+    no_usage,
+)
+from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.journal import JournalRow
+from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentState
+from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError, ModelCallError
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.claim_record import last_trace
 from pilotage.runtime.journal.record_fields import (
     DamagedRecordError,
     count_field,
     decimal_field,
     decode_row,
+    flag_field,
     nested,
+    object_or_empty,
     optional_count,
     optional_object,
     optional_text,
+    text_field,
+    texts_field,
     value_field,
 )
-from pilotage.runtime.journal.stored_words import TRACE
+from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
-
-__all__ = [
-    "TRACE",
-    "Answer",
-    "decode_amount",
-    "decode_result",
-    "decode_usage",
-    "encode_amount",
-    "encode_result",
-    "encode_usage",
-    "last_trace",
-]
 
 _UNREPORTED = no_usage()
 _NO_USAGE = ModelUsage()
@@ -160,3 +165,176 @@ def optional_amount(record: JsonObject) -> BudgetAmount | None:
         DamagedRecordError: the record holds something else.
     """
     return nested(record, words.SPENT, decode_amount) if words.SPENT in record else None
+
+
+def trust_in(record: JsonObject) -> TrustLabel | None:
+    """Return the trust label of a record, None where it has none.
+
+    Raises:
+        DamagedRecordError: the record holds something else.
+    """
+    return nested(record, words.TRUST, _label) if words.TRUST in record else None
+
+
+def _label(payload: JsonObject) -> TrustLabel:
+    try:
+        return TrustLabel.from_payload(payload)
+    except AgentDefinitionError as error:
+        raise DamagedRecordError("label", "a trust label") from error
+
+
+def taken_ids(row: JournalRow) -> Iterator[str]:
+    """Return the ids of the signals that the view of a row says were taken in."""
+    taken = object_or_empty(row.view).get(words.RESULT) if row.kind is AgentActionKind.SIGNAL else None
+    for signal in taken if isinstance(taken, (list, tuple)) else ():
+        signal_id = signal.get(words.ID) if isinstance(signal, dict) else None
+        if isinstance(signal_id, str):
+            yield signal_id
+
+
+_response = unchecked(ModelResponse)
+
+_REASONING, _TOKEN, _CALL, _STRUCTURED, _DONE = (
+    ModelStreamEventKind.REASONING_DELTA,
+    ModelStreamEventKind.TOKEN_DELTA,
+    ModelStreamEventKind.TOOL_CALL_CANDIDATE,
+    ModelStreamEventKind.STRUCTURED_OUTPUT,
+    ModelStreamEventKind.DONE,
+)
+_EMPTY: tuple[JsonValue, ...] = (None, "", [], {})
+_REASONS = {each.value: each for each in ModelFinishReason}
+# Made once: a tuple of classes in a call of `isinstance` is built anew every time.
+_OBJECT, _OBJECT_OR_NONE = (dict, Mapping), (dict, type(None), Mapping)
+_LIST, _TEXT_OR_NONE = (list, tuple), (str, type(None))
+
+
+def encode_response(response: ModelResponse) -> JsonObject:
+    """Return a reply as JSON without its empty fields; its decoded output is not stored, replay decodes it again."""
+    reply: dict[str, JsonValue] = {}
+    if response.content:
+        reply[words.CONTENT] = response.content
+    if response.structured_output not in _EMPTY:
+        reply[words.STRUCTURED_OUTPUT] = response.structured_output
+    if response.tool_calls:
+        reply[words.TOOL_CALLS] = [_encode_call(call) for call in response.tool_calls]
+    if usage := encode_usage(response.usage):
+        reply[words.USAGE] = usage
+    if response.metadata:
+        reply[words.METADATA] = response.metadata
+    if response.finish_reason is not None:
+        reply[words.FINISH_REASON] = response.finish_reason.value
+    return reply
+
+
+def decode_response(reply: JsonObject, request: ModelRequest) -> ModelResponse:
+    """Return the recorded reply to a request.
+
+    Raises:
+        DamagedRecordError: the record holds something else.
+    """
+    # Checked in place instead of by the functions of `record_fields`: a long run has thousands of replies.
+    content, calls = reply.get(words.CONTENT, ""), reply.get(words.TOOL_CALLS, ())
+    usage, metadata = reply.get(words.USAGE), reply.get(words.METADATA, {})
+    structured, spec = reply.get(words.STRUCTURED_OUTPUT), request.structured_output
+    if not isinstance(content, str):
+        raise DamagedRecordError(words.CONTENT, "a text")
+    if not isinstance(calls, _LIST):
+        raise DamagedRecordError(words.TOOL_CALLS, "a list")
+    if not isinstance(usage, _OBJECT_OR_NONE):
+        raise DamagedRecordError(words.USAGE, "an object")
+    if not isinstance(metadata, _OBJECT):
+        raise DamagedRecordError(words.METADATA, "an object")
+    return _response(
+        content,
+        structured,
+        tool_calls=tuple(map(_decode_call, calls)) if calls else (),
+        usage=decode_usage(usage),
+        metadata=metadata,
+        finish_reason=_decode_reason(reply),
+        output=spec.decode(structured) if spec and structured is not None else None,
+    )
+
+
+def call_failure(error: Exception) -> ModelCallError:
+    """Return the error that a program gets for a failed call: never an adapter's class, which replay cannot restore."""
+    if not isinstance(error, ModelCallError):
+        return ModelCallError(f"{type(error).__name__}: {error}")
+    return ModelCallError(str(error), retryable=error.retryable, failure=error.failure)
+
+
+def encode_failure(failure: ModelCallError) -> JsonObject:
+    """Return the error of a failed call as JSON."""
+    record: JsonObject = {words.ERROR: str(failure), words.RETRYABLE: failure.retryable}
+    return {**record, words.FAILURE: str(failure.failure)} if failure.failure else record
+
+
+def decode_failure(record: JsonObject) -> ModelCallError:
+    """Return the recorded error of a failed call.
+
+    Raises:
+        DamagedRecordError: the record holds something else.
+    """
+    return ModelCallError(
+        text_field(record, words.ERROR),
+        retryable=flag_field(record, words.RETRYABLE),
+        failure=optional_text(record, words.FAILURE),
+    )
+
+
+def replayed_events(
+    response: ModelResponse, request: ModelRequest, reasoning: str = ""
+) -> list[ModelStreamEvent]:
+    """Return a stream that adds up to the reply: reasoning and text in one piece each, the calls, the end."""
+    events: list[ModelStreamEvent] = []
+    if reasoning:
+        events.append(ModelStreamEvent(_REASONING, reasoning_delta=reasoning))
+    if response.content:
+        events.append(ModelStreamEvent(_TOKEN, token_delta=response.content))
+    tools = request.tool_calling
+    events += [ModelStreamEvent(_CALL, tool_call=call, tools=tools) for call in response.tool_calls]
+    if response.structured_output is not None:
+        events.append(ModelStreamEvent(_STRUCTURED, structured_output=response.structured_output))
+    events.append(ModelStreamEvent(_DONE, usage=response.usage, response=response))
+    return events
+
+
+def replayed_misfit(record: JsonObject) -> Iterator[ModelStreamEvent]:
+    """Replay the stream of a reply of the wrong type.
+
+    Raises:
+        AgentStructuredOutputError: after the text.
+        DamagedRecordError: the record holds something else.
+    """
+    yield ModelStreamEvent(_TOKEN, token_delta=optional_text(record, words.TEXT) or "")
+    problems = list(texts_field(record, words.PROBLEMS))
+    raise AgentStructuredOutputError(text_field(record, words.ERROR), problems=problems)
+
+
+def _encode_call(call: ModelToolCall) -> JsonObject:
+    record: dict[str, JsonValue] = {words.NAME: call.name, words.ARGUMENTS: to_json_value(call.arguments)}
+    if call.call_id is not None:
+        record[words.CALL_ID] = call.call_id
+    if call.metadata:
+        record[words.METADATA] = to_json_value(call.metadata)
+    return record
+
+
+def _decode_call(call: JsonValue) -> ModelToolCall:
+    if not isinstance(call, _OBJECT):
+        raise DamagedRecordError(words.TOOL_CALLS, "a list of objects")
+    name, arguments = call.get(words.NAME), call.get(words.ARGUMENTS)
+    call_id, metadata = call.get(words.CALL_ID), call.get(words.METADATA, {})
+    if not (isinstance(name, str) and isinstance(call_id, _TEXT_OR_NONE)):
+        raise DamagedRecordError(f"{words.TOOL_CALLS}.{words.NAME}", "a text")
+    if not (isinstance(arguments, _OBJECT) and isinstance(metadata, _OBJECT)):
+        raise DamagedRecordError(f"{words.TOOL_CALLS}.{words.ARGUMENTS}", "an object")
+    return ModelToolCall(name, arguments, call_id, metadata)
+
+
+def _decode_reason(reply: JsonObject) -> ModelFinishReason | None:
+    reason = reply.get(words.FINISH_REASON)
+    if reason is None:
+        return None
+    if isinstance(reason, str) and reason in _REASONS:
+        return _REASONS[reason]
+    raise DamagedRecordError(words.FINISH_REASON, "a finish reason")

@@ -110,7 +110,10 @@ INSTRUCTION, MESSAGES = "instruction", "messages"
 # Keys of views, which are for readers and not for replay.
 
 VIEW, ERASED = "view", "erased"
-CAPTURE, MANIFEST = "capture", "manifest"
+CAPTURE = "capture"
+"""How the view of a tool's result was made; a structured result, the usual one, has no such key."""
+MANIFEST = "manifest"
+"""What a model was shown; of a plain transcript only the figures are stored."""
 
 # Keys of a run's state and of its start metadata.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.approval_decision import (
@@ -21,7 +20,6 @@ from pilotage.agent.facts import approval_requested
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery_request import (
     AgentRecoveryRequest,
-    RecoveryAnswer,
     RecoveryCancelled,
     RecoveryDone,
     RecoveryFailed,
@@ -33,23 +31,25 @@ from pilotage.agent.spec import RejectionPolicy
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.errors import ToolError
 from pilotage.ids import IClock, IIds
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, as_object
 from pilotage.runtime.effect import Ask, Attempt, Effect, EffectKind, Outcome
 from pilotage.runtime.exposure.redactor import Redactor
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import Paused, RunDiverged, RunEnded
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.people.requests import (
-    APPROVAL,
-    RESULT,
-    RequestPlace,
-    answered_by,
-    approval_request,
-    decode_answer,
+from pilotage.runtime.journal.question_record import (
     decode_approval,
     decode_recovery,
-    encode_answer,
-    encode_decision,
-    encode_request,
+    decode_recovery_answer,
+    encode_approval_answer,
+    encode_question,
+    encode_recovery_answer,
+)
+from pilotage.runtime.journal.record_fields import optional_object, optional_text, record_of, text_field
+from pilotage.runtime.people.requests import (
+    RequestPlace,
+    approval_request,
+    decided_by,
     fits,
     guarded_answer,
     question_action,
@@ -58,7 +58,7 @@ from pilotage.runtime.people.requests import (
 )
 
 _NOT_ASKED: JsonObject = {}
-_GOING_ON = frozenset({RecoveryRetried.__name__, RecoveryDone.__name__})
+_GOING_ON = frozenset({words.RETRIED, words.DONE})
 
 
 class Questions:
@@ -95,7 +95,7 @@ class Questions:
 
     def wait_for(self, request: JsonObject) -> Paused:
         """Keep a question open; the return value pauses the call that waits for it."""
-        request_id = str(request["id"])
+        request_id = text_field(request, words.ID)
         self.open[request_id] = request
         return Paused(request_id)
 
@@ -111,12 +111,12 @@ class Questions:
             RunEnded: the answer ends the run.
             ToolError: the answer is no, and the agent is told and goes on.
         """
-        comment = answer["comment"] or "no reason given"
-        match ApprovalDecision(str(answer["decision"])):
+        comment = optional_text(answer, words.COMMENT) or "no reason given"
+        match ApprovalDecision(text_field(answer, words.DECISION)):
             case ApprovalDecision.APPROVE:
                 return None
             case ApprovalDecision.MODIFY:
-                return cast(JsonObject, answer["modified_payload"])
+                return optional_object(answer, words.MODIFIED_PAYLOAD)
             case ApprovalDecision.REJECT if self._on_rejection is RejectionPolicy.TELL_MODEL:
                 raise ToolError(f"a person rejected this call: {comment}")
             case ApprovalDecision.REJECT | ApprovalDecision.DEFER:
@@ -147,12 +147,12 @@ class Question(Effect):
     def asked(self, attempt: Attempt) -> tuple[JsonObject, JsonObject]:
         ledger = self._questions.ledger
         if not ledger.is_kept:
-            words = (
+            reason = (
                 f"{self.action.name!r} needs an answer from a person, and nobody keeps this run while it waits. "
                 "Make the agent durable: AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)."
             )
-            raise RunEnded(AgentSituation.FAILED, words, code="agent_approval_unavailable")
-        request = encode_request(self._new_request())
+            raise RunEnded(AgentSituation.FAILED, reason, code="agent_approval_unavailable")
+        request = encode_question(self._new_request())
         self._request = self._questions.redactor.json(request)
         self.begins = approval_requested(ledger.state, self._request, self.action.name)
         return self._request, self._request
@@ -164,7 +164,7 @@ class Question(Effect):
 
     def take_up(self, row: JournalRow) -> None:
         """Go on with the request that an earlier attempt recorded."""
-        self._request = cast(JsonObject, row.record)
+        self._request = record_of(row)
 
     async def act(self, attempt: Attempt) -> object:
         answer = self._answer(self._request)
@@ -172,25 +172,21 @@ class Question(Effect):
             raise self._questions.wait_for(self._request)
         if self._lets_run_go_on(answer):
             self._questions.resume_run()
-        return answer
+        return Outcome(answer, guarded_answer(self._about, answer), answer)
 
     def _lets_run_go_on(self, answer: JsonObject) -> bool:
         """Return whether the run is running again with the answer, whatever the answer is."""
         return True
 
-    def outcome_of(self, result: object) -> Outcome:
-        record = cast(JsonObject, result)
-        return Outcome(record, guarded_answer(self._about, record), record)
-
-    def reuse(self, row: JournalRow) -> object:
-        return row.record
+    def reuse(self, record: JsonObject) -> object:
+        return record
 
 
 class ApprovalQuestion(Question):
     """Whether an effect may begin."""
 
     def __init__(self, questions: Questions, about: Effect, ask: Ask) -> None:
-        super().__init__(questions, about, APPROVAL)
+        super().__init__(questions, about, words.APPROVAL)
         self._ask = ask
 
     def _new_request(self) -> AgentApprovalRequest:
@@ -198,7 +194,7 @@ class ApprovalQuestion(Question):
 
     def _answer(self, request: JsonObject) -> JsonObject | None:
         asked, tool, questions = decode_approval(request), self._about.descriptor, self._questions
-        if tool is not None and not asked.covers(tool, cast(JsonObject, self._about.action.asked)):
+        if tool is not None and not asked.covers(tool, as_object(self._about.action.asked)):
             raise RunDiverged(
                 self.action.id, f"{self.action.name!r} is not the tool any more that a person was asked about"
             )
@@ -210,10 +206,10 @@ class ApprovalQuestion(Question):
             if not isinstance(checked, ApprovalAccepted | ApprovalExpired):
                 continue
             if checked.outcome.decision is not ApprovalDecision.DEFER:
-                return {**encode_decision(checked.outcome), **answered_by(signal)}
+                return encode_approval_answer(checked.outcome, decided_by(signal))
             deferred = checked.outcome.situation
         if asked.is_expired(questions.clock.now()):
-            return encode_decision(expired_approval_outcome(asked))
+            return encode_approval_answer(expired_approval_outcome(asked))
         if deferred is not None:
             questions.resume_run()
             state = questions.ledger.state.moved_to(deferred, activity="approval deferred")
@@ -245,25 +241,25 @@ class RecoveryQuestion(Question):
 
     def _answer(self, request: JsonObject) -> JsonObject | None:
         if self._known is not None:
-            return encode_answer(self._known)
+            return encode_recovery_answer(self._known)
         asked = decode_recovery(request)
         for signal in self._questions.use_up(asked.id):
             answer = check_agent_recovery_decision(asked, signal)
             if isinstance(answer, RecoveryDone) and not fits(self._about, answer):
                 continue
             if isinstance(answer, RecoveryRetried | RecoveryDone | RecoveryFailed | RecoveryCancelled):
-                return _recorded(answer, signal)
+                return encode_recovery_answer(answer, decided_by(signal))
         return None
 
     def _lets_run_go_on(self, answer: JsonObject) -> bool:
-        return self._known is None and answer["answer"] in _GOING_ON
+        return self._known is None and answer[words.ANSWER] in _GOING_ON
 
 
 class ResultQuestion(Question):
     """What came of a call that the caller of the run carries out."""
 
     def __init__(self, questions: Questions, about: Effect) -> None:
-        super().__init__(questions, about, RESULT)
+        super().__init__(questions, about, words.RESULT)
 
     def _new_request(self) -> AgentRecoveryRequest:
         return result_request(self._about, self._questions.place())
@@ -273,16 +269,16 @@ class ResultQuestion(Question):
         for signal in self._questions.use_up(asked.id):
             answer = check_agent_recovery_decision(asked, signal)
             if isinstance(answer, RecoveryDone | RecoveryCancelled):
-                return _recorded(answer, signal)
+                return encode_recovery_answer(answer, decided_by(signal))
         return None
 
     def _lets_run_go_on(self, answer: JsonObject) -> bool:
-        return answer["answer"] in _GOING_ON
+        return answer[words.ANSWER] in _GOING_ON
 
 
 def recovery_label(attempt: int) -> str:
     """Return the label of the question about an attempt."""
-    return f"recovery{attempt}"
+    return f"{words.RECOVERY}{attempt}"
 
 
 def obey_recovery(answer: JsonObject) -> RecoveryRetried | RecoveryDone:
@@ -291,15 +287,10 @@ def obey_recovery(answer: JsonObject) -> RecoveryRetried | RecoveryDone:
     Raises:
         RunEnded: the answer ends the run.
     """
-    comment = answer.get("comment")
-    match answer["answer"]:
-        case RecoveryFailed.__name__:
-            raise RunEnded(AgentSituation.FAILED, str(comment or "a person decided that the run failed"))
-        case RecoveryCancelled.__name__:
-            raise RunEnded(AgentSituation.CANCELLING, str(comment or "a person cancelled the run"))
-        case _:
-            return decode_answer(answer)
-
-
-def _recorded(answer: RecoveryAnswer, signal: AgentSignal) -> JsonObject:
-    return {**encode_answer(answer), **answered_by(signal)}
+    match decode_recovery_answer(answer):
+        case RecoveryFailed(comment=comment):
+            raise RunEnded(AgentSituation.FAILED, comment or "a person decided that the run failed")
+        case RecoveryCancelled(comment=comment):
+            raise RunEnded(AgentSituation.CANCELLING, comment or "a person cancelled the run")
+        case decoded:
+            return decoded

@@ -1,34 +1,28 @@
-"""Requests to people and their answers, as values and as records of rows. Pure."""
+"""Requests to people, and answers as others may read them. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 from pilotage.agent.approval import AgentApprovalRequest
-from pilotage.agent.approval_decision import AgentApprovalDecisionOutcome
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import (
     DEFERRED_CALL,
     AgentRecoveryRequest,
-    RecoveryAnswer,
     RecoveryDecision,
     RecoveryDone,
-    RecoveryRetried,
 )
 from pilotage.agent.signals import AgentSignal, ApprovalDecision
-from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tools.metadata import Idempotency, ToolRisk
 from pilotage.errors import AgentStructuredOutputError
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, as_object
 from pilotage.runtime.effect import Ask, Effect
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
 from pilotage.safety.guard import guard_json_value
 from pilotage.values import value
 
-APPROVAL = "approval"
-RESULT = "result"
-DECIDED_BY = "decided_by"
+DECIDED_BY = words.DECIDED_BY
 """The key under which a signal, and the row of an answer, say who answered."""
 
 _WITHOUT_MODIFY = tuple(each for each in ApprovalDecision if each is not ApprovalDecision.MODIFY)
@@ -67,15 +61,15 @@ def recovery_request(
     effect: Effect, place: RequestPlace, late: tuple[JsonValue, ...] = ()
 ) -> AgentRecoveryRequest:
     """Return the request to say what became of an attempt; `late` holds outcomes that a former owner reported."""
-    words = f"It is not known whether attempt {place.attempt} of {effect.action.name!r} took effect."
-    return replace(_about(effect, place, words), late_outcomes=late)
+    reason = f"It is not known whether attempt {place.attempt} of {effect.action.name!r} took effect."
+    return replace(_about(effect, place, reason), late_outcomes=late)
 
 
 def result_request(effect: Effect, place: RequestPlace) -> AgentRecoveryRequest:
     """Return the request for the result of a call that the caller of the run carries out."""
-    words = f"{effect.action.name!r} is carried out by the caller. What came of it?"
+    reason = f"{effect.action.name!r} is carried out by the caller. What came of it?"
     return replace(
-        _about(effect, place, words),
+        _about(effect, place, reason),
         allowed_decisions=(RecoveryDecision.DONE, RecoveryDecision.CANCEL),
         metadata={DEFERRED_CALL: effect.call_id or effect.action.id},
     )
@@ -83,8 +77,8 @@ def result_request(effect: Effect, place: RequestPlace) -> AgentRecoveryRequest:
 
 def is_recovery(request: JsonObject) -> bool:
     """Return whether a request is about something that may have happened."""
-    metadata = request.get("metadata")
-    return "action_kind" in request and not (isinstance(metadata, dict) and DEFERRED_CALL in metadata)
+    metadata = request.get(words.METADATA)
+    return words.ACTION_KIND in request and not (isinstance(metadata, dict) and DEFERRED_CALL in metadata)
 
 
 def _about(effect: Effect, place: RequestPlace, reason: str) -> AgentRecoveryRequest:
@@ -109,7 +103,7 @@ def _tool_request(effect: Effect, place: RequestPlace, reason: str | None) -> Ag
         agent_state_id=place.run_id,
         descriptor=effect.descriptor,
         call_id=effect.call_id or effect.action.id,
-        arguments=cast(JsonObject, effect.action.asked),
+        arguments=as_object(effect.action.asked),
         attempt=place.attempt,
         metadata={"reason": reason} if reason else None,
     )
@@ -141,41 +135,20 @@ def guarded_answer(effect: Effect, record: JsonObject) -> JsonObject:
     if effect.descriptor is None:
         return record
     schema, guarded = effect.descriptor.schema, dict(record)
-    if schema.output_sensitive_fields and "result" in record:
-        guarded["result"] = guard_json_value(record["result"], schema.output_sensitive_fields)
-    if schema.input_sensitive_fields and record.get("modified_payload"):
-        guarded["modified_payload"] = guard_json_value(
-            record["modified_payload"], schema.input_sensitive_fields
-        )
+    hidden = {
+        words.RESULT: schema.output_sensitive_fields,
+        words.MODIFIED_PAYLOAD: schema.input_sensitive_fields,
+    }
+    for key, fields in hidden.items():
+        if fields and record.get(key) is not None:
+            guarded[key] = guard_json_value(record[key], fields)
     return record if guarded == record else guarded
 
 
-def answered_by(signal: AgentSignal) -> JsonObject:
-    """Return who gave an answer, for its row; nothing where the signal does not say."""
+def decided_by(signal: AgentSignal) -> str | None:
+    """Return the person that an answer names; None where the signal does not say."""
     who = signal.payload.get(DECIDED_BY)
-    return {DECIDED_BY: who} if isinstance(who, str) and who.strip() else {}
-
-
-def encode_decision(outcome: AgentApprovalDecisionOutcome) -> JsonObject:
-    """Return the answer to an approval as the record of its row."""
-    return {
-        "decision": outcome.decision.value,
-        "modified_payload": outcome.modified_payload,
-        "comment": outcome.comment,
-    }
-
-
-def encode_answer(answer: RecoveryAnswer) -> JsonObject:
-    """Return the answer about an unknown outcome as the record of its row."""
-    return {"answer": type(answer).__name__, **cast(JsonObject, to_json_value(answer))}
-
-
-def decode_answer(record: JsonObject) -> RecoveryRetried | RecoveryDone:
-    """Return an answer that lets the run go on; the others have ended it."""
-    request_id, action_id = str(record["request_id"]), str(record["action_id"])
-    if record["answer"] == RecoveryDone.__name__:
-        return RecoveryDone(request_id, action_id, record["result"])
-    return RecoveryRetried(request_id, action_id, int(str(record["attempt"])))
+    return who if isinstance(who, str) and who.strip() else None
 
 
 def question_action(action: Action, what: str) -> Action:
@@ -190,18 +163,3 @@ def question_action(action: Action, what: str) -> Action:
         is_read_only=False,
         fingerprint=action.fingerprint,
     )
-
-
-def encode_request(request: AgentApprovalRequest | AgentRecoveryRequest) -> JsonObject:
-    """Return every field of the request."""
-    return cast(JsonObject, to_json_value(request))
-
-
-def decode_approval(record: JsonValue) -> AgentApprovalRequest:
-    """Return the recorded approval request."""
-    return cast(AgentApprovalRequest, StructuredOutputSpec.from_type(AgentApprovalRequest).decode(record))
-
-
-def decode_recovery(record: JsonValue) -> AgentRecoveryRequest:
-    """Return the recorded recovery request."""
-    return cast(AgentRecoveryRequest, StructuredOutputSpec.from_type(AgentRecoveryRequest).decode(record))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from pilotage.agent.context import ContextFreshness, ContextPack, ContextPackRole, render_context_pack
 from pilotage.agent.messages import ModelMessage
@@ -16,14 +16,21 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSignalLane
-from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
 from pilotage.runtime.effect import NO_OUTCOME, Attempt, Effect, EffectKind, Outcome
 from pilotage.runtime.exposure.redactor import Redactor, secretless
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action, fingerprint_of
 from pilotage.runtime.journal.interruptions import AWAITS, Paused, RunDiverged
 from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.journal.record_fields import (
+    contract_value,
+    count_field,
+    decode_row,
+    list_field,
+    texts_field,
+)
 from pilotage.runtime.journal.scope import Scope
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 from pilotage.values import value
@@ -32,7 +39,6 @@ MESSAGES = frozenset(kind for kind in AgentSignalKind if kind.lane is AgentSigna
 """The kinds that a run takes in at its boundaries."""
 
 _FROM_USERS = frozenset({AgentSignalKind.USER_MESSAGE, AgentSignalKind.STEERING_INSTRUCTION})
-_SIGNALS = "signals"
 
 Choose: TypeAlias = Callable[[Sequence[AgentSignal]], Sequence[AgentSignal]]
 
@@ -133,10 +139,10 @@ class SignalQueue:
             if signal in self._waiting:
                 self._waiting.remove(signal)
                 self._ledger.consume(signal.id)
-        record: dict[str, JsonValue] = {"result": [to_json_value(signal) for signal in chosen]}
+        record: dict[str, JsonValue] = {words.RESULT: [to_json_value(signal) for signal in chosen]}
         if position is not None:
-            record["at"] = position
-            record["handled"] = [signal.id for signal in chosen if signal.kind in self.policy.handled]
+            record[words.AT] = position
+            record[words.HANDLED] = [signal.id for signal in chosen if signal.kind in self.policy.handled]
         return secretless(record, self.redactor)
 
     def apply(self, boundary: str, record: JsonObject) -> Sequence[AgentSignal]:
@@ -148,8 +154,8 @@ class SignalQueue:
         for_handlers = self._read(record)
         for signal in for_handlers:
             if signal.kind not in self.policy.handled:
-                words = f"a handler took the {signal.kind.value!r} signal {signal.id!r}, and it is gone"
-                raise RunDiverged(boundary, words)
+                gone = f"a handler took the {signal.kind.value!r} signal {signal.id!r}, and it is gone"
+                raise RunDiverged(boundary, gone)
         return for_handlers
 
     def apply_one(self, record: JsonObject) -> AgentSignal:
@@ -171,7 +177,7 @@ class SignalQueue:
         """Add what was taken in inside a part of the program that replay does not enter."""
         for row in rows:
             if row.kind is AgentActionKind.SIGNAL:
-                self._read(cast(JsonObject, row.record))
+                decode_row(row, self._read)
 
     def _first_handled(self, waiting: Sequence[AgentSignal]) -> Sequence[AgentSignal]:
         others = (i for i, signal in enumerate(waiting) if signal.kind not in self.policy.handled)
@@ -180,16 +186,16 @@ class SignalQueue:
     def _read(self, record: JsonObject) -> Sequence[AgentSignal]:
         """Add the signals of a record to the transcript, except for those for handlers, which are returned."""
         signals = self._signals_in(record)
-        if "at" not in record:
+        if words.AT not in record:
             return ()
-        position, handled = cast(int, record["at"]), cast("Sequence[str]", record["handled"])
+        position, handled = count_field(record, words.AT), texts_field(record, words.HANDLED)
         shown = [signal for signal in signals if signal.id not in handled]
         self._taken += [(position, message_of(signal)) for signal in shown]
         self._shown += shown
         return [signal for signal in signals if signal.id in handled]
 
     def _signals_in(self, record: JsonObject) -> Sequence[AgentSignal]:
-        signals = [signal_in(each) for each in cast("Sequence[JsonValue]", record["result"])]
+        signals = [contract_value(AgentSignal, each) for each in list_field(record, words.RESULT)]
         for signal in signals:
             label = label_of(signal)
             if label != TrustLabel():
@@ -214,7 +220,7 @@ class SignalIntake(Effect):
         choose: Choose,
         *,
         position: int | None = None,
-        name: str = _SIGNALS,
+        name: str = words.SIGNALS,
     ) -> None:
         kind = AgentActionKind.SIGNAL
         fingerprint = fingerprint_of(queue.salt, boundary, kind, name, None)
@@ -230,14 +236,10 @@ class SignalIntake(Effect):
             self._queue.await_kind(self.waits_for)
             kind = self.waits_for.value
             raise Paused(reason=f"waiting for a signal: {kind}", facts={AWAITS: kind})
-        return NO_OUTCOME if record is None else record
+        return NO_OUTCOME if record is None else Outcome(record, self._queue.redactor.json(record), record)
 
-    def outcome_of(self, result: object) -> Outcome:
-        record = cast(JsonObject, result)
-        return Outcome(record, self._queue.redactor.json(record), record)
-
-    def reuse(self, row: JournalRow) -> object:
-        return row.record
+    def reuse(self, record: JsonObject) -> object:
+        return record
 
 
 def message_of(signal: AgentSignal) -> ModelMessage:
@@ -246,11 +248,11 @@ def message_of(signal: AgentSignal) -> ModelMessage:
     Messages and steering are a user's words. An external event or a wake-up is evidence, in a frame that names its
     source.
     """
-    words = signal.payload.get("text", signal.payload.get("message"))
+    text = signal.payload.get("text", signal.payload.get("message"))
     if signal.kind in _FROM_USERS:
-        return ModelMessage.user("" if words is None else str(words))
-    is_all = isinstance(words, str) and len(signal.payload) == 1
-    content = str(words) if is_all else canonical_json(signal.payload)
+        return ModelMessage.user("" if text is None else str(text))
+    is_all = isinstance(text, str) and len(signal.payload) == 1
+    content = str(text) if is_all else canonical_json(signal.payload)
     pack = ContextPack(
         signal.id, content, signal.kind.value, ContextPackRole.EVIDENCE, ContextFreshness.CURRENT
     )
@@ -263,8 +265,3 @@ def label_of(signal: AgentSignal) -> TrustLabel:
         return TrustLabel()
     origin = frozenset({f"signal:{signal.kind.value}"})
     return TrustLabel(Integrity.UNTRUSTED, Confidentiality.PUBLIC, origin)
-
-
-def signal_in(record: JsonValue) -> AgentSignal:
-    """Return the signal that a row holds."""
-    return cast(AgentSignal, StructuredOutputSpec.from_type(AgentSignal).decode(record))

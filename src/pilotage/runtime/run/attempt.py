@@ -32,8 +32,8 @@ from pilotage.runtime.journal.interruptions import (
     RunInterruption,
     what_counts,
 )
-from pilotage.runtime.journal.records import TRACE
 from pilotage.runtime.journal.scope import Scope, enter_run, leave_run
+from pilotage.runtime.journal.start_record import trace_position
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.ending import Ending, error_of
 from pilotage.runtime.run.program import Program
@@ -107,7 +107,7 @@ class RunAttempt:
         ):
             position = run.telemetry.follow(run.earlier_trace)
             if position is not None:
-                self._ledger.claim({TRACE: position}, {TRACE: position})
+                self._ledger.claim(trace_position(position), trace_position(position))
             result = await self._run()
             run.telemetry.annotate(status=result.status, **_error_code(result))
         return result

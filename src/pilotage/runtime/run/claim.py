@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import cast
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.journal import JournalHead, JournalRow, LeaseRequest, RunKey
@@ -13,14 +12,23 @@ from pilotage.agent.sealing_check import input_fields
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.errors import RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.budget.deadlines import decode_deadline, encode_deadline, extended
+from pilotage.runtime.budget.deadlines import extended
 from pilotage.runtime.events.event_log import PendingEvents
 from pilotage.runtime.history import RunHistory
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.chain import NO_HEAD
 from pilotage.runtime.journal.interruptions import RunOwnershipLost, StartRefused
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger, Opening
-from pilotage.runtime.journal.start_record import RunStart, definition_digest, encode_start
+from pilotage.runtime.journal.start_record import (
+    RunStart,
+    definition_digest,
+    encode_deadline,
+    encode_start,
+    last_deadline,
+    recorded_definition,
+    waits_counted_until,
+)
 from pilotage.runtime.services import Services
 from pilotage.safety.guard import guard_json_value
 
@@ -114,7 +122,7 @@ class RunClaims:
         """
         head = JournalHead(past.last.seq, past.last.epoch, past.last.digest)
         ledger = self._ledger(state, head, PendingEvents(past.last_number))
-        claim = {"claimed_by": principal.id, **self._changes(definition, state, past)}
+        claim = {words.CLAIMED_BY: principal.id, **self._changes(definition, state, past)}
         ledger.claim(claim, claim)
         try:
             await ledger.barrier()
@@ -126,15 +134,10 @@ class RunClaims:
 
     def deadline(self, definition: AgentDefinition, state: AgentState, past: RunHistory) -> datetime | None:
         """When the time of the run is up: waiting for a person moves it, unless the agent counts that too."""
-        return self._deadline(definition, state, _said_in(past.claims))
-
-    def _deadline(
-        self, definition: AgentDefinition, state: AgentState, claims: Sequence[JsonObject]
-    ) -> datetime | None:
-        deadline, paused_at = _written_deadline(claims), state.metadata.get("paused_at")
+        deadline, paused_at = last_deadline(past.claims), state.metadata.get(words.PAUSED_AT)
         if state.status is not AgentStatus.INTERRUPTED or not isinstance(paused_at, str):
             return deadline
-        since = max(datetime.fromisoformat(paused_at), _counted_until(claims) or _LONG_AGO)
+        since = max(datetime.fromisoformat(paused_at), waits_counted_until(past.claims) or _LONG_AGO)
         now = self._services.clock.now()
         return extended(deadline, since, now, human_time_counts=definition.spec.human_time_counts)
 
@@ -150,31 +153,11 @@ class RunClaims:
     ) -> dict[str, JsonValue]:
         """What has changed since the run was last driven: its deadline by a wait, its agent by a release."""
         changes: dict[str, JsonValue] = {}
-        claims = _said_in(past.claims)
-        deadline = self._deadline(definition, state, claims)
-        if deadline != _written_deadline(claims):
-            changes["deadline"] = encode_deadline(deadline)
-            changes["waits_counted_until"] = self._services.clock.now().isoformat()
-        known = cast(JsonObject, past.first.record).get("definition")
+        deadline = self.deadline(definition, state, past)
+        if deadline != last_deadline(past.claims):
+            changes[words.DEADLINE] = encode_deadline(deadline)
+            changes[words.WAITS_COUNTED_UNTIL] = self._services.clock.now().isoformat()
+        known = recorded_definition(past.first)
         if known and known != (now := definition_digest(definition)):
-            changes["drift"] = {"was": known, "is": now}
+            changes[words.DRIFT] = {words.WAS: known, words.IS: now}
         return changes
-
-
-def _said_in(claims: Sequence[JournalRow]) -> list[JsonObject]:
-    """What those who took the run said, the last of them first."""
-    return [row.record for row in reversed(claims) if isinstance(row.record, dict)]
-
-
-def _counted_until(claims: Sequence[JsonObject]) -> datetime | None:
-    """Up to when waiting for people has moved the deadline: who comes back for nothing moves it no further."""
-    for claim in claims:
-        if isinstance(counted := claim.get("waits_counted_until"), str):
-            return datetime.fromisoformat(counted)
-    return None
-
-
-def _written_deadline(claims: Sequence[JsonObject]) -> datetime | None:
-    """The last deadline that was written down."""
-    written = next((claim for claim in claims if "deadline" in claim), None)
-    return None if written is None else decode_deadline(written["deadline"])

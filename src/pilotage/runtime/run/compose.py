@@ -16,18 +16,21 @@ from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.sealing_check import hidden_output
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.filling import unchecked
-from pilotage.runtime.architecture.dependencies import DEFAULT_MAX_TURNS, RunDependencies, with_exits
+from pilotage.runtime.architecture.dependencies import (
+    DEFAULT_MAX_TURNS,
+    RunDependencies,
+    ScopedModel,
+    with_exits,
+)
 from pilotage.runtime.architecture.memory import ScopedMemory
-from pilotage.runtime.architecture.model import ScopedModel
 from pilotage.runtime.architecture.tools import ScopedTools
+from pilotage.runtime.budget.limits import BudgetWarnings
 from pilotage.runtime.budget.spending import Spending
-from pilotage.runtime.budget.warnings import BudgetWarnings
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.children.launch import ChildLauncher
 from pilotage.runtime.context.fit import ContextPolicy, ContextStage
 from pilotage.runtime.context.snapshots import PromptSnapshots
-from pilotage.runtime.door.capabilities import models_held_by, within_length
-from pilotage.runtime.door.model import RunAwareModel
+from pilotage.runtime.door.model import RunAwareModel, models_held_by, within_length
 from pilotage.runtime.door.outcome import LateOutcomes
 from pilotage.runtime.door.run import NO_OVERRIDES, Overrides, Run, RunSource
 from pilotage.runtime.door.signals import SignalHandlers
@@ -40,16 +43,20 @@ from pilotage.runtime.history import RunHistory
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.records import last_trace
 from pilotage.runtime.journal.replay import Replay
-from pilotage.runtime.journal.start_record import Instruction, RunStart, decode_input, decode_instruction
+from pilotage.runtime.journal.start_record import (
+    Instruction,
+    RunStart,
+    decode_input,
+    decode_instruction,
+    last_trace,
+)
 from pilotage.runtime.people.questions import Questions
 from pilotage.runtime.people.signals import MESSAGES, SignalPolicy, SignalQueue
 from pilotage.runtime.run.attempt import RunAttempt
-from pilotage.runtime.run.blueprint import Blueprint, blueprint_of, with_deferred
+from pilotage.runtime.run.blueprint import Blueprint, blueprint_of, selected_model, with_deferred
 from pilotage.runtime.run.cancel import Cleanup
 from pilotage.runtime.run.ending import Ending, EndingPolicy
-from pilotage.runtime.run.models import selected_model
 from pilotage.runtime.run.program import ArchitectureProgram, ExecuteProgram, Program
 from pilotage.runtime.services import Services
 from pilotage.runtime.telemetry import RunTelemetry

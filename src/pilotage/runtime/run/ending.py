@@ -1,8 +1,13 @@
-"""Every way in which an attempt at a run can end: each is one commit, then the last event for its readers."""
+"""Every way in which an attempt at a run can end: each is one commit, then the last event for its readers.
+
+Tasks that are still at work when the program has ended may come to their own end, as long as the run has time; then
+they are stopped where they stand.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -13,26 +18,103 @@ from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import AgentOutputGuardError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
-from pilotage.runtime.budget.deadlines import earliest
+from pilotage.runtime.budget.deadlines import earliest, remaining, timed_out
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.exposure.trust import label_to_keep
 from pilotage.runtime.history import cancellation_error
 from pilotage.runtime.journal.interruptions import (
     AWAITS,
+    CancelledMeanwhile,
     HandedOver,
     LimitReached,
     Paused,
     RunDiverged,
     RunEnded,
+    RunInterruption,
 )
 from pilotage.runtime.journal.records import Answer
 from pilotage.runtime.people.requests import is_recovery
 from pilotage.runtime.run.cancel import Cleanup, end_children, finish_cancellation
 from pilotage.runtime.run.publish import Publisher
-from pilotage.runtime.run.settling import RemainingTasks
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
+
+
+class RemainingTasks:
+    """Waits for the other tasks of one attempt."""
+
+    def __init__(self, run: Run) -> None:
+        self.is_waiting = False
+        self._run = run
+        self._awaited: Collection[asyncio.Task[object]] = ()
+
+    async def wait(self) -> None:
+        """Return when all have come to their end, or wait for people themselves.
+
+        Raises:
+            LimitReached: the time of the run is up; they have been stopped.
+        """
+        if siblings := self._run.replay.liveness.siblings():
+            await self._in_time(asyncio.wait(siblings))
+
+    async def settle(self, end: RunInterruption, *, at_once: bool = False) -> None:
+        """Let nothing new begin; return when no call is under way any more.
+
+        Raises:
+            CancelledMeanwhile: the run was cancelled in the meantime.
+            LimitReached: the time of the run is up; what was under way has been stopped.
+        """
+        liveness = self._run.replay.liveness
+        liveness.end(end)
+        if at_once:
+            await self.stopped()
+        if liveness.under_way:
+            await self._in_time(liveness.quiesce(end))
+        elif self._run.ledger.state.status is AgentStatus.CANCELLING:
+            raise CancelledMeanwhile
+
+    async def stopped(self) -> None:
+        """Stop them, and return when they are."""
+        siblings = self._awaited = self._run.replay.liveness.siblings()
+        self.stop()
+        if siblings:
+            await asyncio.wait(siblings)
+
+    def stop(self) -> None:
+        """Stop those that are waited for."""
+        for task in self._awaited:
+            task.cancel()
+
+    async def _in_time(self, rest: Awaitable[object]) -> None:
+        self.is_waiting = True
+        try:
+            await self._before_deadline(rest)
+        finally:
+            self.is_waiting = False
+        if self._run.ledger.state.status is AgentStatus.CANCELLING:
+            raise CancelledMeanwhile
+
+    async def _before_deadline(self, rest: Awaitable[object]) -> None:
+        deadline, clock = self._run.source.deadline, self._run.ports.clock
+        self._awaited = self._run.replay.liveness.siblings()
+        if deadline is None or not self._awaited:
+            await rest
+            return
+        resting = asyncio.ensure_future(rest)
+        late = asyncio.ensure_future(clock.sleep(remaining(deadline, clock.now()) or 0.0))
+        try:
+            await asyncio.wait([resting, late], return_when=asyncio.FIRST_COMPLETED)
+            is_late = not resting.done()
+            if is_late:
+                self.stop()
+            await resting
+        finally:
+            late.cancel()
+            resting.cancel()
+        reached = timed_out(deadline, clock.now()) if is_late else None
+        if reached is not None:
+            raise reached
 
 
 @value

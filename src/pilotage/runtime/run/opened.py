@@ -26,7 +26,7 @@ from pilotage.filling import unchecked
 from pilotage.runtime.door.run import NO_OVERRIDES, LiveRun, Overrides
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.events.writer import DirectEventWriter
-from pilotage.runtime.run.models import problems_with
+from pilotage.runtime.run.blueprint import problems_with
 from pilotage.runtime.run.start import RunStarts, run_id_of
 from pilotage.runtime.run.supervise import RunHandle, Supervisor
 from pilotage.runtime.services import Services

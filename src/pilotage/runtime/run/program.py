@@ -71,7 +71,7 @@ class ExecuteProgram(Program):
 
     async def events(self) -> AsyncGenerator[AgentEvent, None]:
         # The class's own function: on an instance of the container, `execute` opens a run.
-        owner = cast(Any, type(self._instance))
+        owner: Any = type(self._instance)
         execute: Callable[..., object] = owner.execute
         run, by, ordinal = self._run, self._run.source.attribution, 0
         async with aclosing(items_of(execute(self._instance, **self._arguments))) as items:

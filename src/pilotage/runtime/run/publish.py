@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import cast
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.ports.handlers import IAgentOutputGuard
@@ -51,10 +50,7 @@ class Publication(Effect):
 
     async def act(self, attempt: Attempt) -> object:
         await self._settle()
-        return None
-
-    def outcome_of(self, result: object) -> Outcome:
-        return self._publisher.outcome(self._answer)
+        return self._publisher.outcome(self._publisher.encoded(self._answer))
 
     def rejected(self, rejection: ToolError) -> BaseException:
         return RunEnded(AgentSituation.APPROVAL_REJECTED, str(rejection))
@@ -97,10 +93,11 @@ class Publisher:
             Paused: a person is asked first.
         """
         try:
-            return cast(JsonObject, await perform(self._run, Publication(self, answer, settle)))
+            record: JsonObject = await perform(self._run, Publication(self, answer, settle))
         except RunEnded:
             self._is_refused = True
             raise
+        return record
 
     async def partial(self, answer: Answer) -> Answer:
         """Return what a run leaves that does not come to its answer: nothing that was refused or needs approval."""
@@ -117,17 +114,22 @@ class Publisher:
 
     def record_partial(self, answer: Answer, error: JsonObject) -> JsonObject:
         """Record what a run leaves that stops short, and return the record."""
-        outcome = self.outcome(answer, error)
-        self._run.outcomes.record(Publication(self, answer, _nothing_to_settle), 1, outcome)
-        return cast(JsonObject, outcome.result)
+        record = self.encoded(answer, error)
+        publication = Publication(self, answer, _nothing_to_settle)
+        self._run.outcomes.record(publication, 1, self.outcome(record))
+        return record
 
-    def outcome(self, answer: Answer, error: JsonObject | None = None) -> Outcome:
-        """Return the row of an answer; for an ephemeral run only what its readers get of it."""
+    def encoded(self, answer: Answer, error: JsonObject | None = None) -> JsonObject:
+        """Return the record of an answer; for an ephemeral run only what its readers get of it."""
+        if not self._run.ledger.is_kept:
+            return {"result": to_json_value(answer.output)}
+        return encode_result(answer, self._run.spending.spent, error)
+
+    def outcome(self, record: JsonObject) -> Outcome:
+        """Return what is recorded and shown of an answer."""
         run = self._run
         if not run.ledger.is_kept:
-            shown: JsonObject = {"result": to_json_value(answer.output)}
-            return new_outcome(shown, shown, shown)
-        record = encode_result(answer, run.spending.spent, error)
+            return new_outcome(record, record, record)
         kept = secretless(with_label(record, run.trust), run.redactor)
         return new_outcome(kept, self.view_of(kept), record)
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import cast
 from weakref import WeakValueDictionary
 
 from pilotage.agent.definition import AgentDefinition
@@ -24,9 +23,10 @@ from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.budget.deadlines import deadline_at
 from pilotage.runtime.door.run import NO_OVERRIDES, Overrides
 from pilotage.runtime.exposure.given_context import encode_context, label_of_context
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.record_fields import list_field
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest, encode_input
-from pilotage.runtime.run.blueprint import deferred_tools_of
-from pilotage.runtime.run.models import check_driven, selection_of
+from pilotage.runtime.run.blueprint import check_driven, deferred_tools_of, selection_of
 from pilotage.runtime.run.supervise import RunHandle, Supervisor
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel
@@ -176,9 +176,9 @@ class RunStarts:
         rows = await self._launcher.records.rows(RunKey(principal.tenant, run_id))
         before = decode_start(rows[0])
         if _asked(before) != _asked(start):
-            alias = cast(str, start.metadata["alias"])
             raise RunConflictError(
-                f"a run was started as {alias!r} already, with another agent or input. Choose another id."
+                f"a run was started as {start.metadata[words.ALIAS]!r} already, with another agent or input. "
+                "Choose another id."
             )
         return self._launcher.attached(state)
 
@@ -200,7 +200,7 @@ def _with_history(given: JsonObject, turns: Sequence[ConversationTurn]) -> JsonO
     if not turns:
         return given
     said: list[JsonValue] = [to_json_value(turn.message) for turn in turns]
-    return {**given, "messages": [*said, *cast("list[JsonValue]", given.get("messages", []))]}
+    return {**given, "messages": [*said, *list_field({"messages": [], **given}, "messages")]}
 
 
 def _asked(start: RunStart) -> tuple[object, ...]:

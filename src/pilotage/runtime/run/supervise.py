@@ -30,10 +30,10 @@ from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import EphemeralLedger
 from pilotage.runtime.journal.start_record import RunStart, decode_start
 from pilotage.runtime.run.attempt import RunAttempt
+from pilotage.runtime.run.blueprint import selected_model
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.claim import RunClaims
 from pilotage.runtime.run.compose import Claimed, Composer
-from pilotage.runtime.run.models import selected_model
 from pilotage.runtime.services import Services
 
 

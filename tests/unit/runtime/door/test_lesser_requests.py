@@ -15,7 +15,7 @@ from pilotage.agent.tool_calling import ToolCallingSpec
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.door.capabilities import adapted_request, answer_of, found_in, needs_adapting
+from pilotage.runtime.door.model import adapted_request, answer_of, found_in, needs_adapting
 
 
 @dataclass(frozen=True)

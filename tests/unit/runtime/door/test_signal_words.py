@@ -9,7 +9,8 @@ import pytest
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.jsonvalue import JsonObject, to_json_value
-from pilotage.runtime.people.signals import MESSAGES, label_of, message_of, signal_in
+from pilotage.runtime.journal.record_fields import contract_value
+from pilotage.runtime.people.signals import MESSAGES, label_of, message_of
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 
 
@@ -44,4 +45,4 @@ def test_only_an_event_may_be_a_strangers_word() -> None:
 
 def test_a_signal_comes_back_from_its_row() -> None:
     sent = signal(AgentSignalKind.EXTERNAL_EVENT, text="fire", floors=[1, {"a": None}])
-    assert signal_in(to_json_value(sent)) == sent
+    assert contract_value(AgentSignal, to_json_value(sent)) == sent

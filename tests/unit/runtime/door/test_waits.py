@@ -26,6 +26,7 @@ from pilotage.runtime.journal.chain import NO_HEAD
 from pilotage.runtime.journal.commits import JournalWriter
 from pilotage.runtime.journal.interruptions import Paused, RunDiverged, RunEnded
 from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.journal.record_fields import record_of
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.scope import Scope
 from pilotage.runtime.people.questions import ApprovalQuestion, Questions
@@ -93,7 +94,7 @@ class Desk:
         try:
             recorded = recording.take(question.action)
             if recorded is not None and recorded.after is not None:
-                return questions.obey(cast(JsonObject, question.reuse(recorded.after)))
+                return questions.obey(record_of(recorded.after))
             if recorded is None:
                 outcomes.ask(question, attempt)
             else:

@@ -19,7 +19,7 @@ from pilotage.agent.events import (
     ToolCallStartEvent,
 )
 from pilotage.errors import CallerError
-from pilotage.runtime.events.transcript import Transcript, joined
+from pilotage.runtime.events.feed import Transcript, joined
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 STEP = StepStartedEvent(BY, "look")

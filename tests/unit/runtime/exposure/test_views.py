@@ -14,8 +14,7 @@ from pilotage.agent import (
     agent_tool,
 )
 from pilotage.agent.messages import MediaPart, TextPart
-from pilotage.runtime.exposure.redactor import Redactor
-from pilotage.runtime.exposure.views import shown_request, shown_response
+from pilotage.runtime.exposure.redactor import Redactor, shown_request, shown_response
 from pilotage.safety import PII, SensitiveField, StreamingRedactionPolicy, StreamingSensitivePattern
 
 CARDS = StreamingRedactionPolicy([StreamingSensitivePattern("card", r"CARD-\d{4}")])

@@ -11,13 +11,9 @@ from pilotage.agent.limits import AgentExecutionLimits, LimitCode
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.agent.state import AgentSituation
 from pilotage.agent.tools.metadata import TimeoutPolicy
-from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.budget.deadlines import (
     deadline_at,
-    decode_deadline,
     earliest,
-    encode_deadline,
     extended,
     remaining,
     time_for_call,
@@ -126,19 +122,3 @@ def test_a_run_whose_time_is_up_says_so() -> None:
         "the deadline of the run, 2030-01-01T11:59:59+00:00, has passed. "
         "Raise AgentExecutionLimits.timeout_seconds, or give a smaller task."
     )
-
-
-@pytest.mark.parametrize("deadline", [None, at(0.25), START.astimezone(timezone(timedelta(hours=9)))])
-def test_a_deadline_survives_its_record(deadline: datetime | None) -> None:
-    assert decode_deadline(encode_deadline(deadline)) == deadline
-
-
-def test_equal_deadlines_have_equal_records() -> None:
-    elsewhere = START.astimezone(timezone(timedelta(hours=9)))
-    assert encode_deadline(elsewhere) == encode_deadline(START) == "2030-01-01T12:00:00+00:00"
-
-
-@pytest.mark.parametrize("record", ["soon", 17, "2030-01-01T12:00:00", ["2030-01-01T12:00:00+00:00"]])
-def test_what_is_no_deadline_is_refused(record: JsonValue) -> None:
-    with pytest.raises(AgentDefinitionError, match="is no deadline"):
-        decode_deadline(record)

@@ -13,7 +13,7 @@ from pilotage import ModelMessage, ModelRequest, StructuredOutputSpec
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse, ModelStreamEventKind, ModelUsage
 from pilotage.jsonvalue import JsonObject, canonical_json
-from pilotage.runtime.journal.model_record import decode_response, encode_response, replayed_events
+from pilotage.runtime.journal.records import decode_response, encode_response, replayed_events
 
 
 @dataclass(frozen=True)

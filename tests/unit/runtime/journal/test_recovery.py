@@ -6,11 +6,11 @@ import pytest
 from tests.unit.runtime.rows import AFTER, BEFORE, a_row, an_action
 
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.runtime.journal.recording import RecordedAction
-from pilotage.runtime.journal.recovery import (
+from pilotage.runtime.journal.recording import (
     AskHuman,
     Begin,
     Reconcile,
+    RecordedAction,
     Recovery,
     Repeat,
     Reuse,

@@ -10,7 +10,7 @@ import pytest
 from pilotage.agent.tools.active import IToolCalls
 from pilotage.runtime.journal.interruptions import Paused
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.liveness import BranchStopped, Liveness
+from pilotage.runtime.journal.replay import BranchStopped, Liveness
 from pilotage.runtime.journal.scope import (
     Scope,
     enter_run,

@@ -9,7 +9,7 @@ from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.model import ModelCapability
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.agent.stereotype import Agent
-from pilotage.runtime.door.capabilities import misfits, within_length
+from pilotage.runtime.door.model import misfits, within_length
 from pilotage.testing import ScriptedModel
 
 
