@@ -6,8 +6,9 @@ import asyncio
 from contextvars import copy_context
 
 import pytest
+from tests.unit.runtime.places import enter
 
-from pilotage.runtime.journal.scope import Scope, enter, scope_for
+from pilotage.runtime.journal.scope import Scope, scope_for
 
 
 def test_ids_count_per_label() -> None:

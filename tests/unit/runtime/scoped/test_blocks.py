@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 
 import pytest
+from tests.unit.runtime.places import enter
 
-from pilotage.agent.tools.active import IToolCalls
 from pilotage.runtime.journal.interruptions import Paused
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.replay import BranchStopped, Liveness
 from pilotage.runtime.journal.scope import (
     Scope,
-    enter_run,
     entered,
     inside,
     scope_for,
     worker_scope,
 )
-
-
-class Unused(IToolCalls):
-    """Tool calls of a run in which no tool is called."""
-
-    def call(self, tool: object, args: object, kwargs: object) -> object:
-        raise AssertionError("no tool is called")
-
-    def invoke(self, tool: object, arguments: object, call_id: str | None = None) -> Awaitable[object]:
-        raise AssertionError("no tool is called")
-
-
-def enter(scope: Scope) -> None:
-    enter_run(Unused(), scope)
 
 
 def next_in(scope: Scope | None, label: str = "tool:a") -> str:
