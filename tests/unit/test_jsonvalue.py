@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -12,7 +13,19 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
-from pilotage.jsonvalue import canonical_json, json_digest, to_json_value
+from pilotage.jsonvalue import (
+    JsonValue,
+    as_integer,
+    as_list,
+    as_object,
+    as_string,
+    canonical_json,
+    is_list,
+    json_digest,
+    list_or_empty,
+    object_or_empty,
+    to_json_value,
+)
 
 
 class Colour(StrEnum):
@@ -93,3 +106,34 @@ def test_a_lone_surrogate_has_a_digest_too() -> None:
 def test_nan_has_no_canonical_text() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         canonical_json(float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("narrow", "fits", "does_not"),
+    [
+        (as_object, {"a": 1}, [1]),
+        (as_object, MappingProxyType({"a": 1}), "a"),
+        (as_list, [1, 2], {"a": 1}),
+        (as_list, (1, 2), "ab"),
+        (as_string, "ab", 1),
+        (as_integer, 3, "3"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_with_its_type(
+    narrow: Callable[[JsonValue], object], fits: JsonValue, does_not: JsonValue
+) -> None:
+    assert narrow(fits) is fits
+    with pytest.raises(TypeError, match=f"not {type(does_not).__name__}"):
+        narrow(does_not)
+
+
+def test_anything_but_an_object_or_a_list_counts_as_an_empty_one() -> None:
+    assert [object_or_empty(each) for each in ({"a": 1}, None, [1], "a")] == [{"a": 1}, {}, {}, {}]
+    assert [list(list_or_empty(each)) for each in ([1], (2,), None, "ab")] == [[1], [2], [], []]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [([1], True), ((), True), ("a", False), (b"a", False), ({}, False)]
+)
+def test_texts_and_bytes_are_no_lists(value: object, expected: bool) -> None:
+    assert is_list(value) is expected

@@ -9,11 +9,10 @@ from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependenci
 from pilotage.architectures.candidates import Candidates
 from pilotage.architectures.deciding import Share
 from pilotage.architectures.judging import judge
-from pilotage.architectures.outputs import take_output
 from pilotage.architectures.parts import carry_out, hand_up, take_up
 from pilotage.architectures.react import React
 from pilotage.architectures.wording import as_text, briefing
-from pilotage.architectures.workers import WorkerRef, ask_worker, check_worker, declared
+from pilotage.architectures.workers import WorkerRef, ask_worker, check_worker, declared, take_output
 from pilotage.checks import reject_not_positive, reject_outside_unit
 from pilotage.values import value
 

@@ -16,7 +16,6 @@ from pilotage.agent.ports.architecture import (
     FailurePolicy,
 )
 from pilotage.architectures.deciding import decide
-from pilotage.architectures.outputs import take_output
 from pilotage.architectures.parts import close_with, take_up
 from pilotage.architectures.wording import as_text, briefing, listed
 from pilotage.architectures.workers import (
@@ -26,6 +25,7 @@ from pilotage.architectures.workers import (
     check_workers,
     declared,
     purpose_of,
+    take_output,
 )
 from pilotage.checks import reject_not_positive
 from pilotage.jsonvalue import JsonValue, to_json_value

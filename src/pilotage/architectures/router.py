@@ -8,7 +8,6 @@ from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
 from pilotage.architectures.deciding import Share, decide
 from pilotage.architectures.moves import StopReason
-from pilotage.architectures.outputs import take_output
 from pilotage.architectures.parts import interrupt, take_up
 from pilotage.architectures.wording import briefing, listed
 from pilotage.architectures.workers import (
@@ -18,6 +17,7 @@ from pilotage.architectures.workers import (
     check_workers,
     declared,
     purpose_of,
+    take_output,
 )
 from pilotage.checks import reject_outside_unit
 from pilotage.jsonvalue import to_json_value

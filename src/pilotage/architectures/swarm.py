@@ -11,10 +11,16 @@ from pilotage.agent.exits import Exit
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
 from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tool_calling import ModelToolSpec
-from pilotage.architectures.outputs import take_output
 from pilotage.architectures.parts import take_up
 from pilotage.architectures.wording import briefing
-from pilotage.architectures.workers import WorkerRef, ask_worker, check_workers, declared, purpose_of
+from pilotage.architectures.workers import (
+    WorkerRef,
+    ask_worker,
+    check_workers,
+    declared,
+    purpose_of,
+    take_output,
+)
 from pilotage.checks import reject_negative
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonValue, canonical_json, to_json_value

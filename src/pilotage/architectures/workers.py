@@ -22,6 +22,16 @@ from pilotage.jsonvalue import JsonValue, to_json_value
 from pilotage.runtime.architecture.dependencies import with_exits
 from pilotage.runtime.architecture.registry import find_architecture
 
+
+def take_output(session: AgentSession, deps: Dependencies, output: JsonValue) -> None:
+    """Make what a worker gave the output of the session.
+
+    Raises:
+        AgentStructuredOutputError: the agent declares a type, and it is not of that type.
+    """
+    session.output = output if deps.output is None else deps.output.decode(output)
+
+
 WorkerRef: TypeAlias = AgentRef | AgentExecutionSpec
 """An agent by class or by name, or a spec."""
 

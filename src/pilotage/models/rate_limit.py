@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from pilotage.agent.compaction.estimate import fixed_tokens, message_tokens
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage
@@ -12,10 +15,79 @@ from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelect
 from pilotage.checks import reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.ids import IClock, SystemClock
-from pilotage.models.queueing import FairQueue
-from pilotage.models.token_bucket import TokenBucket
 from pilotage.runtime.door.model import plain_model
 from pilotage.runtime.events.feed import close
+from pilotage.values import value
+
+
+class FairQueue:
+    """So many places, given out in the order in which they were asked for. It belongs to no event loop."""
+
+    def __init__(self, places: int) -> None:
+        self._free = places
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """How many stand in the queue."""
+        return sum(not turn.done() for turn in self._waiting)
+
+    async def take(self) -> None:
+        """Wait for a place. Whoever is cancelled while waiting has none."""
+        if self._free and not self.waiting:
+            self._free -= 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            # The place may have been handed over in the same moment: then it goes to the next one.
+            if turn.done() and not turn.cancelled():
+                self.give_back()
+            raise
+
+    def give_back(self) -> None:
+        """Leave a place to whoever waits longest."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
+_MINUTE = 60.0
+
+
+@value
+class TokenBucket:
+    """How many tokens may be used at once (`per_minute`, when it is full), how many there are, and when that was.
+
+    Less than nothing is there where a call took more than was expected; then the next one waits longer.
+    """
+
+    per_minute: int
+    level: float
+    at: float
+
+    @classmethod
+    def full(cls, per_minute: int, now: float) -> TokenBucket:
+        """A bucket from which nothing was taken yet."""
+        return cls(per_minute, per_minute, now)
+
+    def wait_for(self, tokens: int, now: float) -> float:
+        """The seconds until so many tokens are there; for more than it ever holds, until it is full."""
+        wanted = min(tokens, self.per_minute)
+        return max(0.0, (wanted - self._level_at(now)) * _MINUTE / self.per_minute)
+
+    def without(self, tokens: int, now: float) -> TokenBucket:
+        """The bucket after tokens were taken, whether they are there or not; a negative number gives some back."""
+        return replace(self, level=min(self.per_minute, self._level_at(now) - tokens), at=now)
+
+    def _level_at(self, now: float) -> float:
+        filled = self.level + (now - self.at) * self.per_minute / _MINUTE
+        return min(float(self.per_minute), filled)
 
 
 class RateLimitedModel(IAgentModel):

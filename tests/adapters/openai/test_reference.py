@@ -19,7 +19,7 @@ ROWS = {row.split("|")[1].strip(): row for row in PAGE.splitlines() if row.start
 
 def test_every_variable_is_on_the_page_and_no_other() -> None:
     source = inspect.getsource(environment).replace("{VLLM}", "PILOTAGE_VLLM_")
-    read = set(re.findall(r"PILOTAGE_(?:MODEL|VLLM)_[A-Z_]*[A-Z]", source))
+    read = {environment.BASE_URL, *re.findall(r"PILOTAGE_(?:MODEL|VLLM)_[A-Z_]*[A-Z]", source)}
     assert set(re.findall(r"PILOTAGE_(?:MODEL|VLLM)_[A-Z_]*[A-Z]", PAGE)) == read
 
 

@@ -14,8 +14,7 @@ from pilotage.agent.model_request import ModelRequest, SamplingOptions
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.errors import AgentDefinitionError
 from pilotage.models import RateLimitedModel
-from pilotage.models.queueing import FairQueue
-from pilotage.models.token_bucket import TokenBucket
+from pilotage.models.rate_limit import FairQueue, TokenBucket
 from pilotage.testing import ScriptedModel, VirtualClock, says
 
 

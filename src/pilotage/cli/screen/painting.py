@@ -7,7 +7,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from pilotage.cli.screen.paper import Paper
+from pilotage.cli.screen.screen import Paper
 from pilotage.cli.screen.words import Line, Tone
 
 _STYLES = {

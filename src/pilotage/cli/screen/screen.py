@@ -9,10 +9,31 @@ from __future__ import annotations
 import json
 import os
 import sys
+from abc import ABC, abstractmethod
+from typing import TextIO
 
-from pilotage.cli.screen.paper import Paper, PlainPaper
 from pilotage.cli.screen.words import Line, Span, cleaned
 from pilotage.jsonvalue import to_json_value
+
+
+class Paper(ABC):
+    """Takes pieces of text in tones; where a line ends, a piece says so."""
+
+    @abstractmethod
+    def write(self, spans: Line) -> None:
+        """Write the pieces now."""
+
+
+class PlainPaper(Paper):
+    """A pipe or a file: the words and nothing else."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, spans: Line) -> None:
+        self._stream.write("".join(span.text for span in spans))
+        self._stream.flush()
+
 
 _END = Span("\n")
 
