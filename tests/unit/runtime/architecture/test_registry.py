@@ -60,7 +60,7 @@ def test_a_name_is_looked_up_among_the_installed_and_nothing_means_react(wanted:
         ),
         (
             "of-class",
-            [entry("of-class", "tests.unit.runtime.scoped.test_architecture_registry:a_class")],
+            [entry("of-class", "tests.unit.runtime.architecture.test_registry:a_class")],
             "is a class",
         ),
     ],
