@@ -43,8 +43,8 @@ class Folds:
         Raises:
             RunDiverged: something else is recorded at this place.
         """
-        row = self._run.replay.folded(self._action(path, label))
-        return None if row is None else self._entered(row)
+        recorded = self._run.replay.take(self._action(path, label))
+        return None if recorded is None or recorded.after is None else self._entered(recorded.after)
 
     def turns(self, loop_id: str) -> list[JsonObject]:
         """What the finished turns of a loop came to, in order."""

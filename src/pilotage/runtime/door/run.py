@@ -230,7 +230,8 @@ class Run:
         self.open_streams: list[OpenStream] = []
         self.is_context_fitted: bool = ledger.is_kept
         """Whether every request is fitted to its context, whatever it asks for."""
-        self._speaker: str | tuple[str, int] | None = None
+        self.speaker: str | tuple[str, int] | None = None
+        """The source of the program's words: a message id, or a model call (its action and the epoch)."""
         self._factories = parts
         self._parts: dict[type[Any], Any] = {}
 
@@ -275,19 +276,10 @@ class Run:
     @property
     def message_id(self) -> str:
         """The id of the message that the program emits now."""
-        speaker = self._speaker
+        speaker = self.speaker
         if speaker is None:
             return f"{self.id}:message"
         return speaker if isinstance(speaker, str) else message_id_of(self.id, *speaker)
-
-    @property
-    def speaker(self) -> str | tuple[str, int] | None:
-        """The source of the program's words: a message id, or a model call (its action and the epoch)."""
-        return self._speaker
-
-    @speaker.setter
-    def speaker(self, speaker: str | tuple[str, int] | None) -> None:
-        self._speaker = speaker
 
     def streams_at(self, path: str) -> list[OpenStream]:
         """Return the streams whose reply must be recorded before another effect begins in their scope."""
@@ -295,7 +287,7 @@ class Run:
 
     def was_asked(self, action_id: str) -> bool:
         """Return whether a person was asked to approve an action: then the answer counts."""
-        return self.replay.has_questions and self.replay.knows(f"{action_id}/{words.APPROVAL}")
+        return self.replay.knows(f"{action_id}/{words.APPROVAL}")
 
     def fingerprint(self, action_id: str, kind: AgentActionKind, name: str, asked: JsonValue = None) -> str:
         """Return the fingerprint of an action of this run; an ephemeral run needs none."""
@@ -320,7 +312,7 @@ class Run:
 
     def go_live(self) -> None:
         """Let the program's words be new from here on, once everything recorded was asked for."""
-        if self.events.is_repeating and self.replay.is_over:
+        if self.events.is_repeating and self.replay.is_used_up:
             self.events.go_live()
 
     def mark_running(self) -> None:

@@ -195,7 +195,7 @@ class RunAttempt:
             return await self._stop(end)
         if liveness.is_paused:
             return await self._ending.pause()
-        run.replay.finish()
+        run.replay.check_used_up()
         if run.events.is_repeating:
             run.events.go_live()
         if run.admission.check_switch is not None:
@@ -246,7 +246,7 @@ class RunAttempt:
             self._task.uncancel()
         outcomes, replay = self.run.outcomes, self.run.replay
         if not outcomes.under_way:
-            outcomes.under_way = {action.id: (action, number) for action, number in replay.open_actions()}
+            outcomes.under_way = {action.id: (action, number) for action, number in replay.under_way()}
         return await self._ending.finish_cancelling()
 
     async def _execute(self) -> None:

@@ -13,6 +13,7 @@ from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.architecture import AgentSession, Dependencies
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.sealing_check import hidden_output
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.filling import unchecked
@@ -297,7 +298,7 @@ def _questions(run: Run) -> Questions:
 
 
 def _signals(run: Run) -> SignalQueue:
-    policy, has_recorded = _signal_policy(run.source.definition), run.replay.has_signals
+    policy, has_recorded = _signal_policy(run.source.definition), run.replay.has_any(AgentActionKind.SIGNAL)
     pending = run.source.pending
     return SignalQueue(run.ledger, pending, policy, run.redactor, salt=run.salt, has_recorded=has_recorded)
 
