@@ -13,7 +13,6 @@ from typing import Any, TypeAlias, assert_never
 from pilotage.agent.ports.architecture import BranchFailure, FailurePolicy
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.jsonvalue import JsonObject, to_json_value
 from pilotage.runtime.budget.spending import count_rows
@@ -64,9 +63,7 @@ class Folds:
         return record
 
     def _action(self, path: str, label: str) -> Action:
-        kind = AgentActionKind.STEP
-        fingerprint = self._run.fingerprint(path, kind, label)
-        return Action(path, kind, label, None, None, Idempotency.IDEMPOTENT, True, fingerprint)
+        return self._run.action(path, AgentActionKind.STEP, label)
 
 
 @value

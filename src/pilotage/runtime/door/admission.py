@@ -46,7 +46,7 @@ from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.spending import NOTHING, budget_exhausted
 from pilotage.runtime.door.door import perform
-from pilotage.runtime.door.hooks import GateSettings, Hooks, NoAnswerError, PortCaller, as_object
+from pilotage.runtime.door.hooks import GateSettings, Hooks, NoAnswerError, PortCaller, shown_arguments
 from pilotage.runtime.door.model_reply import expected_usage
 from pilotage.runtime.door.run import Admission, Grant, ModelEffect, RefusedError, Run, Stage
 from pilotage.runtime.effect import Effect, EffectKind
@@ -296,7 +296,7 @@ class ApprovalStage(Stage):
         if handler is None:
             return None
         action, tool = effect.asked_about, effect.descriptor
-        arguments = as_object(action.view)
+        arguments = shown_arguments(action.view)
         subject = ApprovalSubject(effect.boundary, action.id, action.name, arguments, tool)
         try:
             wanted = await self._caller.ask(handler.request_for, run.context, subject)

@@ -104,7 +104,7 @@ def _put(run: Run, question: Question) -> None:
         question.take_up(recorded.row)
     else:
         return
-    run.questions.wait_for(question.request_record)
+    run.questions.wait_for(question.request)
 
 
 async def _begin(run: Run, effect: Effect) -> object:

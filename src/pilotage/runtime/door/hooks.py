@@ -135,9 +135,9 @@ class Hooks:
 
 def shown_call(effect: Effect) -> ModelToolCall:
     """Return an effect as hooks see it."""
-    return ModelToolCall(effect.action.name, as_object(effect.action.view), effect.action.id)
+    return ModelToolCall(effect.action.name, shown_arguments(effect.action.view), effect.action.id)
 
 
-def as_object(view: JsonValue) -> JsonObject:
+def shown_arguments(view: JsonValue) -> JsonObject:
     """Return what others may see of arguments as an object."""
     return view if isinstance(view, dict) else {} if view is None else {"arguments": view}

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable
 from contextvars import Token
 from dataclasses import replace
+from functools import partial
 
 from pilotage.agent.events import RunStartedEvent
 from pilotage.agent.principal import enter_run_context
@@ -114,11 +115,9 @@ class RunAttempt:
 
     def live(self, task: asyncio.Task[RunResult]) -> LiveRun:
         """Return the run as it is reached from outside, with the task that drives this attempt."""
-        return LiveRun(self.run, task, self.cancel, self.cancel_with_parent, self.hear, self.hand_over)
-
-    async def cancel_with_parent(self, signal: AgentSignal) -> bool:
-        """Cancel the run because its parent is cancelled: there is no signal in the store."""
-        return await self.cancel(signal, is_stored=False)
+        # The cancellation of a parent is no signal in the store.
+        unstored = partial(self.cancel, is_stored=False)
+        return LiveRun(self.run, task, self.cancel, unstored, self.hear, self.hand_over)
 
     async def cancel(self, signal: AgentSignal, *, is_stored: bool = True) -> bool:
         """Record the cancellation, then stop the work; False for an attempt that is coming to its own end."""
