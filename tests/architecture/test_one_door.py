@@ -12,8 +12,7 @@ import pilotage.runtime
 RUNTIME = Path(pilotage.runtime.__file__).parent
 
 ONE_CALLER = {
-    ("replay", "recorded"): "door/door.py",
-    ("_recording", "take"): "journal/replay.py",
+    ("replay", "take"): "door/door.py",
     ("ledger", "append"): "door/outcome.py",
     ("_questions", "use_up"): "people/questions.py",
     ("questions", "use_up"): "people/questions.py",

@@ -376,7 +376,7 @@ def an_answer_is_taken_in_where_only_a_question_is_put(planting: Planting) -> No
     put: Any = door._put
 
     def eager(run: Any, question: Any) -> None:
-        recorded = run.replay.recorded(question.action)
+        recorded = run.replay.take(question.action)
         if recorded is not None and recorded.after is None:
             question.take_up(recorded.row)
             answer = question._answer(question.request_record)

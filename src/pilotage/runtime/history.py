@@ -27,11 +27,12 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.context.snapshots import is_prompt, prompt_in
 from pilotage.runtime.events.event_log import LoggedEvent, is_erased, items_of, refuse_erased
 from pilotage.runtime.events.projections import CANCELLED
+from pilotage.runtime.exposure.trust import label_in
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.chain import first_broken
-from pilotage.runtime.journal.record_fields import decode_row, object_or_empty
+from pilotage.runtime.journal.record_fields import object_or_empty, record_of
 from pilotage.runtime.journal.recording import Recording
-from pilotage.runtime.journal.records import decode_result, taken_ids, trust_in
+from pilotage.runtime.journal.records import decode_result, taken_ids
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
@@ -255,7 +256,7 @@ def result_in(state: AgentState, rows: Sequence[JournalRow]) -> RunResult:
 def label_at_end(rows: Sequence[JournalRow]) -> TrustLabel:
     """Return the trust label of a run's result."""
     result = _result_row(rows)
-    return TrustLabel() if result is None else decode_row(result, trust_in) or TrustLabel()
+    return TrustLabel() if result is None else label_in(record_of(result))
 
 
 def _result_row(rows: Sequence[JournalRow]) -> JournalRow | None:

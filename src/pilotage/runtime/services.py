@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TypeVar
 
@@ -56,8 +57,27 @@ class Provided:
     audit_log: IAgentAuditLog | None = None
 
 
+def _optional(port: Callable[..., T]) -> cached_property[T | None]:
+    """Return a property with the application's adapter of a port, None where it has none."""
+    return cached_property(lambda services: services.app.get_or_none(port))
+
+
 class Services:
     """The ports of one application as its runs use them."""
+
+    evidence = _optional(IAgentEvidenceRepository)
+    outbox = _optional(IAgentOutbox)
+    backlog = _optional(IAgentBacklog)
+    conversations = _optional(ITaskStore)
+    leases = _optional(IAgentLeases)
+    late_outcomes = _optional(IAgentLateOutcomes)
+    wake_ups = _optional(IAgentWakeUps)
+    pricing = _optional(IAgentPricing)
+    secrets = _optional(ISecrets)
+    tool_handler = _optional(IAgentToolHandler)
+    output_guard = _optional(IAgentOutputGuard)
+    context_handler = _optional(IAgentContextHandler)
+    sealer = _optional(IRecordSealer)
 
     def __init__(self, app: Application) -> None:
         self.app = app
@@ -92,10 +112,6 @@ class Services:
         return _required(self.app.get_or_none(IAgentSignalRepository))
 
     @cached_property
-    def evidence(self) -> IAgentEvidenceRepository | None:
-        return self.app.get_or_none(IAgentEvidenceRepository)
-
-    @cached_property
     def writer(self) -> JournalWriter:
         return JournalWriter(NotifyingJournal(self.journal, self.bell))
 
@@ -105,32 +121,8 @@ class Services:
         return OutboxNotifier()
 
     @cached_property
-    def outbox(self) -> IAgentOutbox | None:
-        return self.app.get_or_none(IAgentOutbox)
-
-    @cached_property
-    def backlog(self) -> IAgentBacklog | None:
-        return self.app.get_or_none(IAgentBacklog)
-
-    @cached_property
-    def conversations(self) -> ITaskStore | None:
-        return self.app.get_or_none(ITaskStore)
-
-    @cached_property
-    def leases(self) -> IAgentLeases | None:
-        return self.app.get_or_none(IAgentLeases)
-
-    @cached_property
-    def late_outcomes(self) -> IAgentLateOutcomes | None:
-        return self.app.get_or_none(IAgentLateOutcomes)
-
-    @cached_property
     def lease_settings(self) -> LeaseSettings:
         return self.app.get_or_none(LeaseSettings) or LeaseSettings()
-
-    @cached_property
-    def wake_ups(self) -> IAgentWakeUps | None:
-        return self.app.get_or_none(IAgentWakeUps)
 
     @cached_property
     def owner(self) -> str:
@@ -192,26 +184,6 @@ class Services:
         )
 
     @cached_property
-    def pricing(self) -> IAgentPricing | None:
-        return self.app.get_or_none(IAgentPricing)
-
-    @cached_property
-    def secrets(self) -> ISecrets | None:
-        return self.app.get_or_none(ISecrets)
-
-    @cached_property
-    def tool_handler(self) -> IAgentToolHandler | None:
-        return self.app.get_or_none(IAgentToolHandler)
-
-    @cached_property
-    def output_guard(self) -> IAgentOutputGuard | None:
-        return self.app.get_or_none(IAgentOutputGuard)
-
-    @cached_property
-    def context_handler(self) -> IAgentContextHandler | None:
-        return self.app.get_or_none(IAgentContextHandler)
-
-    @cached_property
     def cleanups(self) -> tuple[IAgentCancellationCleanup, ...]:
         return tuple(self.app.get_all(IAgentCancellationCleanup))
 
@@ -224,10 +196,6 @@ class Services:
             None if type(telemetry) is NoTelemetry else telemetry,
             self.app.get_or_none(IAgentAuditLog),
         )
-
-    @cached_property
-    def sealer(self) -> IRecordSealer | None:
-        return self.app.get_or_none(IRecordSealer)
 
     def seals(self, run: RunKey) -> Seals:
         """What closes and opens the records of a run."""

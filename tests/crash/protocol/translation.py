@@ -13,7 +13,6 @@ from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import (
     AskHuman,
-    Begin,
     Reconcile,
     Recording,
     Recovery,
@@ -100,7 +99,8 @@ def recovery_agrees(setting: Setting, rows: Sequence[JournalRow], known: Standin
     recording = Recording(rows)
     for at, kind in enumerate(setting.actions):
         action = _action(at, kind)
-        found = recovery_for(action, recording.take(action), can_reconcile=kind is Kind.RECONCILED)
+        recorded = recording.take(action)
+        found = recorded and recovery_for(action, recorded, can_reconcile=kind is Kind.RECONCILED)
         if at < known.action and not isinstance(found, Reuse):
             return False
         if at >= known.action and found != _decision(kind, known.attempt if at == known.action else 0):
@@ -108,9 +108,10 @@ def recovery_agrees(setting: Setting, rows: Sequence[JournalRow], known: Standin
     return True
 
 
-def _decision(kind: Kind, attempt: int) -> Recovery:
+def _decision(kind: Kind, attempt: int) -> Recovery | None:
+    """What must be done with an action; None for one that never began."""
     if attempt == 0:
-        return Begin()
+        return None
     match kind:
         case Kind.READ_ONLY | Kind.IDEMPOTENT:
             return Repeat(attempt)

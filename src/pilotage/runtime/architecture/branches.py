@@ -13,7 +13,6 @@ from typing import Any, TypeAlias, assert_never
 from pilotage.agent.ports.architecture import BranchFailure, FailurePolicy
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.jsonvalue import JsonObject, to_json_value
 from pilotage.runtime.budget.spending import count_rows
@@ -38,7 +37,7 @@ class Folds:
         self._run = run
 
     def take(self, path: str, label: str) -> JsonObject | None:
-        """What a branch or turn came to, where it is folded; what it spent counts from here on.
+        """Return the record of a folded branch or turn; what it spent counts from here on.
 
         Raises:
             RunDiverged: something else is recorded at this place.
@@ -47,7 +46,7 @@ class Folds:
         return None if row is None else self._entered(row)
 
     def turns(self, loop_id: str) -> list[JsonObject]:
-        """What the finished turns of a loop came to, in order."""
+        """Return the records of the finished turns of a loop, in order."""
         return [self._entered(row) for row in self._run.replay.finished_turns(loop_id)]
 
     def add(self, path: str, label: str, record: JsonObject) -> None:
@@ -64,9 +63,7 @@ class Folds:
         return record
 
     def _action(self, path: str, label: str) -> Action:
-        kind = AgentActionKind.STEP
-        fingerprint = self._run.fingerprint(path, kind, label)
-        return Action(path, kind, label, None, None, Idempotency.IDEMPOTENT, True, fingerprint)
+        return self._run.action(path, AgentActionKind.STEP, label)
 
 
 @value

@@ -29,7 +29,6 @@ from pilotage.runtime.effect import Attempt, EffectKind, PlainEffect, decoder_of
 from pilotage.runtime.exposure.given_context import TRUST
 from pilotage.runtime.exposure.trust import RECALL, RUN_INPUT, label_of_items
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.scope import Scope, entered, scope_for
 from pilotage.values import value
 
@@ -104,17 +103,14 @@ class ScopedMemory(IAgentMemory):
         returning: Callable[..., object],
     ) -> T:
         """Perform an action; its result is read by what `returning` says it returns."""
-        run, kind = self._run, AgentActionKind.STEP
+        run = self._run
         shown = as_object(to_json_value(asked))
         with entered(self._scope):
             scope = scope_for(label, shown)
             action_id = scope.next_id(label)
-        fingerprint = run.fingerprint(action_id, kind, label, shown)
         view = run.redactor.json(shown)
         # Everything here may be done twice without a difference: remembering goes by the id of the item.
-        action = Action(
-            action_id, kind, label, shown, view, Idempotency.IDEMPOTENT, label == RECALL, fingerprint
-        )
+        action = run.action(action_id, AgentActionKind.STEP, label, shown, view, is_read_only=label == RECALL)
 
         async def acted(_: Attempt) -> object:
             return await act()

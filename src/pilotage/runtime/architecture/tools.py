@@ -20,7 +20,7 @@ from pilotage.runtime.children.delegation import Teammate
 from pilotage.runtime.children.tasks import ChildTask
 from pilotage.runtime.door.door import ask_ahead, perform
 from pilotage.runtime.door.run import Run
-from pilotage.runtime.door.tool_binding import Invocation, OfferedTool, offered_tool, shown_to_the_model
+from pilotage.runtime.door.tool_binding import Invocation, KnownTool, offered_tool, shown_to_the_model
 from pilotage.runtime.door.tool_call import ToolCall, ToolCalls
 from pilotage.runtime.effect import Effect
 from pilotage.runtime.journal.interruptions import Paused, RunInterruption, first_to_count
@@ -40,8 +40,8 @@ class ToolOffer:
     tools: tuple[BoundTool, ...]
     teammates: Mapping[str, Teammate]
     calling: ToolCallingSpec | None
-    _asked_for: dict[str, OfferedTool] = field(
-        default_factory=dict[str, OfferedTool], init=False, repr=False, compare=False
+    _asked_for: dict[str, tuple[KnownTool, object]] = field(
+        default_factory=dict[str, tuple[KnownTool, object]], init=False, repr=False, compare=False
     )
 
     @classmethod
@@ -54,7 +54,7 @@ class ToolOffer:
         shown = _shown(tools, teammates) if tools or teammates else None
         return cls(tuple(tools), teammates, shown)
 
-    def tool(self, name: str) -> OfferedTool | None:
+    def tool(self, name: str) -> tuple[KnownTool, object] | None:
         """The tool of a name; what is known of it is worked out when it is asked for first.
 
         Raises:
@@ -155,8 +155,8 @@ class ScopedTools(IScopedTools):
         if offered is None:
             words = f"there is no tool {call.name!r}. On offer are: {self._offer.names}."
             return ToolCallOutcome(call, error=words)
-        arguments = bound_arguments(offered.tool.interface, call.arguments)
-        invocation = _invocation(offered.tool, offered.owner, arguments, True)
+        tool, owner = offered
+        invocation = _invocation(tool, owner, bound_arguments(tool.interface, call.arguments), True)
         return self._calls.prepared(invocation, call.call_id, is_counted=is_counted)
 
     def _reserve(self, begun: Sequence[Effect]) -> None:

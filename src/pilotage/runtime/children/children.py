@@ -20,7 +20,6 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentStateReason, AgentStatus
 from pilotage.agent.tool_calling import ModelToolSpec
-from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.budget.spending import NOTHING
@@ -112,8 +111,7 @@ class Children:
         agent = self._launcher.name_of(task.agent)
         asked: JsonObject = {"agent": agent, "task": to_json_value(task.task)}
         view: JsonObject = {"agent": agent, "task": self._launcher.shown(task.agent, task.task)}
-        fingerprint = run.fingerprint(action_id, kind, name, asked)
-        action = Action(action_id, kind, name, asked, view, Idempotency.IDEMPOTENT, False, fingerprint)
+        action = run.action(action_id, kind, name, asked, view, is_read_only=False)
         child = ChildRun(self, task, scope, action)
         child.begins = run_delegated(run.ledger.state, self._id_for(action_id), agent)
         return child

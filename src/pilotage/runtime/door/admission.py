@@ -293,7 +293,7 @@ class ApprovalStage(Stage):
     def admit(self, run: Run, effect: Effect, grant: Grant) -> Awaitable[None] | None:
         if self._handler is not None or effect.needs_approval or grant.ask is not None:
             return self._approve(run, effect, grant)
-        if run.replay.has_questions and run.was_asked(effect.action.id):
+        if run.replay.has_record and run.was_asked(effect.action.id):
             return self._approve(run, effect, grant)
         return None
 

@@ -31,7 +31,6 @@ from pilotage.runtime.journal.interruptions import Paused, RunEnded, RunInterrup
 from pilotage.runtime.journal.record_fields import decode_row
 from pilotage.runtime.journal.recording import (
     AskHuman,
-    Begin,
     FetchAgain,
     Reconcile,
     RecordedAction,
@@ -81,7 +80,7 @@ async def perform(run: Run, effect: Effect) -> Any:
 
 
 def _begin_or_recover(run: Run, effect: Effect) -> Awaitable[object]:
-    recorded = run.replay.recorded(effect.action) if run.replay.has_record else None
+    recorded = run.replay.take(effect.action) if run.replay.has_record else None
     return _begin(run, effect) if recorded is None else _recover(run, effect, recorded)
 
 
@@ -98,14 +97,14 @@ def ask_ahead(run: Run, effects: Sequence[Effect]) -> None:
 
 def _put(run: Run, question: Question) -> None:
     """Put a question without taking an answer: that belongs to the moment the effect begins."""
-    recorded = run.replay.recorded(question.action)
+    recorded = run.replay.take(question.action)
     if recorded is None:
         run.outcomes.ask(question, run.attempt(question, 1))
     elif recorded.after is None:
         question.take_up(recorded.row)
     else:
         return
-    run.questions.wait_for(question.request_record)
+    run.questions.wait_for(question.request)
 
 
 async def _begin(run: Run, effect: Effect) -> object:
@@ -319,7 +318,7 @@ async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object
     if isinstance(effect, Question):
         effect.take_up(recorded.row)
         return await _act(run, effect, run.attempt(effect, 1))
-    if isinstance(recovery, Begin) or not effect.is_call:
+    if not effect.is_call:
         # The reply to a model call that could not be kept is asked for again.
         return await _begin(run, effect)
     for stage in run.admission.again[effect.kind]:

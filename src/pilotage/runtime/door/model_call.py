@@ -15,7 +15,6 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.spending import ONE_STEP, count_reply
@@ -27,7 +26,7 @@ from pilotage.runtime.door.run import ModelEffect, OpenStream, Run
 from pilotage.runtime.door.signals import with_signals
 from pilotage.runtime.effect import Attempt, EffectKind, Grant
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action, new_action
+from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.record_fields import object_field, optional_text
 from pilotage.runtime.journal.records import (
     decode_failure,
@@ -164,10 +163,7 @@ class ModelReading(OpenStream):
         scope = scope_for("model")
         action_id = scope.next_id("model")
         # A changed prompt is drift, not divergence: the messages are not part of the fingerprint.
-        fingerprint = run.fingerprint(action_id, _MODEL_CALL, "model")
-        action = new_action(
-            action_id, _MODEL_CALL, "model", None, None, Idempotency.IDEMPOTENT, True, fingerprint
-        )
+        action = run.action(action_id, _MODEL_CALL, words.MODEL)
         self._run = run
         self._liveness = run.replay.liveness
         self._model = model
@@ -239,11 +235,8 @@ class ModelReading(OpenStream):
         fitting = stage.fitting(call.scope.path, call.action.id, call.request)
         condensation = fitting.condensation()
         if condensation is not None:
-            action_id, kind = f"{call.action.id}/condensed", AgentActionKind.STEP
-            fingerprint = run.fingerprint(action_id, kind, "condensed")
-            action = Action(
-                action_id, kind, "condensed", None, None, Idempotency.IDEMPOTENT, True, fingerprint
-            )
+            action_id = f"{call.action.id}/{words.CONDENSED}"
+            action = run.action(action_id, AgentActionKind.STEP, words.CONDENSED)
             change = ContextChange(
                 call.scope,
                 action,
@@ -273,11 +266,8 @@ class ModelReading(OpenStream):
             ModelCallError: the call failed, or must not be made.
         """
         call, self._summaries = self._call, self._summaries + 1
-        action_id = f"{call.action.id}/condensed/summary#{self._summaries}"
-        fingerprint = self._run.fingerprint(action_id, _MODEL_CALL, "summary")
-        action = new_action(
-            action_id, _MODEL_CALL, "summary", None, None, Idempotency.IDEMPOTENT, True, fingerprint
-        )
+        action_id = f"{call.action.id}/{words.CONDENSED}/summary#{self._summaries}"
+        action = self._run.action(action_id, _MODEL_CALL, words.SUMMARY)
         summary = SummaryCall(self._run, call.scope, action, self._model, call.model, request)
         made: Summary = await perform(self._run, summary)
         return made

@@ -67,7 +67,7 @@ class Outcomes:
         """Return everything that was begun, in this attempt or in an earlier one, and has no outcome."""
         if not self.under_way and not replay.has_record:
             return []
-        begun = {action.id: (action, attempt) for action, attempt in replay.open_actions()}
+        begun = {action.id: (action, attempt) for action, attempt in replay.under_way()}
         begun |= self.under_way
         return [each for action_id, each in begun.items() if action_id not in self._closed]
 

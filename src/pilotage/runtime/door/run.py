@@ -22,6 +22,7 @@ from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.agent.tools.metadata import Idempotency
 from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.deadlines import timed_out
@@ -36,7 +37,7 @@ from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.exposure.trust import RUN_INPUT, label_after_tool, label_of_recalled
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action, fingerprint_of, message_id_of
+from pilotage.runtime.journal.action import Action, fingerprint_of, message_id_of, new_action
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.replay import Replay
@@ -262,13 +263,23 @@ class Run:
 
     def was_asked(self, action_id: str) -> bool:
         """Return whether a person was asked to approve an action: then the answer counts."""
-        return self.replay.has_questions and self.replay.knows(f"{action_id}/{words.APPROVAL}")
+        return self.replay.knows(f"{action_id}/{words.APPROVAL}")
 
-    def fingerprint(self, action_id: str, kind: AgentActionKind, name: str, asked: JsonValue = None) -> str:
-        """Return the fingerprint of an action of this run; an ephemeral run needs none."""
-        if not self.ledger.is_kept:
-            return ""
-        return fingerprint_of(self.salt, action_id, kind, name, asked)
+    def action(
+        self,
+        action_id: str,
+        kind: AgentActionKind,
+        name: str,
+        asked: JsonValue = None,
+        view: JsonValue = None,
+        *,
+        idempotency: Idempotency = Idempotency.IDEMPOTENT,
+        is_read_only: bool = True,
+    ) -> Action:
+        """Return an action of this run; that of an ephemeral run needs no fingerprint."""
+        is_kept = self.ledger.is_kept
+        fingerprint = fingerprint_of(self.salt, action_id, kind, name, asked) if is_kept else ""
+        return new_action(action_id, kind, name, asked, view, idempotency, is_read_only, fingerprint)
 
     def check_time(self) -> None:
         """Check that the run has time left.
@@ -282,7 +293,7 @@ class Run:
 
     def go_live(self) -> None:
         """Let the program's words be new from here on, once everything recorded was asked for."""
-        if self.replay.is_over:
+        if self.replay.is_used_up:
             self.events.go_live()
 
     def mark_running(self) -> None:

@@ -72,7 +72,7 @@ class SignalHandlers:
                 await self._handle(path, signal)
 
     async def _take_in(self, scope: Scope, action_id: str) -> bool:
-        boundary, is_new = _beside(action_id, "signals:"), self._run.replay.is_over
+        boundary, is_new = _beside(action_id, "signals:"), self._run.replay.is_used_up
         record = await _taken(self._run, self._run.signals.for_handlers(scope, boundary))
         if record is None:
             return False
@@ -119,7 +119,7 @@ async def with_signals(run: Run, scope: Scope, action_id: str, request: ModelReq
     """Return a request with the signals of its run; what a tool or a handler asks a model takes none in."""
     if is_inside_an_action(scope.path):
         return request
-    boundary, is_new = f"{scope.path}/signals#{action_id.rpartition('#')[2]}", run.replay.is_over
+    boundary, is_new = f"{scope.path}/signals#{action_id.rpartition('#')[2]}", run.replay.is_used_up
     intake = run.signals.all_waiting(scope, boundary, len(request.messages))
     record = await _taken(run, intake)
     if record is not None:
@@ -149,7 +149,7 @@ async def next_signal(kind: AgentSignalKind) -> AgentSignal:
     label = f"signal:{kind.value}"
     scope = scope_for(label)
     _check(run, kind, scope.path)
-    is_new = run.replay.is_over
+    is_new = run.replay.is_used_up
     record = await _taken(run, run.signals.one(scope, scope.next_id(label), kind), waits_for=kind)
     if record is None:
         raise AssertionError("a program waits for a signal until it has come")
@@ -165,7 +165,7 @@ async def _taken(
     run: Run, intake: SignalIntake, waits_for: AgentSignalKind | None = None
 ) -> JsonObject | None:
     """Return the record of what is taken in at a boundary: as it was, or now; None where there is nothing."""
-    intake.is_live = run.replay.is_over
+    intake.is_live = run.replay.is_used_up
     intake.waits_for = waits_for
     record = await perform(run, intake)
     return None if record is NO_OUTCOME else record

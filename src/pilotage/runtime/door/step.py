@@ -19,7 +19,6 @@ from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.effect import Attempt, EffectKind, PlainEffect, decoder_of
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.scope import scope_for
 
 T = TypeVar("T")
@@ -82,8 +81,7 @@ def _effect(
     recorded_as = AgentActionKind.VALUE if is_value else AgentActionKind.STEP
     scope = scope_for(label)
     action_id = scope.next_id(label)
-    fingerprint = run.fingerprint(action_id, recorded_as, label)
-    action = Action(action_id, recorded_as, label, None, None, idempotency, is_value, fingerprint)
+    action = run.action(action_id, recorded_as, label, idempotency=idempotency, is_read_only=is_value)
 
     async def acted(_: Attempt) -> object:
         return await _awaited(act())

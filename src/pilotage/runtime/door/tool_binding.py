@@ -125,23 +125,15 @@ def known_tool(function: ToolFunction, holder: type) -> KnownTool:
     )
 
 
-@value
-class OfferedTool:
-    """A tool and whose it is."""
-
-    tool: KnownTool
-    owner: object
-
-
-def offered_tool(tool: ToolFunction) -> OfferedTool:
-    """What is known of a function or bound method.
+def offered_tool(tool: ToolFunction) -> tuple[KnownTool, object]:
+    """What is known of a function or bound method, and its owner.
 
     Raises:
         AgentToolDispatchError: the function belongs to no class.
     """
     function: ToolFunction = getattr(tool, "__func__", tool)
     owner: object = getattr(tool, "__self__", None)
-    return OfferedTool(known_tool(function, owner if isinstance(owner, type) else type(owner)), owner)
+    return known_tool(function, owner if isinstance(owner, type) else type(owner)), owner
 
 
 def read_invocation(tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Invocation:

@@ -34,7 +34,7 @@ from pilotage.runtime.door.tool_binding import (
     shown_to_the_model,
 )
 from pilotage.runtime.effect import Attempt, Effect, EffectKind
-from pilotage.runtime.journal.action import Action, new_action
+from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.scope import Scope, current_place, enter_thread, scope_for
 from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SecretRef
@@ -84,11 +84,6 @@ class ToolCalls:
     def __init__(self, run: Run) -> None:
         self.run = run
 
-    @property
-    def threads(self) -> ToolThreads:
-        """The threads that work for the run."""
-        return ToolThreads(self.run.ledger.run)
-
     def call(
         self, tool: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> object:
@@ -101,8 +96,7 @@ class ToolCalls:
         self, tool: ToolFunction, arguments: Mapping[str, object], call_id: str | None = None
     ) -> Awaitable[object]:
         """Perform a call for the model: a sync tool goes to a thread, the result is what a model may see of it."""
-        offered = offered_tool(tool)
-        invocation = Invocation(offered.tool, offered.owner, dict(arguments), in_thread=True)
+        invocation = Invocation(*offered_tool(tool), dict(arguments), in_thread=True)
         return self._shown(self.prepared(invocation, call_id))
 
     async def _shown(self, call: ToolCall) -> object:
@@ -143,15 +137,14 @@ class ToolCalls:
             view = guard_json_value(asked, sensitive, ContextExposurePolicy())
         scope = scope_for(tool.label, asked)
         action_id = scope.next_id(tool.label)
-        action = new_action(
+        action = run.action(
             action_id,
             _TOOL_CALL,
             tool.name,
             asked,
             view if run.redactor.is_idle else run.redactor.json(view),
-            tool.idempotency,
-            tool.is_read_only,
-            run.fingerprint(action_id, _TOOL_CALL, tool.name, asked),
+            idempotency=tool.idempotency,
+            is_read_only=tool.is_read_only,
         )
         call = ToolCall(self, invocation, scope, action)
         call.call_id, call.is_counted = call_id, is_counted
@@ -295,16 +288,9 @@ class _Thread:
     tool: str
 
 
-class ToolThreads:
-    """The threads that work for one run. A thread outlives the attempt that gave up on it."""
-
-    def __init__(self, run: RunKey) -> None:
-        self._run = run
-
-    @property
-    def alive(self) -> tuple[str, ...]:
-        """The names of the tools whose threads have not come to an end."""
-        return tuple(thread.tool for thread, _ in _threads().values() if thread.run == self._run)
+def tools_in_threads(run: RunKey) -> tuple[str, ...]:
+    """Return the names of the tools whose threads work for a run; a thread outlives the attempt that gave up on it."""
+    return tuple(thread.tool for thread, _ in _threads().values() if thread.run == run)
 
 
 async def run_in_thread(thread: _Thread, function: Callable[[], object]) -> object:

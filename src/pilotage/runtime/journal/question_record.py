@@ -1,6 +1,7 @@
 """Records of questions to people and of their answers. Pure.
 
 A question is the BEFORE row of an APPROVAL_WAIT action: every field of its request. Its answer is the AFTER row.
+Decoders raise `DamagedRecordError` where a record holds something else.
 """
 
 from __future__ import annotations
@@ -38,29 +39,17 @@ def encode_question(question: Question) -> JsonObject:
 
 
 def decode_question(record: JsonObject) -> Question:
-    """Return the question that a row holds, of either kind.
-
-    Raises:
-        DamagedRecordError: the record is neither.
-    """
+    """Return the question that a row holds, of either kind."""
     return decode_recovery(record) if words.ACTION_KIND in record else decode_approval(record)
 
 
 def decode_approval(record: JsonValue) -> AgentApprovalRequest:
-    """Return a question for approval.
-
-    Raises:
-        DamagedRecordError: the record is none.
-    """
+    """Return a question for approval."""
     return contract_value(AgentApprovalRequest, record)
 
 
 def decode_recovery(record: JsonValue) -> AgentRecoveryRequest:
-    """Return a question about an unknown outcome, or for the result of a deferred call.
-
-    Raises:
-        DamagedRecordError: the record is none.
-    """
+    """Return a question about an unknown outcome, or for the result of a deferred call."""
     return contract_value(AgentRecoveryRequest, record)
 
 
@@ -88,11 +77,7 @@ def encode_recovery_answer(answer: RecoveryAnswer, decided_by: str | None = None
 
 
 def decode_recovery_answer(record: JsonObject) -> RecoveryAnswer:
-    """Return the answer that `encode_recovery_answer` wrote.
-
-    Raises:
-        DamagedRecordError: the record is none.
-    """
+    """Return the answer that `encode_recovery_answer` wrote."""
     request_id, action_id = text_field(record, words.REQUEST_ID), text_field(record, words.ACTION_ID)
     comment = optional_text(record, words.COMMENT)
     match text_field(record, words.ANSWER):

@@ -213,15 +213,6 @@ def nested(record: JsonObject, key: str, decode: Callable[[JsonObject], T]) -> T
         raise error.within(key) from error.__cause__
 
 
-def nested_list(record: JsonObject, key: str, decode: Callable[[JsonObject], T]) -> tuple[T, ...]:
-    """Decode the objects of the list in a field; errors name the field and the key."""
-    found = objects_field(record, key)
-    try:
-        return tuple(map(decode, found))
-    except DamagedRecordError as error:
-        raise error.within(key) from error.__cause__
-
-
 def contract_value(kind: type[T], record: JsonValue) -> T:
     """Decode a value of the public contract by its schema.
 

@@ -64,20 +64,10 @@ class Recording:
         if self._unused == len(self._actions):
             self._inside = {}
 
-    @classmethod
-    def of(cls, rows: Sequence[JournalRow]) -> Recording:
-        """What these rows record. Of a run that begins nothing is recorded, and nothing ever will be: all share one."""
-        return cls(rows) if rows else _NOTHING
-
     @property
     def is_used_up(self) -> bool:
         """Whether the program has asked for everything that is recorded: from here on it is live."""
         return self._unused == 0
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is recorded."""
-        return not self._actions
 
     def under_way(self) -> list[tuple[Action, int]]:
         """The actions that were begun and have no outcome, with the number of their last attempt."""
@@ -121,11 +111,11 @@ class Recording:
             self._inside = self._sorted_into_actions()
         return self._inside.get(action_id, ())
 
-    def finished_turns(self, loop_id: str) -> int:
-        """How many turns of a loop are folded; replay starts behind them and does not ask for the earlier ones."""
-        turns = 0
-        while (row := self.outcome_of(f"{loop_id}/{turns + 1}")) and row.stage is JournalStage.FOLDED:
-            turns += 1
+    def finished_turns(self, loop_id: str) -> list[JournalRow]:
+        """The rows of the folded turns of a loop; replay starts behind them and does not ask for the earlier ones."""
+        turns: list[JournalRow] = []
+        while (row := self.outcome_of(f"{loop_id}/{len(turns) + 1}")) and row.stage is JournalStage.FOLDED:
+            turns.append(row)
             self._use(self._actions[row.action_id])
         return turns
 
@@ -188,9 +178,6 @@ class Recording:
             recorded.after = row
 
 
-_NOTHING = Recording(())
-
-
 def recorded_action(row: JournalRow) -> Action:
     """The action a row belongs to, as far as the row tells."""
     kind = row.kind or AgentActionKind.STEP
@@ -208,11 +195,6 @@ def _difference(row: JournalRow, action: Action) -> str:
 def _named(row: JournalRow) -> str:
     kind = row.kind.value if row.kind else row.stage.value
     return f"the {kind} {row.action_id.rpartition('/')[2].partition('#')[0]!r}"
-
-
-@value
-class Begin:
-    """Nothing is recorded: it is new."""
 
 
 @value
@@ -248,15 +230,11 @@ class AskHuman:
     attempt: int
 
 
-Recovery: TypeAlias = Begin | Reuse | FetchAgain | Repeat | Reconcile | AskHuman
-
-_BEGIN = Begin()
+Recovery: TypeAlias = Reuse | FetchAgain | Repeat | Reconcile | AskHuman
 
 
-def recovery_for(action: Action, recorded: RecordedAction | None, *, can_reconcile: bool) -> Recovery:
+def recovery_for(action: Action, recorded: RecordedAction, *, can_reconcile: bool) -> Recovery:
     """Return what the table of 'what a crash leads to' says for one action."""
-    if recorded is None:
-        return _BEGIN
     if recorded.after is not None:
         return Reuse(recorded.after) if is_kept(recorded.after) else FetchAgain()
     if can_reconcile and not action.is_read_only:

@@ -1,4 +1,7 @@
-"""Records of model calls, of what a run spent, returned and took in: values from and to JSON. Pure."""
+"""Records of model calls, of what a run spent, returned and took in: values from and to JSON. Pure.
+
+Decoders raise `DamagedRecordError` where a record holds something else.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.state import AgentState
-from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError, ModelCallError
+from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.journal import stored_words as words
@@ -38,7 +41,6 @@ from pilotage.runtime.journal.record_fields import (
     texts_field,
     value_field,
 )
-from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
 _UNREPORTED = no_usage()
@@ -57,11 +59,7 @@ def encode_amount(amount: BudgetAmount) -> JsonObject:
 
 
 def decode_amount(record: JsonObject) -> BudgetAmount:
-    """Return the amount that `encode_amount` wrote.
-
-    Raises:
-        DamagedRecordError: the record holds something else.
-    """
+    """Return the amount that `encode_amount` wrote."""
     return BudgetAmount(
         count_field(record, words.STEPS),
         count_field(record, words.TOOL_CALLS),
@@ -83,11 +81,7 @@ def encode_usage(usage: ModelUsage) -> JsonObject:
 
 
 def decode_usage(record: JsonObject | None) -> ModelUsage:
-    """Return the usage that `encode_usage` wrote; without a record, one that reports nothing.
-
-    Raises:
-        DamagedRecordError: the record holds something else.
-    """
+    """Return the usage that `encode_usage` wrote; without a record, one that reports nothing."""
     if not record:
         return _UNREPORTED
     read, written, total = (
@@ -135,11 +129,7 @@ def encode_result(answer: Answer, spent: BudgetAmount, error: JsonObject | None 
 
 
 def decode_result(state: AgentState, row: JournalRow | None) -> RunResult:
-    """Return the recorded result of a run in a state, its output as JSON; without a row only the state.
-
-    Raises:
-        DamagedRecordError: the record holds something else.
-    """
+    """Return the recorded result of a run in a state, its output as JSON; without a row only the state."""
     if row is None:
         return RunResult(state)
 
@@ -159,28 +149,8 @@ def decode_result(state: AgentState, row: JournalRow | None) -> RunResult:
 
 
 def optional_amount(record: JsonObject) -> BudgetAmount | None:
-    """Return what a record says was spent, None where it does not say.
-
-    Raises:
-        DamagedRecordError: the record holds something else.
-    """
+    """Return what a record says was spent, None where it does not say."""
     return nested(record, words.SPENT, decode_amount) if words.SPENT in record else None
-
-
-def trust_in(record: JsonObject) -> TrustLabel | None:
-    """Return the trust label of a record, None where it has none.
-
-    Raises:
-        DamagedRecordError: the record holds something else.
-    """
-    return nested(record, words.TRUST, _label) if words.TRUST in record else None
-
-
-def _label(payload: JsonObject) -> TrustLabel:
-    try:
-        return TrustLabel.from_payload(payload)
-    except AgentDefinitionError as error:
-        raise DamagedRecordError("label", "a trust label") from error
 
 
 def taken_ids(row: JournalRow) -> Iterator[str]:
@@ -227,11 +197,7 @@ def encode_response(response: ModelResponse) -> JsonObject:
 
 
 def decode_response(reply: JsonObject, request: ModelRequest) -> ModelResponse:
-    """Return the recorded reply to a request.
-
-    Raises:
-        DamagedRecordError: the record holds something else.
-    """
+    """Return the recorded reply to a request."""
     # Checked in place instead of by the functions of `record_fields`: a long run has thousands of replies.
     content, calls = reply.get(words.CONTENT, ""), reply.get(words.TOOL_CALLS, ())
     usage, metadata = reply.get(words.USAGE), reply.get(words.METADATA, {})
@@ -269,11 +235,7 @@ def encode_failure(failure: ModelCallError) -> JsonObject:
 
 
 def decode_failure(record: JsonObject) -> ModelCallError:
-    """Return the recorded error of a failed call.
-
-    Raises:
-        DamagedRecordError: the record holds something else.
-    """
+    """Return the recorded error of a failed call."""
     return ModelCallError(
         text_field(record, words.ERROR),
         retryable=flag_field(record, words.RETRYABLE),

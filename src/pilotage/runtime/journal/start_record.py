@@ -1,4 +1,7 @@
-"""The start of a run and the other CLAIMED rows: take-overs, proofs of ownership, state changes, traces. Pure."""
+"""The start of a run and the other CLAIMED rows: take-overs, proofs of ownership, state changes, traces. Pure.
+
+Decoders raise `DamagedRecordError` where a record holds something else.
+"""
 
 from __future__ import annotations
 
@@ -105,11 +108,7 @@ def _defaults() -> tuple[tuple[str, object], ...]:
 
 
 def decode_start(first: JournalRow) -> RunStart:
-    """Return the start that the first row of a run records.
-
-    Raises:
-        DamagedRecordError: the record is none.
-    """
+    """Return the start that the first row of a run records."""
     return decode_row(first, lambda record: contract_value(RunStart, record))
 
 
@@ -175,11 +174,7 @@ def decode_input(definition: AgentDefinition, recorded: JsonObject) -> dict[str,
 
 
 def decode_instruction(recorded: JsonObject) -> Instruction:
-    """Return the recorded instruction of a declarative agent.
-
-    Raises:
-        DamagedRecordError: the record is none.
-    """
+    """Return the recorded instruction of a declarative agent."""
     prompt = text_field(recorded, words.INSTRUCTION)
     if not recorded.get(words.MESSAGES):
         return Instruction(prompt)
@@ -299,11 +294,7 @@ def last_trace(claims: Sequence[JournalRow]) -> str | None:
 
 
 def last_deadline(claims: Sequence[JournalRow]) -> datetime | None:
-    """Return the deadline as it was last recorded, at the start of the run or by a take-over.
-
-    Raises:
-        DamagedRecordError: the record holds something else.
-    """
+    """Return the deadline as it was last recorded, at the start of the run or by a take-over."""
     for row in reversed(claims):
         if words.DEADLINE in object_or_empty(row.record):
             return decode_row(row, decode_deadline)
@@ -311,11 +302,7 @@ def last_deadline(claims: Sequence[JournalRow]) -> datetime | None:
 
 
 def waits_counted_until(claims: Sequence[JournalRow]) -> datetime | None:
-    """Return up to when waiting for people has moved the deadline; None where it never has.
-
-    Raises:
-        DamagedRecordError: the record holds something else.
-    """
+    """Return up to when waiting for people has moved the deadline; None where it never has."""
     for row in reversed(claims):
         if words.WAITS_COUNTED_UNTIL in object_or_empty(row.record):
             return decode_row(row, lambda record: time_field(record, words.WAITS_COUNTED_UNTIL))

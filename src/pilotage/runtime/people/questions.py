@@ -135,7 +135,8 @@ class Question(Effect):
         super().__init__(about.scope, question_action(about.asked_about, what))
         self._questions = questions
         self._about = about
-        self._request = _NOT_ASKED
+        self.request = _NOT_ASKED
+        """The record of the request."""
 
     @abstractmethod
     def _new_request(self) -> AgentApprovalRequest | AgentRecoveryRequest: ...
@@ -153,23 +154,18 @@ class Question(Effect):
             )
             raise RunEnded(AgentSituation.FAILED, reason, code="agent_approval_unavailable")
         request = encode_question(self._new_request())
-        self._request = self._questions.redactor.json(request)
-        self.begins = approval_requested(ledger.state, self._request, self.action.name)
-        return self._request, self._request
-
-    @property
-    def request_record(self) -> JsonObject:
-        """The record of the request."""
-        return self._request
+        self.request = self._questions.redactor.json(request)
+        self.begins = approval_requested(ledger.state, self.request, self.action.name)
+        return self.request, self.request
 
     def take_up(self, row: JournalRow) -> None:
         """Go on with the request that an earlier attempt recorded."""
-        self._request = record_of(row)
+        self.request = record_of(row)
 
     async def act(self, attempt: Attempt) -> object:
-        answer = self._answer(self._request)
+        answer = self._answer(self.request)
         if answer is None:
-            raise self._questions.wait_for(self._request)
+            raise self._questions.wait_for(self.request)
         if self._lets_run_go_on(answer):
             self._questions.resume_run()
         return Outcome(answer, guarded_answer(self._about, answer), answer)

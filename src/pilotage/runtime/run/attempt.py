@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable
 from contextvars import Token
 from dataclasses import replace
+from functools import partial
 
 from pilotage.agent.events import RunStartedEvent
 from pilotage.agent.principal import enter_run_context
@@ -114,17 +115,13 @@ class RunAttempt:
 
     def live(self, task: asyncio.Task[RunResult]) -> LiveRun:
         """Return the run as it is reached from outside, with the task that drives this attempt."""
-        return LiveRun(
-            self.run, task, self.cancel, self.cancel_with_parent, self.hear, self.hand_over, self.is_ending
-        )
+        # The cancellation of a parent is no signal in the store.
+        unstored = partial(self.cancel, is_stored=False)
+        return LiveRun(self.run, task, self.cancel, unstored, self.hear, self.hand_over, self.is_ending)
 
     def is_ending(self) -> bool:
         """Return whether the program has ended: the attempt completes, pauses or stops."""
         return self._is_ending
-
-    async def cancel_with_parent(self, signal: AgentSignal) -> bool:
-        """Cancel the run because its parent is cancelled: there is no signal in the store."""
-        return await self.cancel(signal, is_stored=False)
 
     async def cancel(self, signal: AgentSignal, *, is_stored: bool = True) -> bool:
         """Record the cancellation, then stop the work; False for an attempt that is coming to its own end."""
@@ -201,7 +198,7 @@ class RunAttempt:
             return await self._stop(end)
         if liveness.is_paused:
             return await self._ending.pause()
-        run.replay.finish()
+        run.replay.check_used_up()
         if run.events.is_repeating:
             run.events.go_live()
         if run.admission.check_switch is not None:
@@ -252,7 +249,7 @@ class RunAttempt:
             self._task.uncancel()
         outcomes, replay = self.run.outcomes, self.run.replay
         if not outcomes.under_way:
-            outcomes.under_way = {action.id: (action, number) for action, number in replay.open_actions()}
+            outcomes.under_way = {action.id: (action, number) for action, number in replay.under_way()}
         return await self._ending.finish_cancelling()
 
     async def _execute(self) -> None:

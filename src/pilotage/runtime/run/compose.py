@@ -13,6 +13,7 @@ from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.architecture import AgentSession, Dependencies
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.sealing_check import hidden_output
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.filling import unchecked
@@ -34,7 +35,7 @@ from pilotage.runtime.door.model import RunAwareModel, models_held_by, within_le
 from pilotage.runtime.door.outcome import LateOutcomes
 from pilotage.runtime.door.run import NO_OVERRIDES, Overrides, Run, RunSource
 from pilotage.runtime.door.signals import SignalHandlers
-from pilotage.runtime.door.tool_call import ToolCalls
+from pilotage.runtime.door.tool_call import ToolCalls, tools_in_threads
 from pilotage.runtime.events.writer import DirectEventWriter, DurableEventWriter, EventWriter
 from pilotage.runtime.exposure.given_context import decode_context
 from pilotage.runtime.exposure.modes import Exposure
@@ -113,7 +114,7 @@ class Composer:
             program = self._architecture_program(tools, instruction)
         policy = EndingPolicy(
             self._services.output_guard,
-            partial(self._cleanup, run, tools),
+            partial(self._cleanup, run),
             start.conversation if start.history is not None else None,
             # What the user said, for the conversation; an agent with an input of its own has no such thing.
             instruction.prompt if instruction else None,
@@ -183,7 +184,7 @@ class Composer:
         if spec.prompt_snapshots:
             run.prompts = PromptSnapshots(run.ledger, run.redactor, services.seals(run.ledger.run))
 
-    def _cleanup(self, run: Run, tools: ToolCalls) -> Cleanup:
+    def _cleanup(self, run: Run) -> Cleanup:
         key, principal = run.ledger.run, run.source.start.principal
 
         async def cancel_child(action: Action) -> None:
@@ -193,7 +194,7 @@ class Composer:
             run.context,
             self._services.cleanups,
             cancel_child if run.ledger.is_kept else None,
-            lambda: tools.threads.alive,
+            partial(tools_in_threads, key),
         )
 
     def _architecture_program(self, tools: ToolCalls, instruction: Instruction) -> Program:
@@ -297,7 +298,7 @@ def _questions(run: Run) -> Questions:
 
 
 def _signals(run: Run) -> SignalQueue:
-    policy, has_recorded = _signal_policy(run.source.definition), run.replay.has_signals
+    policy, has_recorded = _signal_policy(run.source.definition), run.replay.has_any(AgentActionKind.SIGNAL)
     pending = run.source.pending
     return SignalQueue(run.ledger, pending, policy, run.redactor, salt=run.salt, has_recorded=has_recorded)
 

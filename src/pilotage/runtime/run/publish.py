@@ -9,7 +9,6 @@ from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.ports.handlers import IAgentOutputGuard
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentSituation
-from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentOutputGuardError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.door.door import perform
@@ -17,7 +16,7 @@ from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import Attempt, Effect, EffectKind, Outcome, new_outcome
 from pilotage.runtime.exposure.redactor import secretless
 from pilotage.runtime.exposure.trust import with_label
-from pilotage.runtime.journal.action import RESULT, Action, new_action
+from pilotage.runtime.journal.action import RESULT, Action
 from pilotage.runtime.journal.interruptions import RunEnded
 from pilotage.runtime.journal.records import Answer, encode_result
 from pilotage.runtime.journal.scope import Scope
@@ -146,9 +145,7 @@ class Publisher:
 
     def action(self, view: JsonValue, asked: JsonValue = None) -> Action:
         """Return the action of the result; a person's answer is bound to the output it was `asked` about."""
-        kind = AgentActionKind.VALUE
-        fingerprint = self._run.fingerprint(RESULT, kind, "result", asked)
-        return new_action(RESULT, kind, "result", asked, view, Idempotency.IDEMPOTENT, True, fingerprint)
+        return self._run.action(RESULT, AgentActionKind.VALUE, "result", asked, view)
 
     async def _checked(self, output: object) -> object:
         guard = self._guard

@@ -57,7 +57,6 @@ from pilotage.runtime.journal.records import (
     optional_amount,
     replayed_misfit,
     taken_ids,
-    trust_in,
 )
 from pilotage.runtime.journal.start_record import (
     RunStart,
@@ -228,11 +227,6 @@ def test_a_deadline_is_stored_in_utc() -> None:
     assert decode_deadline({"deadline": None}) is None
 
 
-def test_a_record_without_a_label_has_none() -> None:
-    assert trust_in({"result": 1}) is None
-    assert trust_in({"trust": json.loads(LABEL_JSON)}) == LABEL
-
-
 def test_only_a_rejection_is_one() -> None:
     assert is_rejection(encode_approval_answer(decided(ApprovalDecision.REJECT)))
     assert not is_rejection(encode_approval_answer(decided(ApprovalDecision.APPROVE)))
@@ -249,7 +243,6 @@ DAMAGED: list[tuple[Callable[[JsonObject], object], JsonObject, str]] = [
     (lambda record: texts_field(record, "handled"), {"handled": [1]}, "handled"),
     (optional_amount, {"spent": {"steps": 1}}, "spent.tool_calls"),
     (optional_amount, {"spent": json.loads(SPENT_JSON) | {"cost": "much"}}, "spent.cost"),
-    (trust_in, {"trust": {}}, "trust.label"),
     (decode_deadline, {"deadline": "2030-01-02"}, "deadline"),
     (decode_deadline, {"deadline": "noon"}, "deadline"),
     (decode_deadline, {"deadline": 5}, "deadline"),
@@ -282,7 +275,7 @@ def test_a_damaged_record_names_its_row_and_key(
 def test_a_record_that_is_no_object_names_its_row(record: JsonValue | SealedRecord | ErasedRecord) -> None:
     row = replace(a_row(an_action(), seq=7), record=record)
     with pytest.raises(DamagedRecordError, match=r"row 7 .*'record' is not"):
-        decode_row(row, trust_in)
+        decode_row(row, optional_amount)
 
 
 def test_a_damaged_start_names_its_row() -> None:

@@ -8,7 +8,6 @@ from tests.unit.runtime.rows import AFTER, BEFORE, a_row, an_action
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.runtime.journal.recording import (
     AskHuman,
-    Begin,
     Reconcile,
     RecordedAction,
     Recovery,
@@ -29,12 +28,6 @@ RECONCILABLE = pytest.mark.parametrize(
     "can_reconcile", [True, False], ids=["reconcilable", "not reconcilable"]
 )
 EVERY_KIND = pytest.mark.parametrize("number", range(5), ids=NAMES)
-
-
-@RECONCILABLE
-@EVERY_KIND
-def test_what_never_began_begins(number: int, can_reconcile: bool) -> None:
-    assert recovery_for(ALL[number], None, can_reconcile=can_reconcile) == Begin()
 
 
 @RECONCILABLE
