@@ -379,7 +379,7 @@ def an_answer_is_taken_in_where_only_a_question_is_put(planting: Planting) -> No
         recorded = run.replay.take(question.action)
         if recorded is not None and recorded.after is None:
             question.take_up(recorded.row)
-            answer = question._answer(question.request_record)
+            answer = question._answer(question.request)
             if answer is not None:
                 run.outcomes.done(question, 1, answer)
                 return

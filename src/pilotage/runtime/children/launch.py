@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.principal import Principal
@@ -143,11 +142,8 @@ class ChildLauncher:
 
     async def _caught_up(self, parent: Run, child: str, rows: Sequence[JournalRow]) -> Relay:
         """Let the parent emit what the child had emitted when a process died, as far as it has not."""
-        start = decode_start(rows[0])
+        by = decode_start(rows[0]).attribution(child)
         relay = Relay(parent.events, logged_events(await self._reader.stored_rows(parent.ledger.run)), child)
-        by = AgentEventAttribution(
-            start.agent, child, start.conversation or child, start.parent, start.branch
-        )
         for item in logged_events(rows):
             relay.catch_up(item.event(by))
         return relay

@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 from typing import TypeGuard
 
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.limits import AgentExecutionLimits
 from pilotage.agent.messages import ModelMessage, TextPart
 from pilotage.agent.ports.journal import JournalRow, JournalStage
@@ -21,6 +22,7 @@ from pilotage.agent.run_input import RunAgentInput
 from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, text_digest, to_json_value
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import (
@@ -35,6 +37,7 @@ from pilotage.runtime.journal.record_fields import (
 from pilotage.values import value
 
 MOST_GENERATIONS = 8
+_new_attribution = unchecked(AgentEventAttribution)
 
 
 @value
@@ -74,6 +77,12 @@ class RunStart:
         """Return the context that tools and hooks of the run get."""
         conversation = self.conversation or self.session or run_id
         return RunContext(self.principal.tenant, self.principal.id, conversation, run_id, self.metadata)
+
+    def attribution(self, run_id: str) -> AgentEventAttribution:
+        """Return the attribution of the run's events."""
+        # An id that is no conversation is one we gave ourselves, and no blank.
+        make = _new_attribution if self.conversation is None else AgentEventAttribution
+        return make(self.agent, run_id, self.conversation or run_id, self.parent, self.branch)
 
 
 def encode_start(start: RunStart) -> JsonObject:

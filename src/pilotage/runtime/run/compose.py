@@ -65,7 +65,6 @@ from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
 _NOTHING_USED = ModelUsage(0, 0, 0)
-_new_attribution = unchecked(AgentEventAttribution)
 _new_source = unchecked(RunSource)
 
 
@@ -272,15 +271,12 @@ class Composer:
 
 def _source(claimed: Claimed) -> RunSource:
     start, run_id = claimed.start, claimed.ledger.run.run_id
-    # Names that we gave ourselves are no blanks; a conversation is what its caller calls it.
-    attribution = _new_attribution if start.conversation is None else AgentEventAttribution
-    conversation = start.conversation or run_id
     return _new_source(
         claimed.definition,
         claimed.instance,
         start,
         start.context(run_id),
-        attribution(start.agent, run_id, conversation, start.parent, start.branch),
+        start.attribution(run_id),
         claimed.deadline,
         claimed.pending,
         claimed.turns,

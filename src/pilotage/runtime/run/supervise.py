@@ -299,9 +299,7 @@ class Supervisor(RunStarter):
         rows = self._services.journal.read(run)
         async for row in rows:
             (first,) = self._services.seals(run).opened_rows([row])
-            start = decode_start(first)
-            conversation = start.conversation or run.run_id
-            return AgentEventAttribution(start.agent, run.run_id, conversation, start.parent, start.branch)
+            return decode_start(first).attribution(run.run_id)
         raise RunNotFoundError(f"run {run.run_id!r} has no journal.")
 
     async def cancel(self, signal: AgentSignal) -> bool:
