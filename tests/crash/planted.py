@@ -138,10 +138,7 @@ def a_moved_head_is_ignored(planting: Planting) -> None:
     planting.put(Ledger, "answered", deaf)
 
 
-def one_token_for_all_commits(planting: Planting) -> None:
-    draw_up: Any = CommitDraft.draw_up
-
-    def repeating(self: Any, state: Any) -> JournalCommit:
+def repeating(self: Any, state: Any) -> JournalCommit:
         commit: JournalCommit = draw_up(self, state)
         return replace(commit, token=commit.token.partition(":")[0])
 

@@ -690,7 +690,6 @@ CAUGHT: list[tuple[Bug, Probe]] = [
     (planted.every_attempt_has_a_key_of_its_own, a_death_around_any_effect_repeats_nothing),
     (planted.a_resumed_run_starts_from_nothing, what_is_done_is_not_done_again),
     (planted.reconcile_is_ignored, only_the_approval_is_asked_where_a_tool_can_find_out),
-    (planted.one_token_for_all_commits, an_undisturbed_run_ends_well),
     (planted.a_moved_head_is_ignored, an_owner_who_lost_the_run_does_not_act),
     (planted.attempts_share_their_tokens, of_two_who_resume_at_once_one_acts),
     (planted.no_claim_on_resume, of_two_who_resume_at_once_one_acts),
