@@ -122,13 +122,15 @@ class Chat:
     async def _answer(
         self, run_id: str, question: AgentApprovalRequest | AgentRecoveryRequest, answer: str
     ) -> None:
+        """Store the answer; the run goes on when it is resumed to be shown."""
         word, _, rest = answer.partition(" ")
         if isinstance(question, AgentRecoveryRequest):
-            await self._runs.answer(run_id, question.id, RecoveryDecision(word.lower()), result=rest or None)
+            decision = RecoveryDecision(word.lower())
+            await self._runs.answer(run_id, question.id, decision, resume=False, result=rest or None)
         elif word.lower().rstrip(",") in ("y", "yes", "ok"):
-            await self._runs.approve(question.id)
+            await self._runs.approve(question.id, resume=False)
         elif word.lower().rstrip(",") in ("n", "no"):
-            await self._runs.reject(question.id, comment=rest.strip() or None)
+            await self._runs.reject(question.id, comment=rest.strip() or None, resume=False)
         else:
             raise ValueError("Please begin with yes or no.")
 

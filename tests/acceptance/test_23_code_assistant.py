@@ -71,7 +71,7 @@ async def test_both_variants_read_at_will_ask_before_they_change_and_leave_the_s
                 break
             (question,) = questions
             asked.append(question.prompt.split("'")[1])
-            await runs.approve(question.id)
+            await runs.approve(question.id, resume=False)
     assert state.status is AgentStatus.COMPLETED
     assert asked == CHANGING
     assert "Hello" in (repository / "greeting.py").read_text()
@@ -94,7 +94,7 @@ async def test_an_extra_instruction_a_refusal_and_a_cancellation_reach_it(reposi
         run = await runs.start(CodeAssistant, "write notes.md: tea")
         await run.result()
         (question,) = await runs.questions(run.id)
-        await runs.reject(question.id, comment="no notes here")
+        await runs.reject(question.id, comment="no notes here", resume=False)
         await runs.signal(run.id, AgentSignalKind.USER_MESSAGE, {"text": "git.status"})
         result = await (await runs.resume(run.id)).result()
         assert "git.status() gave ## main" in result.output.summary
@@ -122,7 +122,7 @@ def test_over_http_a_question_ends_the_stream_and_its_answer_goes_on(
     (question,) = client.get(f"/runs/{run['id']}/questions").json()["questions"]
     assert question["arguments"] == {"content": "tea", "path": "notes.md"}
     yes = {"request_id": question["id"], "decision": "approve"}
-    assert client.post(f"/runs/{run['id']}/decisions", json=yes).is_success
+    assert client.post(f"/runs/{run['id']}/answers", json=yes).is_success
     assert client.post(f"/runs/{run['id']}/resume").is_success
     assert "event: run_finished" in client.get(f"/runs/{run['id']}/events").text
     assert (repository / "notes.md").read_text() == "tea"

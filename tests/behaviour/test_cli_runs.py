@@ -10,6 +10,11 @@ from pathlib import Path
 import pytest
 from tests.behaviour.till import Till, steady
 
+from pilotage import ApprovalDecision
+from pilotage.agent import RecoveryDecision
+from pilotage.cli.commands.answers import Decision
+
+PAYMENT = "pay to DE-0815-4711 amount 5"
 RECOVERY = "wire amount 5"
 
 
@@ -100,6 +105,63 @@ def test_an_approved_run_is_resumed_and_pays_once(till: Till) -> None:
     assert till.ledger == ["DE-0815-4711 5"]
 
 
+def test_questions_are_listed_with_the_commands_that_answer_them(till: Till) -> None:
+    run = till.waiting_run()
+    asked = till.call("runs", "questions", run[:8])
+    assert asked.code == 0
+    assert asked.out.startswith("? Approve the call of tool 'pay'?\n")
+    assert f"  pilotage runs approve {run[:12]}\n" in asked.out
+    (question,) = till.call("runs", "questions", run, "--json").json["questions"]
+    assert (question["run_id"], question["arguments"]) == (run, {"amount": 5, "to": "***4711"})
+    assert till.call("runs", "answer", question["id"], "approve", "--resume").code == 0
+    assert till.ledger == ["DE-0815-4711 5"]
+    assert till.call("runs", "questions", run).out == f"run {run} is completed and has no open question\n"
+    assert till.call("runs", "questions", run, "--json").json == {"run_id": run, "questions": []}
+
+
+@pytest.mark.parametrize(
+    ("goal", "words", "code", "status", "ledger"),
+    [
+        (PAYMENT, ("approve", "--comment", "known"), 0, "completed", ["DE-0815-4711 5"]),
+        (
+            PAYMENT,
+            ("modify", "--arguments", '{"to": "DE-0815-4711", "amount": 2}'),
+            0,
+            "completed",
+            ["DE-0815-4711 2"],
+        ),
+        (PAYMENT, ("reject",), 1, "failed", []),
+        (PAYMENT, ("defer",), 3, "interrupted", []),
+        (PAYMENT, ("cancel",), 6, "cancelled", []),
+        (RECOVERY, ("done", "--result", '"wired 5"'), 0, "completed", []),
+        (RECOVERY, ("fail",), 1, "failed", []),
+        (RECOVERY, ("cancel",), 6, "cancelled", []),
+    ],
+)
+def test_an_answer_of_every_kind_is_one_command(
+    till: Till, goal: str, words: tuple[str, ...], code: int, status: str, ledger: list[str]
+) -> None:
+    run = till.waiting_run(goal)
+    assert till.call("runs", "answer", run, *words, "--resume").code == code
+    assert till.call("runs", "show", run, "--json").json["run"]["status"] == status
+    assert till.ledger == ledger
+
+
+def test_the_words_of_an_answer_are_those_of_the_questions() -> None:
+    assert {each.value for each in Decision} == {
+        each.value for kind in (ApprovalDecision, RecoveryDecision) for each in kind
+    }
+
+
+def test_resuming_a_run_that_has_ended_prints_its_result(till: Till) -> None:
+    run = till.waiting_run()
+    till.call("runs", "answer", run, "approve", "--resume")
+    again = till.call("runs", "resume", run)
+    assert again.code == 0
+    assert again.out.startswith("pay(5, DE-0815-4711) gave paid 5\n")
+    assert till.ledger == ["DE-0815-4711 5"]
+
+
 def test_a_question_may_be_answered_and_the_run_driven_in_one_go(till: Till) -> None:
     run = till.waiting_run()
     called = till.call(
@@ -123,6 +185,14 @@ def test_a_question_may_be_answered_and_the_run_driven_in_one_go(till: Till) -> 
         (("modify", "RUN", "--arguments", "five"), 2, "--arguments is no JSON: "),
         (("modify", "RUN", "--arguments", '{"to": "x"}'), 2, "The request stays open."),
         (("retry", "RUN"), 2, "Use one of: approve, reject, modify, defer, cancel."),
+        (("answer", "RUN", "modify"), 2, "The request stays open."),
+        (
+            ("answer", "RUN", "done", "--result", "5"),
+            2,
+            "Use one of: approve, reject, modify, defer, cancel.",
+        ),
+        (("answer", "RUN", "modify", "--arguments", "five"), 2, "--arguments is no JSON: "),
+        (("answer", "RUN", "perhaps"), 2, "'perhaps'"),
         (("approve", "RUN:ffff"), 2, "waits for no answer to "),
         (
             ("approve", "ffffffff"),

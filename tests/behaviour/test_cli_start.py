@@ -26,7 +26,7 @@ def printed(program: str, folder: Path, **environ: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["run", "--help"], ["runs", "approve", "--help"], ["--version"]]
+    "words", [["--help"], ["run", "--help"], ["runs", "answer", "--help"], ["--version"]]
 )
 def test_help_loads_nothing_dear(words: list[str], tmp_path: Path) -> None:
     program = (
@@ -54,6 +54,7 @@ def test_without_the_extra_the_command_says_which_one_to_install(tmp_path: Path)
     [
         ("pilotage ru", {"run", "runs"}),
         ("pilotage runs re", {"resume", "reject", "retry"}),
+        ("pilotage runs answer 221e re", {"reject", "retry"}),
         ("pilotage runs list --st", {"--status"}),
         ("pilotage runs list --status c", {"created", "cancelling", "completed", "cancelled"}),
         ("pilotage db ", {"upgrade", "current", "check"}),

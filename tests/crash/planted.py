@@ -32,7 +32,6 @@ from pilotage.runtime.door.signals import SignalHandlers
 from pilotage.runtime.door.step import step
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.writer import DurableEventWriter
-from pilotage.runtime.journal.commits import CommitDraft
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import AskHuman, Recording, Repeat
 from pilotage.runtime.journal.replay import Liveness
@@ -136,13 +135,6 @@ def a_moved_head_is_ignored(planting: Planting) -> None:
         answered(self, asked, outcome)
 
     planting.put(Ledger, "answered", deaf)
-
-
-def repeating(self: Any, state: Any) -> JournalCommit:
-        commit: JournalCommit = draw_up(self, state)
-        return replace(commit, token=commit.token.partition(":")[0])
-
-    planting.put(CommitDraft, "draw_up", repeating)
 
 
 def attempts_share_their_tokens(planting: Planting) -> None:

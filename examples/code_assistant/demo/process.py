@@ -58,15 +58,15 @@ async def _begun(runs: AgentRuns, goal: str) -> RunHandle:
 async def _answer(
     runs: AgentRuns, run_id: str, question: AgentApprovalRequest | AgentRecoveryRequest, console: Console
 ) -> None:
-    """What the person of this story says: yes, and once something more."""
+    """What the person of this story says: yes, and once something more. The caller resumes the run and shows it."""
     if isinstance(question, AgentRecoveryRequest):
         console.line(f"  ? {question.prompt}", "yellow")
         console.line("  > retry", "green")
-        await runs.answer(run_id, question.id, RecoveryDecision.RETRY)
+        await runs.answer(run_id, question.id, RecoveryDecision.RETRY, resume=False)
         return
     console.line(f"  ? {question.prompt} {spelled(question.arguments)}", "yellow")
     console.line("  > approve", "green")
-    await runs.approve(question.id, comment="the person of the demo")
+    await runs.approve(question.id, comment="the person of the demo", resume=False)
     if "git.commit" in question.prompt:
         console.line(f"  > {EXTRA}", "green")
         await runs.signal(run_id, AgentSignalKind.USER_MESSAGE, {"text": EXTRA}, id="extra")

@@ -62,7 +62,7 @@ def test_a_run_that_goes_on_or_has_ended_waits_for_nothing() -> None:
     ]
     for state in states:
         assert find_pending_approval(state) is None
-        with pytest.raises(AgUiPendingApprovalError, match="AgentRuns.approvals"):
+        with pytest.raises(AgUiPendingApprovalError, match="AgentRuns.questions"):
             project_pending_approval(state, BY)
 
 

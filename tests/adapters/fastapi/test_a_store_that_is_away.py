@@ -34,6 +34,7 @@ from pilotage.testing.memory import MemoryStateRepository
 READS = ["", "/events", "/result", "/questions", "/evidence", "/verification"]
 ACTS: list[tuple[str, dict[str, Any]]] = [
     ("/signals", {"kind": "pause"}),
+    ("/answers", {"request_id": "q", "decision": "approve"}),
     ("/decisions", {"request_id": "q", "decision": "approve"}),
     ("/cancel", {}),
     ("/resume", {}),

@@ -13,7 +13,7 @@ from pilotage.adapters.asgi.bodies import is_deeper_than
 from pilotage.adapters.asgi.errors import RequestRefusedError
 from pilotage.adapters.asgi.problems import json_text, problem_of
 from pilotage.adapters.fastapi.bodies import (
-    DecisionBody,
+    AnswerBody,
     SignalBody,
     StartBody,
     cursor_of,
@@ -59,10 +59,11 @@ STATE = AgentState(
         ({"decision": "modify", "modified_payload": {"a": 1}}, {"modified_payload": {"a": 1}}),
         ({"decision": "done", "result": None}, {"result": None}),
         ({"decision": "cancel"}, {}),
+        ({"decision": "approve", "resume": False}, {}),
     ],
 )
-def test_only_what_was_sent_goes_with_a_decision(sent: dict[str, Any], details: dict[str, Any]) -> None:
-    body = DecisionBody.model_validate({"request_id": "q", **sent})
+def test_only_what_was_sent_goes_with_an_answer(sent: dict[str, Any], details: dict[str, Any]) -> None:
+    body = AnswerBody.model_validate({"request_id": "q", **sent})
     assert body.decision.value == sent["decision"]
     assert details_of(body) == details
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from decimal import Decimal
 from typing import Any
 
@@ -10,6 +11,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from tests.adapters.fastapi.harbour import ADA, EVE, PEOPLE, Served, served
+from tests.behaviour.newsdesk import let_run
 from tests.behaviour.newsroom import Gate, Newsroom, Slow, parts, turns
 from tests.behaviour.office import Clerk, Office, Worker
 
@@ -21,6 +23,7 @@ from pilotage.container import Application
 READS = ["", "/events", "/result", "/questions", "/evidence", "/verification"]
 ACTS: list[tuple[str, dict[str, Any]]] = [
     ("/signals", {"kind": "pause"}),
+    ("/answers", {"request_id": "q", "decision": "approve"}),
     ("/decisions", {"request_id": "q", "decision": "approve"}),
     ("/cancel", {}),
     ("/resume", {}),
@@ -78,11 +81,14 @@ async def test_runs_are_listed_page_by_page(server: Served) -> None:
     assert other.json() == {"runs": [], "cursor": None}
 
 
-async def test_a_question_is_answered_and_the_run_goes_on() -> None:
-    async def refund(worker: Worker) -> object:
-        return (await worker.desk.refund(Decimal(5))).number
+async def refund(worker: Worker) -> object:
+    """Ask a person, then pay."""
+    return (await worker.desk.refund(Decimal(5))).number
 
-    office = Office()
+
+@asynccontextmanager
+async def asked(office: Office) -> AsyncGenerator[tuple[httpx.AsyncClient, str, dict[str, Any]], None]:
+    """A client, the path of a run that waits, and an answer to its question."""
     async with office.process(refund) as runs:
         api = FastAPI()
         api.include_router(agent_routes(runs.services.app, principal=PEOPLE))
@@ -91,15 +97,62 @@ async def test_a_question_is_answered_and_the_run_goes_on() -> None:
             assert "run_paused" in (await client.get(f"/runs/{run_id}/events")).text
             (question,) = (await client.get(f"/runs/{run_id}/questions")).json()["questions"]
             assert (question["kind"], question["arguments"]) == ("approval", {"amount": "5"})
-            answer = {"request_id": question["id"], "decision": "modify", "modified_payload": {"amount": "7"}}
-            assert (await client.post(f"/runs/{run_id}/decisions", json=answer)).status_code == 202
-            assert office.world.done == []
-            assert (await client.post(f"/runs/{run_id}/resume")).status_code == 202
-            await client.get(f"/runs/{run_id}/events")
-            assert office.world.done == ["refund 7"]
-            late = await client.post(f"/runs/{run_id}/decisions", json=answer)
-            assert late.status_code == 409
-            assert "waits for no answer" in late.json()["detail"]
+            changed = {"decision": "modify", "modified_payload": {"amount": "7"}}
+            yield client, f"/runs/{run_id}", {"request_id": question["id"], **changed}
+
+
+@pytest.mark.parametrize("route", ["answers", "decisions"])
+async def test_a_question_is_answered_once_and_the_run_goes_on(route: str) -> None:
+    office = Office()
+    async with asked(office) as (client, run, answer):
+        assert (await client.post(f"{run}/{route}", json=answer)).status_code == 202
+        await let_run(300)
+        assert (await client.get(run)).json()["status"] == "completed"
+        assert office.world.done == ["refund 7"]
+        late = await client.post(f"{run}/{route}", json={**answer, "decision": "reject"})
+        assert late.status_code == 409
+        assert "waits for no answer" in late.json()["detail"]
+
+
+@pytest.mark.parametrize("route", ["answers", "decisions"])
+async def test_an_answer_may_be_stored_for_whoever_resumes_the_run(route: str) -> None:
+    office = Office()
+    async with asked(office) as (client, run, answer):
+        stored = await client.post(f"{run}/{route}", json={**answer, "resume": False})
+        assert (stored.status_code, stored.json()["status"]) == (202, "interrupted")
+        await let_run(300)
+        assert office.world.done == []
+        assert (await client.post(f"{run}/resume")).status_code == 202
+        assert "run_finished" in (await client.get(f"{run}/events")).text
+        assert office.world.done == ["refund 7"]
+
+
+async def test_the_result_of_a_run_that_has_ended_is_there_for_whoever_resumes_it(server: Served) -> None:
+    run_id = await started(server)
+    resumed = await server.client.post(f"/api/runs/{run_id}/resume")
+    assert (resumed.status_code, resumed.json()["status"]) == (202, "completed")
+
+
+async def test_the_old_route_names_its_successor() -> None:
+    async with asked(Office()) as (client, run, answer):
+        deferred = {"request_id": answer["request_id"], "decision": "defer"}
+        old = await client.post(f"{run}/decisions", json=deferred)
+        assert (old.status_code, old.headers["deprecation"]) == (202, "true")
+        assert old.headers["link"] == '<answers>; rel="successor-version"'
+        assert old.url.join("answers").path == f"{run}/answers"
+        new = await client.post(f"{run}/answers", json=deferred)
+        assert new.status_code == 202
+        assert not {"deprecation", "link"} & set(new.headers)
+
+
+async def test_the_description_says_which_routes_are_deprecated(server: Served) -> None:
+    paths = (await server.client.get("/openapi.json")).json()["paths"]
+    assert [
+        path
+        for path, operations in paths.items()
+        for operation in operations.values()
+        if operation.get("deprecated")
+    ] == ["/api/runs/{run_id}/decisions"]
 
 
 async def test_a_run_is_cancelled_once() -> None:
@@ -293,6 +346,8 @@ async def test_a_bad_query_is_refused(server: Served, query: str) -> None:
         ("/signals", {"kind": "approval_decision", "payload": {"decision": "approve"}}),
         ("/signals", {"kind": "cancel"}),
         ("/signals", {"kind": "shout"}),
+        ("/answers", {"request_id": "q", "decision": "perhaps"}),
+        ("/answers", {"request_id": "q", "decision": "approve", "resume": "perhaps"}),
         ("/decisions", {"request_id": "q", "decision": "perhaps"}),
         ("/fork", {"at": 0}),
         ("/cancel", {"why": "misspelt"}),
@@ -320,7 +375,7 @@ async def test_an_output_that_plain_utf_8_refuses_is_told_all_the_same() -> None
 async def test_the_description_names_bodies_answers_and_problems(server: Served) -> None:
     described = (await server.client.get("/openapi.json")).json()
     paths = described["paths"]
-    assert len([path for path in paths if path.startswith("/api/runs")]) == 12
+    assert len([path for path in paths if path.startswith("/api/runs")]) == 13
     start = paths["/api/runs"]["post"]
     assert start["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/StartBody")
     assert start["responses"]["201"]["content"]["application/json"]["schema"]["$ref"].endswith("/RunView")

@@ -206,7 +206,7 @@ def test_what_is_made_up_from_the_description_is_answered_as_it_says(
 
 
 @pytest.mark.parametrize("question", [0, 1, 2, 3])
-def test_a_decision_that_somebody_makes_up_opens_nothing(world: World, question: int) -> None:
+def test_an_answer_that_somebody_makes_up_opens_nothing(world: World, question: int) -> None:
     """The right ids in the wrong hands, the wrong ids in the right hands."""
     right = world.questions[question]
     owner, other = (EVE, ADA) if question == 3 else (ADA, EVE)
@@ -217,7 +217,7 @@ def test_a_decision_that_somebody_makes_up_opens_nothing(world: World, question:
         (owner, world.questions[question - 1]),
     ):
         body = {"request_id": asked, "decision": "approve"}
-        answer = world.client.post(f"/runs/{run_id}/decisions", json=body, headers=headers)
+        answer = world.client.post(f"/runs/{run_id}/answers", json=body, headers=headers)
         assert answer.status_code in (404, 409)
         world.client.post(f"/runs/{run_id}/resume", headers=headers)
     assert world.vault.opened == []

@@ -103,7 +103,9 @@ class AnsweredRuns(_Opener):
             await self._decide(each)
         for request_id, result in await self._awaited(top):
             done = RecoveryDecision.DONE
-            await self._runs.answer(top.id, request_id, done, principal=self._principal, result=result.result)
+            await self._runs.answer(
+                top.id, request_id, done, resume=False, principal=self._principal, result=result.result
+            )
         return await self._runner.open(replace(resumed, state_id=top.id, resume=True, deferred_tools=()))
 
     async def _asking(self) -> AgentState:

@@ -17,7 +17,7 @@ from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.events.feed import EventCursor
 
 _OWN_ROUTES = {
-    AgentSignalKind.APPROVAL_DECISION: "decisions",
+    AgentSignalKind.APPROVAL_DECISION: "answers",
     AgentSignalKind.CANCEL: "cancel",
 }
 
@@ -79,14 +79,18 @@ class SignalBody(_Body):
     id: Name | None = None
 
 
-class DecisionBody(_Body):
-    """The answer to a question: `modified_payload` goes with modify, `result` with done, `comment` with all."""
+class AnswerBody(_Body):
+    """The answer to a question: `modified_payload` goes with modify, `result` with done, `comment` with all.
+
+    With `resume` the run goes on once its last open question is answered; without it the answer is only stored.
+    """
 
     request_id: Annotated[str, Field(min_length=1, max_length=2_000)]
     decision: ApprovalDecision | RecoveryDecision
     comment: Words | None = None
     modified_payload: JsonDict | None = None
     result: Json = None
+    resume: bool = True
 
 
 class CancelBody(_Body):
@@ -101,9 +105,9 @@ class ForkBody(_Body):
     at: Annotated[int, Field(ge=1)] | None = None
 
 
-def details_of(body: DecisionBody) -> dict[str, JsonValue]:
-    """Return the details of a decision: only those that the client sent, since a result may be null."""
-    sent = body.model_fields_set - {"request_id", "decision"}
+def details_of(body: AnswerBody) -> dict[str, JsonValue]:
+    """Return the details of an answer: only those that the client sent, since a result may be null."""
+    sent = body.model_fields_set - {"request_id", "decision", "resume"}
     return {name: getattr(body, name) for name in sorted(sent)}
 
 

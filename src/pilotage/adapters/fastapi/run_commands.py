@@ -1,4 +1,4 @@
-"""Routes that act on runs: start, signal, decide, cancel, resume, fork."""
+"""Routes that act on runs: start, signal, answer, cancel, resume, fork."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from pilotage.adapters.asgi.errors import RequestRefusedError
 from pilotage.adapters.fastapi.bodies import (
+    AnswerBody,
     CancelBody,
-    DecisionBody,
     ForkBody,
     RunId,
     SignalBody,
@@ -27,6 +27,9 @@ from pilotage.adapters.fastapi.views import CancelledView, RunView, SignalView, 
 from pilotage.agent.state import AgentState
 from pilotage.errors import AgentDefinitionError, ModelNotFoundError, RunConflictError
 from pilotage.runtime.runs import AgentRuns
+
+# A relative link: /runs/<id>/decisions leads to /runs/<id>/answers, under whatever prefix.
+_SUCCEEDED_BY_ANSWERS = {"deprecation": "true", "link": '<answers>; rel="successor-version"'}
 
 
 class RunCommands:
@@ -46,9 +49,16 @@ class RunCommands:
         post("/runs/{run_id}/signals", status_code=202, response_model=SignalView, responses=problems)(
             self.send_signal
         )
-        post("/runs/{run_id}/decisions", status_code=202, response_model=RunView, responses=problems)(
-            self.decide
+        post("/runs/{run_id}/answers", status_code=202, response_model=RunView, responses=problems)(
+            self.answer_question
         )
+        post(
+            "/runs/{run_id}/decisions",
+            status_code=202,
+            response_model=RunView,
+            responses=problems,
+            deprecated=True,
+        )(self.decide)
         post("/runs/{run_id}/cancel", response_model=CancelledView, responses=problems | on_its_way)(
             self.cancel_run
         )
@@ -83,11 +93,22 @@ class RunCommands:
         )
         return json_response(signal_view(signal), 202)
 
-    async def decide(self, caller: Caller, run_id: RunId, body: DecisionBody) -> Response:
-        """Answer a question of a run. With the answer to its last open question the run goes on."""
+    async def answer_question(self, caller: Caller, run_id: RunId, body: AnswerBody) -> Response:
+        """Answer a question of a run. With the answer to its last open question the run goes on.
+
+        With `resume: false` the answer is only stored: the run goes on when it is resumed.
+        """
         runs, details = self._runs(), details_of(body)
-        await runs.answer(run_id, body.request_id, body.decision, resume=True, principal=caller, **details)
+        await runs.answer(
+            run_id, body.request_id, body.decision, resume=body.resume, principal=caller, **details
+        )
         return json_response(run_view(await runs.get(run_id, principal=caller)), 202)
+
+    async def decide(self, caller: Caller, run_id: RunId, body: AnswerBody) -> Response:
+        """Second name of `/runs/{run_id}/answers` until 0.2."""
+        response = await self.answer_question(caller, run_id, body)
+        response.headers.update(_SUCCEEDED_BY_ANSWERS)
+        return response
 
     async def cancel_run(self, caller: Caller, run_id: RunId, body: CancelBody | None = None) -> Response:
         """End a run. 202 says that another process has it, and that the cancellation is on its way there."""

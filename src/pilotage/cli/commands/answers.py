@@ -1,7 +1,8 @@
-"""`runs approve, reject, modify, defer, retry, done, fail, cancel`: answering what runs ask, and ending them."""
+"""`runs questions, answer`, a command for each answer (`runs approve, reject, ...`), and `runs cancel`."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -17,9 +18,63 @@ Request = Annotated[
     ),
 ]
 CommentOption = Annotated[str | None, typer.Option("--comment", help="Why; it is recorded.")]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Let the run go on, here, and follow it.")]
+ResumeOption = Annotated[
+    bool, typer.Option("--resume", help="Let the run go on in this process, and follow it.")
+]
 
 commands = typer.Typer()
+
+
+class Decision(StrEnum):
+    """The decision of an answer: the first five answer an approval question, the last four an unknown outcome."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    MODIFY = "modify"
+    DEFER = "defer"
+    CANCEL = "cancel"
+    RETRY = "retry"
+    DONE = "done"
+    FAIL = "fail"
+
+
+@commands.command()
+def questions(run: Run, app: AppOption = None, tenant: TenantOption = None, json: JsonOption = False) -> None:
+    """List the open questions of a run and its child runs, with the commands that answer them."""
+    from pilotage.cli.work.asked import Asked
+    from pilotage.cli.work.reading_runs import list_questions
+
+    carry_out(list_questions(Asked(app, tenant, None, json), run))
+
+
+@commands.command()
+def answer(
+    request: Request,
+    decision: Annotated[Decision, typer.Argument(help="One that the question allows.")],
+    arguments: Annotated[
+        str | None,
+        typer.Option("--arguments", metavar="JSON", help="With modify: all arguments of the action."),
+    ] = None,
+    result: Annotated[
+        str | None,
+        typer.Option("--result", metavar="JSON", help="With done: the result of the action; null is one."),
+    ] = None,
+    comment: CommentOption = None,
+    resume: ResumeOption = False,
+    app: AppOption = None,
+    tenant: TenantOption = None,
+    as_: AsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Answer a question of a run. A worker then lets the run go on, or this command with --resume."""
+    from pilotage.cli.work.acting_on_runs import parsed_json
+
+    details: dict[str, JsonValue] = {}
+    if arguments is not None:
+        details["modified_payload"] = parsed_json("--arguments", arguments)
+    if result is not None:
+        details["result"] = parsed_json("--result", result)
+    _answer(decision.value, request, (app, tenant, as_, json), comment, resume, **details)
 
 
 @commands.command()
@@ -33,7 +88,7 @@ def approve(
     json: JsonOption = False,
 ) -> None:
     """Allow what a run asks for."""
-    _decide("approve", request, (app, tenant, as_, json), comment, resume)
+    _answer("approve", request, (app, tenant, as_, json), comment, resume)
 
 
 @commands.command()
@@ -47,7 +102,7 @@ def reject(
     json: JsonOption = False,
 ) -> None:
     """Refuse what a run asks for."""
-    _decide("reject", request, (app, tenant, as_, json), comment, resume)
+    _answer("reject", request, (app, tenant, as_, json), comment, resume)
 
 
 @commands.command()
@@ -68,7 +123,7 @@ def modify(
     from pilotage.cli.work.acting_on_runs import parsed_json
 
     changed = parsed_json("--arguments", arguments)
-    _decide("modify", request, (app, tenant, as_, json), comment, resume, modified_payload=changed)
+    _answer("modify", request, (app, tenant, as_, json), comment, resume, modified_payload=changed)
 
 
 @commands.command()
@@ -82,7 +137,7 @@ def defer(
     json: JsonOption = False,
 ) -> None:
     """Decide later: the run goes on waiting."""
-    _decide("defer", request, (app, tenant, as_, json), comment, resume)
+    _answer("defer", request, (app, tenant, as_, json), comment, resume)
 
 
 @commands.command()
@@ -96,7 +151,7 @@ def retry(
     json: JsonOption = False,
 ) -> None:
     """Of an action whose outcome is unknown: do it again."""
-    _decide("retry", request, (app, tenant, as_, json), comment, resume)
+    _answer("retry", request, (app, tenant, as_, json), comment, resume)
 
 
 @commands.command()
@@ -114,7 +169,7 @@ def done(
     from pilotage.cli.work.acting_on_runs import parsed_json
 
     found = parsed_json("--result", result)
-    _decide("done", request, (app, tenant, as_, json), comment, resume, result=found)
+    _answer("done", request, (app, tenant, as_, json), comment, resume, result=found)
 
 
 @commands.command()
@@ -128,7 +183,7 @@ def fail(
     json: JsonOption = False,
 ) -> None:
     """Of an action whose outcome is unknown: let the run fail."""
-    _decide("fail", request, (app, tenant, as_, json), comment, resume)
+    _answer("fail", request, (app, tenant, as_, json), comment, resume)
 
 
 @commands.command()
@@ -147,7 +202,7 @@ def cancel(
     carry_out(work(Asked(app, tenant, as_, json), run, reason))
 
 
-def _decide(
+def _answer(
     decision: str,
     request: str,
     shared: tuple[str | None, str | None, str | None, bool],
@@ -155,8 +210,8 @@ def _decide(
     resumes: bool,
     **details: JsonValue,
 ) -> None:
-    from pilotage.cli.work.acting_on_runs import decide
+    from pilotage.cli.work.acting_on_runs import answer as work
     from pilotage.cli.work.asked import Asked
 
-    told = {**details, **({"comment": comment} if comment is not None else {})}
-    carry_out(decide(Asked(*shared), request, decision, told, resumes=resumes))
+    sent = {**details, **({"comment": comment} if comment is not None else {})}
+    carry_out(work(Asked(*shared), request, decision, sent, resumes=resumes))

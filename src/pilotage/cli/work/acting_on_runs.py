@@ -1,4 +1,4 @@
-"""`pilotage runs approve, resume, cancel, fork ...`: acting on runs, in their application, without its worker."""
+"""`pilotage runs answer, resume, cancel, fork ...`: acting on runs, in their application, without its worker."""
 
 from __future__ import annotations
 
@@ -23,16 +23,21 @@ from pilotage.runtime.answers import Question, run_of
 from pilotage.runtime.runs import AgentRuns
 
 
-async def decide(asked: Asked, text: str, decision: str, details: JsonObject, *, resumes: bool) -> int:
+async def answer(asked: Asked, text: str, decision: str, details: JsonObject, *, resumes: bool) -> int:
     """Answer a question of a run; with `resumes` let the run go on here."""
     chosen = application_to_act(asked.app)
     screen, hints = Screen.of_process(), asked.hints(chosen)
     async with acting(chosen.app) as runs:
         _, question = await find_question(runs, text, asked.principal, decision)
-        answer = _decision(decision, question)
+        chosen_decision = _decision(decision, question)
         # This process ends with the command: a worker drives the run, or it is resumed below.
         await runs.answer(
-            run_of(question.id), question.id, answer, resume=False, principal=asked.principal, **details
+            run_of(question.id),
+            question.id,
+            chosen_decision,
+            resume=False,
+            principal=asked.principal,
+            **details,
         )
         state = await _top_of(runs, question.agent_state_id, asked)
         if resumes:

@@ -1,4 +1,4 @@
-"""`pilotage runs list, show, events, verify`: looking at runs."""
+"""`pilotage runs list, show, questions, events, verify`: looking at runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pilotage.cli.screen.screen import Screen
 from pilotage.cli.screen.words import line
 from pilotage.cli.views.hints import Hints
 from pilotage.cli.views.json_forms import evidence_json, result_json, run_json
-from pilotage.cli.views.question import question_json
+from pilotage.cli.views.question import open_questions, question_json
 from pilotage.cli.views.run_list import run_lines
 from pilotage.cli.views.run_page import RunFacts, run_page
 from pilotage.cli.views.timeline import Moment, moments_in
@@ -77,6 +77,21 @@ async def show_run(asked: Asked, text: str) -> int:
         )
     else:
         screen.say(*run_page(facts, hints, now, screen.width))
+    return ExitCode.DONE
+
+
+async def list_questions(asked: Asked, text: str) -> int:
+    """The open questions of a run, each with the commands that answer it."""
+    screen = Screen.of_process()
+    async with _runs(asked) as (runs, hints):
+        state = await find_run(runs, text, asked.principal)
+        questions = await runs.questions(state.id, principal=asked.principal)
+    if asked.as_json:
+        screen.say_json({"run_id": state.id, "questions": [question_json(each) for each in questions]})
+    elif questions:
+        screen.say(*open_questions(questions, hints))
+    else:
+        screen.say(line(f"run {state.id} is {state.status} and has no open question"))
     return ExitCode.DONE
 
 
