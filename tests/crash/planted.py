@@ -245,7 +245,7 @@ def every_attempt_has_a_key_of_its_own(planting: Planting) -> None:
 
 
 def signals_are_not_consumed(planting: Planting) -> None:
-    planting.put(Ledger, "consume", lambda _self, _signal_id: None)
+    planting.put(Ledger, "consume_signal", lambda _self, _signal_id: None)
 
 
 def a_message_is_taken_in_while_replaying(planting: Planting) -> None:
@@ -355,7 +355,7 @@ def a_lease_is_not_looked_at_before_an_effect(planting: Planting) -> None:
 
 def a_lease_that_ran_out_is_taken_again_and_nothing_is_proven(planting: Planting) -> None:
     async def once_is_enough(self: Any) -> None:
-        if self.lease is not None and not self.lease.is_safe:
+        if self.lease is not None and not self.lease.is_certain:
             await self.lease.renew()
 
     planting.put(Run, "ensure_lease", once_is_enough)

@@ -143,7 +143,7 @@ class Services:
         """
         hold = self.hold_of(run)
         if hold is not None:
-            await hold.take()
+            await hold.acquire()
         return hold
 
     async def rest(self) -> None:

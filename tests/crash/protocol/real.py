@@ -89,7 +89,9 @@ class Process:
 
     async def send(self, is_proof: bool) -> None:
         """Begin to wait at a barrier; its commit is held."""
-        self.barrier = asyncio.ensure_future(self.ledger.prove() if is_proof else self.ledger.barrier())
+        self.barrier = asyncio.ensure_future(
+            self.ledger.prove_ownership() if is_proof else self.ledger.barrier()
+        )
         self.call, self.appended = await self.journal.calls.get(), 0
 
     async def stop(self) -> None:
@@ -159,7 +161,7 @@ class RealRun:
         journal = HeldJournal(self.store.journal)
         process = Process(open_ledger(state, head, journal, self.ids), journal)
         if not rows:
-            process.ledger.move(state.moved_to(AgentSituation.RUNNING))
+            process.ledger.change_state(state.moved_to(AgentSituation.RUNNING))
         return process
 
     async def _append(self, process: Process, before: Owner, after: Owner) -> None:

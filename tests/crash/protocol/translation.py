@@ -82,14 +82,14 @@ def append(
         ledger.claim(row.says.value, row.says.value)
     match row.stage:
         case Stage.ASKED | Stage.ENDED:
-            ledger.move(ledger.state.moved_to(SITUATIONS[row.says]))
+            ledger.change_state(ledger.state.moved_to(SITUATIONS[row.says]))
         case Stage.ANSWERED:
-            ledger.consume(answer)
-            ledger.move(ledger.state.moved_to(AgentSituation.RUNNING))
+            ledger.consume_signal(answer)
+            ledger.change_state(ledger.state.moved_to(AgentSituation.RUNNING))
         case Stage.CANCELLING:
-            ledger.move(ledger.state.moved_to(AgentSituation.CANCELLING))
+            ledger.change_state(ledger.state.moved_to(AgentSituation.CANCELLING))
             if row.says is Says.CANCEL:
-                ledger.consume(cancel)
+                ledger.consume_signal(cancel)
         case _:
             pass
 

@@ -150,7 +150,7 @@ class RunDependencies(Dependencies):
 
     @property
     def fast_runtime(self) -> bool:
-        return not self._run.ledger.is_kept
+        return not self._run.ledger.is_durable
 
     @property
     def fast_budget(self) -> bool:
@@ -191,9 +191,9 @@ class RunDependencies(Dependencies):
         run = self._run
         if run.secrets_to_recall:
             await self._tools.recall_secrets()
-        run.events.say(event)
+        run.events.write(event)
         if run.events.is_full:
-            await run.events.room()
+            await run.events.wait_for_room()
 
     def next_message_id(self) -> str:
         if self._scope is None:

@@ -180,5 +180,5 @@ class BudgetWarnings:
             return
         self._warned.add(words)
         warning_id = f"{self._by.run_id}:{BUDGET_WARNING}:{len(self._warned)}"
-        self._events.report(ArtifactEvent(self._by, warning_id, words, BUDGET_WARNING))
+        self._events.write_now(ArtifactEvent(self._by, warning_id, words, BUDGET_WARNING))
         self._telemetry.count("agent.budget.warnings", agent=self._by.agent_id)

@@ -149,7 +149,7 @@ class Children:
     def event_sink(self, child: str) -> Callable[[AgentEvent], None]:
         """Return what takes the events of a child: this run emits them, except for those it has emitted before."""
         relay = self._relays.get(child)
-        return relay.tell if relay is not None else self.run.events.say
+        return relay.tell if relay is not None else self.run.events.write
 
     async def bring_to_end(self, action_id: str, task: ChildTask) -> JsonObject:
         """Return the output of a child or the words of its failure, and what it spent."""

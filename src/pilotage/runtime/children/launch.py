@@ -129,7 +129,7 @@ class ChildLauncher:
     ) -> LiveRun | ChildEnded:
         definition = self._services.definition_of(task.agent)
         run = RunKey(parent.ledger.run.tenant_id, child)
-        state = await self._reader.find(child, run.tenant_id) if parent.ledger.is_kept else None
+        state = await self._reader.find(child, run.tenant_id) if parent.ledger.is_durable else None
         if state is None:
             return await self._starter.begin(definition, self._start(definition, parent, task), run, parent)
         rows = await self._reader.rows(run)

@@ -199,4 +199,4 @@ class ContextChange(Effect):
     def _prove(self, evidence: AgentEvidenceCandidate, name: str) -> None:
         run_id = self._ledger.run.run_id
         evidence_id = f"{run_id}:{self.action.id}:{name}"
-        self._ledger.prove_by(evidence.to_evidence(evidence_id=evidence_id, agent_state_id=run_id))
+        self._ledger.add_evidence(evidence.to_evidence(evidence_id=evidence_id, agent_state_id=run_id))

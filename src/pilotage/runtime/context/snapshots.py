@@ -46,7 +46,7 @@ class PromptSnapshots:
         if sealed is not None:
             payload["sealed"] = {words.KEY_ID: sealed.key_id, words.CIPHERTEXT: sealed.ciphertext}
         manifest = request.context_manifest
-        self._ledger.prove_by(
+        self._ledger.add_evidence(
             AgentEvidence(
                 f"{run_id}:{place}",
                 run_id,

@@ -156,7 +156,7 @@ class SwitchStage(Stage):
 
 
 def _stopped(run: Run, reason: str, facts: JsonObject) -> Paused | RunEnded:
-    if run.ledger.is_kept:
+    if run.ledger.is_durable:
         return Paused(reason=reason, facts=facts)
     return RunEnded(AgentSituation.FAILED, reason, code="switched_off", retryable=True)
 
@@ -274,7 +274,7 @@ class BudgetStage(Stage):
 
     async def _settle(self, run: Run, reservation: BudgetReservation, used: BudgetAmount) -> None:
         """Tell the budget what was really used; where the journal settles it, with the next commit."""
-        if self._budget.is_settled_by_journal and run.ledger.is_kept:
+        if self._budget.is_settled_by_journal and run.ledger.is_durable:
             run.ledger.settle_budget(BudgetSettlement(reservation, used))
         else:
             await self._caller.notify(self._budget.consume, run.context, reservation, used)

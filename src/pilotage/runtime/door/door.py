@@ -109,7 +109,7 @@ def _put(run: Run, question: Question) -> None:
 
 async def _begin(run: Run, effect: Effect) -> object:
     """Carry an effect out for the first time; what is not admitted never begins."""
-    if run.events.is_repeating:
+    if run.events.is_replaying:
         run.go_live()
     grant = await _admit(run, effect)
     effect.grant = grant
@@ -367,7 +367,7 @@ async def _repeat(run: Run, effect: Effect, attempt: Attempt) -> object:
     """Make the same attempt again. Its BEFORE row is an old one, so ownership is proven anew."""
     run.mark_running()
     run.outcomes.begin(effect, attempt.number)
-    await run.ledger.prove()
+    await run.ledger.prove_ownership()
     await run.ensure_lease()
     return await _act(run, effect, attempt)
 

@@ -35,7 +35,7 @@ from pilotage.runtime.journal.records import (
     replayed_misfit,
 )
 from pilotage.runtime.journal.scope import Scope, scope_for
-from pilotage.runtime.journal.seals import is_kept
+from pilotage.runtime.journal.seals import has_record
 
 # Looking a member up costs as much as the rest of what a delta needs.
 _TOKEN = ModelStreamEventKind.TOKEN_DELTA
@@ -208,11 +208,11 @@ class ModelReading(OpenStream):
     async def _begin(self) -> bool:
         """Ask the model, or replay its recorded reply; return whether the model was asked."""
         run, call = self._run, self._call
-        if run.ledger.is_kept and run.signals.listens:
+        if run.ledger.is_durable and run.signals.listens:
             request = await with_signals(run, call.scope, call.action.id, call.program_request)
             call.request = request
         recorded = run.replay.outcome_of(call.action.id)
-        is_live = recorded is None or not is_kept(recorded)
+        is_live = recorded is None or not has_record(recorded)
         if run.is_context_fitted or call.request.context:
             await self._fit(is_live=is_live)
         if recorded is not None:

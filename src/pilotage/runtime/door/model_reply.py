@@ -112,7 +112,7 @@ class ReplyRecorder:
         run = self._run
         if response.metadata:
             self._model = response.answered_by or self._model
-        if run.ledger.is_kept:
+        if run.ledger.is_durable:
             record: dict[str, JsonValue] = {words.RESULT: encode_response(response)}
             if self._reasoning:
                 record[words.REASONING] = "".join(self._reasoning)

@@ -57,7 +57,7 @@ class Outcomes:
             effect.action, JournalStage.BEFORE, attempt.number, record, view, effect.descriptor
         )
         if effect.begins is not None:
-            self._ledger.report(effect.begins)
+            self._ledger.add_fact(effect.begins)
 
     def begin(self, effect: Effect, number: int) -> None:
         """Count an action as under way: from now on its outcome is unknown until it is recorded."""
@@ -83,13 +83,13 @@ class Outcomes:
             reason = f"{effect.action.name!r} was done, but its result cannot be recorded: {error}"
             raise self.failed(effect, number, ToolError(reason)) from error
         self.record(effect, number, outcome)
-        if self._ledger.is_kept:
+        if self._ledger.is_durable:
             self._report(effect, has_failed=False)
         return outcome
 
     def failed(self, effect: Effect, number: int, error: Exception) -> ToolError:
         """Record that an effect failed for certain, and return the error the program gets, now and in replay."""
-        if self._ledger.is_kept:
+        if self._ledger.is_durable:
             self._report(effect, has_failed=True)
         return self.ended(effect, number, error)
 
@@ -150,7 +150,7 @@ class Outcomes:
         if not action.is_read_only and action.kind in _TOOLS_AND_STEPS:
             state = self._ledger.state
             fact = action_completed(state, action.id, action.kind, action.name, has_failed=has_failed)
-            self._ledger.report(fact)
+            self._ledger.add_fact(fact)
 
     def _may_hold_secrets(self, effect: Effect) -> bool:
         tool = effect.descriptor

@@ -214,7 +214,7 @@ class Run:
         self.secrets_to_recall: list[AgentToolDescriptor] = []
         """Tools whose replayed results may hold secrets that the redactor of this attempt does not know yet."""
         self.open_streams: list[OpenStream] = []
-        self.is_context_fitted: bool = ledger.is_kept
+        self.is_context_fitted: bool = ledger.is_durable
         """Whether every request is fitted to its context, whatever it asks for."""
         self.speaker: str | tuple[str, int] | None = None
         """The source of the program's words: a message id, or a model call (its action and the epoch)."""
@@ -277,7 +277,7 @@ class Run:
         is_read_only: bool = True,
     ) -> Action:
         """Return an action of this run; that of an ephemeral run needs no fingerprint."""
-        is_kept = self.ledger.is_kept
+        is_kept = self.ledger.is_durable
         fingerprint = fingerprint_of(self.salt, action_id, kind, name, asked) if is_kept else ""
         return new_action(action_id, kind, name, asked, view, idempotency, is_read_only, fingerprint)
 
@@ -300,7 +300,7 @@ class Run:
         """Move a run that waited to RUNNING: it does something again."""
         state = self.ledger.state
         if state.status is _INTERRUPTED:
-            self.ledger.move(state.moved_to(AgentSituation.RUNNING))
+            self.ledger.change_state(state.moved_to(AgentSituation.RUNNING))
 
     async def ensure_lease(self) -> None:
         """Wait until this process certainly holds the lease.
@@ -308,10 +308,10 @@ class Run:
         Raises:
             RunOwnershipLost: another process has the run.
         """
-        while self.lease is not None and not self.lease.is_safe:
+        while self.lease is not None and not self.lease.is_certain:
             # Frozen for so long that another process may have taken over: only a commit after a new lease can tell.
             await self.lease.renew()
-            await self.ledger.prove()
+            await self.ledger.prove_ownership()
 
     def learn(self, effect: Effect) -> None:
         """Join the label of an effect's result with what the program knows."""

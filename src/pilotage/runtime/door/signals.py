@@ -64,7 +64,7 @@ class SignalHandlers:
         """Give signals to their handlers, one after the other; in replay as they were given."""
         if is_new:
             self._run.check_time()
-            if self._run.events.is_repeating:
+            if self._run.events.is_replaying:
                 self._run.go_live()
         for number, signal in enumerate(signals, 1):
             path = f"{_beside(action_id, _HANDLER)}/{number}"
@@ -102,7 +102,7 @@ class SignalHandlers:
         if run.secrets_to_recall:
             await self._recall_secrets()
         for event in events_of(item, run.source.attribution, run.message_id, ordinal=ordinal):
-            run.events.say(event)
+            run.events.write(event)
 
     @contextmanager
     def _own_messages(self, path: str) -> Generator[None]:

@@ -26,14 +26,14 @@ class Relay:
     """
 
     def __init__(self, writer: EventWriter, logged: Iterable[LoggedEvent], child: str) -> None:
-        self._write = writer.say
+        self._write = writer.write
         self._filters: dict[str, ReplayFilter] = {}
         self._marks: set[str] = set()
         self._superseded: set[TextId] = set()
         for by, items in _by_run(logged, child):
             self._filters[by.run_id] = ReplayFilter(deque(items), by)
             self._add_marks(item.event(by) for item in items if "metadata" in item.encoded)
-        writer.compare(self._filters, self.new_part)
+        writer.compare_children(self._filters, self.new_part)
 
     def catch_up(self, event: AgentEvent) -> None:
         """Forward an event of the child's log."""

@@ -24,7 +24,7 @@ NewPart: TypeAlias = Callable[[AgentEvent], AgentEvent | None]
 class EventWriter(ABC):
     """Writes the events of one run attempt."""
 
-    is_repeating = False
+    is_replaying = False
     """Whether the log may have events that the program will repeat."""
     is_full = False
     """Whether the run should wait for its reader (`room`); readers of a log never slow a run down."""
@@ -33,14 +33,14 @@ class EventWriter(ABC):
         self._exposure = exposure
 
     @abstractmethod
-    def say(self, event: AgentEvent) -> None:
+    def write(self, event: AgentEvent) -> None:
         """Write an event of the program, as far as it may be seen by now.
 
         Raises:
             AgentOutputGuardError: a part of it must not be seen at all.
         """
 
-    async def room(self) -> None:  # noqa: B027 - readers of a log are never waited for
+    async def wait_for_room(self) -> None:  # noqa: B027 - readers of a log are never waited for
         """Wait until the reader has room."""
 
     def flush(self, *, is_guarded: bool = False) -> None:
@@ -52,7 +52,7 @@ class EventWriter(ABC):
         for released in self._exposure.flush(guarded=is_guarded):
             self._emit(released)
 
-    def drop(self) -> None:
+    def drop_held(self) -> None:
         """Drop the held events: they must not be seen."""
         self._exposure.drop()
 
@@ -62,15 +62,15 @@ class EventWriter(ABC):
     def supersede(self, message_id: str) -> None:  # noqa: B027 - without a log there is nothing to supersede
         """Mark the output of an earlier model call for this message as superseded: the model is called again."""
 
-    def compare(self, runs: Iterable[str], new_part: NewPart) -> None:  # noqa: B027 - without a log, likewise
+    def compare_children(self, runs: Iterable[str], new_part: NewPart) -> None:  # noqa: B027 - without a log, likewise
         """Compare the redacted events of these child runs with the log by another function."""
 
-    def start_facts(self) -> JsonObject:
+    def start_metadata(self) -> JsonObject:
         """Return the metadata of the attempt's first event."""
         return {}
 
     @abstractmethod
-    def report(self, event: AgentEvent) -> None:
+    def write_now(self, event: AgentEvent) -> None:
         """Write an event of the runtime at once."""
 
     @abstractmethod
@@ -114,10 +114,10 @@ class DurableEventWriter(EventWriter):
         self._epoch = epoch
         self._prepared: list[tuple[int, AgentEvent]] = []
         self._replay = ReplayFilter(logged, by) if logged else None
-        self.is_repeating = bool(logged)
+        self.is_replaying = bool(logged)
         self._compared: dict[str, NewPart] = {}
 
-    def say(self, event: AgentEvent) -> None:
+    def write(self, event: AgentEvent) -> None:
         exposure = self._exposure
         # `is_transparent` and `_emit` without the calls: this runs for every delta of a text.
         if not (exposure.holds_nothing and exposure.redactor.is_idle):
@@ -128,13 +128,13 @@ class DurableEventWriter(EventWriter):
         else:
             self._emit(event)
 
-    def start_facts(self) -> JsonObject:
+    def start_metadata(self) -> JsonObject:
         if self._epoch == 1:
             return {}
         # Events after this cursor were never committed: readers get others in their place.
         return {"epoch": self._epoch, "resumed_after": str(self.resumed_after)}
 
-    def report(self, event: AgentEvent) -> None:
+    def write_now(self, event: AgentEvent) -> None:
         self._publish(self._exposure.redacted(event))
 
     def prepare(self, event: AgentEvent) -> None:
@@ -150,7 +150,7 @@ class DurableEventWriter(EventWriter):
         self.feed.close()
 
     def go_live(self) -> None:
-        self.is_repeating = False
+        self.is_replaying = False
         if self._replay is not None:
             self._replay.go_live(self._exposure.held_texts)
             if self._replay.is_exhausted:
@@ -161,7 +161,7 @@ class DurableEventWriter(EventWriter):
             for mark in self._replay.marks_for(message_id, self._by.run_id):
                 self._publish(mark)
 
-    def compare(self, runs: Iterable[str], new_part: NewPart) -> None:
+    def compare_children(self, runs: Iterable[str], new_part: NewPart) -> None:
         self._compared.update(dict.fromkeys(runs, new_part))
 
     @property
@@ -225,7 +225,7 @@ class DirectEventWriter(EventWriter, AsyncIterator[AgentEvent]):
         self._writer: asyncio.Future[None] | None = None
         self._has_begun = self._is_over = self.is_full = False
 
-    def say(self, event: AgentEvent) -> None:
+    def write(self, event: AgentEvent) -> None:
         exposure = self._exposure
         # `is_transparent` and `_emit` without the calls: this runs for every delta of a text.
         if self._forward is None and exposure.holds_nothing and exposure.redactor.is_idle:
@@ -236,7 +236,7 @@ class DirectEventWriter(EventWriter, AsyncIterator[AgentEvent]):
             for released in exposure.push(event):
                 self._emit(released)
 
-    def report(self, event: AgentEvent) -> None:
+    def write_now(self, event: AgentEvent) -> None:
         self._emit(self._exposure.redacted(event))
 
     def prepare(self, event: AgentEvent) -> None:
@@ -253,7 +253,7 @@ class DirectEventWriter(EventWriter, AsyncIterator[AgentEvent]):
         wake(self._reader)
         wake(self._writer)
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait until the reader has caught up or the stream has ended."""
         while self.is_full and not self._is_over:
             self._writer = asyncio.get_running_loop().create_future()

@@ -135,7 +135,7 @@ class HeldLease:
         self._holders: _Holders | None = None
 
     @property
-    def is_safe(self) -> bool:
+    def is_certain(self) -> bool:
         """Whether the lease certainly holds, so that no other process tries to drive the run."""
         return self._clock.monotonic() < self._safe_until
 
@@ -149,7 +149,7 @@ class HeldLease:
         """The request for the first commit of the run (see `take_with`)."""
         return self._leasing.request
 
-    async def take(self) -> None:
+    async def acquire(self) -> None:
         """Acquire the lease.
 
         Raises:
@@ -164,7 +164,7 @@ class HeldLease:
             )
         self._take(asked, lease.granted_seconds)
 
-    async def take_with(self, commit: Awaitable[None]) -> None:
+    async def acquire_with(self, commit: Awaitable[None]) -> None:
         """Acquire the lease with the first commit of the run, which carries the request; its errors are raised.
 
         The time counts from before the commit is sent, however often it is sent.
@@ -212,7 +212,7 @@ class HeldLease:
         if holders is not None and not holders.was_shared and not self._unanswered:
             self._leave(holders)
 
-    async def let_go(self) -> None:
+    async def release(self) -> None:
         """Release the lease; where the store does not answer, it expires.
 
         Another attempt of this process may hold it too, one that resumed the run meanwhile or tried to. The last of
@@ -224,7 +224,7 @@ class HeldLease:
         self._leave(holders)
         await release_unused(self._leases, self._run, self._owner)
 
-    async def forgo(self) -> None:
+    async def release_unknown(self) -> None:
         """Release a lease that a commit with an unknown outcome may have acquired."""
         await release_unused(self._leases, self._run, self._owner)
 

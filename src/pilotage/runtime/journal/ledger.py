@@ -38,7 +38,7 @@ __all__ = ["EphemeralLedger", "Ledger", "Opening"]
 class Ledger(CommitQueue):
     """Appends rows, changes the state, consumes signals; `barrier` makes all of it durable in one commit."""
 
-    is_kept = True
+    is_durable = True
     """Whether the run is durable."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Ledger(CommitQueue):
         )
         self._draft.add_claim(RowTexts.of(stored, view))
 
-    async def prove(self) -> None:
+    async def prove_ownership(self) -> None:
         """Return when this attempt certainly owns the run, by a commit: reading proves nothing.
 
         Raises:
@@ -122,7 +122,7 @@ class Ledger(CommitQueue):
         if stage is not JournalStage.BEFORE:
             self._commit_soon()
 
-    def adopt(self, row: JournalRow) -> None:
+    def copy_row(self, row: JournalRow) -> None:
         """Append a row of another run, its record open, as one of this run."""
         # A record that could not be sealed there is plain there too, or was not recorded at all.
         stored = self._sealed(
@@ -143,24 +143,24 @@ class Ledger(CommitQueue):
             idempotency=row.idempotency,
         )
 
-    def say(self, turns: ConversationTurns | None) -> None:
+    def add_turns(self, turns: ConversationTurns | None) -> None:
         """Add turns to the run's conversation with the next commit."""
         self._draft.turns = turns
 
-    def prove_by(self, evidence: AgentEvidence) -> None:
+    def add_evidence(self, evidence: AgentEvidence) -> None:
         """Add evidence with the next commit."""
         self._draft.evidence.append(evidence)
 
-    def move(self, state: AgentState) -> None:
+    def change_state(self, state: AgentState) -> None:
         """Change the state of the run with the next commit, and report the fact that follows from it."""
         self.check_alive()
         fact = fact_of(self.state, state)
         if fact is not None:
-            self.report(fact)
+            self.add_fact(fact)
         self.state = self._draft.state = state
         self._draft.changes += 1
 
-    def report(self, fact: OutboxEvent) -> None:
+    def add_fact(self, fact: OutboxEvent) -> None:
         """Put a fact into the outbox with the next commit, which is that of the row or state it follows from."""
         self._draft.facts.append(fact)
 
@@ -170,7 +170,7 @@ class Ledger(CommitQueue):
             self._draft.settled.append(settlement)
             self._draft.changes += 1
 
-    def consume(self, signal_id: str) -> None:
+    def consume_signal(self, signal_id: str) -> None:
         """Take a signal out of the queue with the next commit."""
         self.check_alive()
         self._draft.consumed.append(signal_id)
@@ -199,7 +199,7 @@ class Ledger(CommitQueue):
 class EphemeralLedger(Ledger):
     """The ledger of a run without a journal: it holds the state, and writes only the turns of a conversation."""
 
-    is_kept = False
+    is_durable = False
 
     def __init__(self, run: RunKey, state: AgentState, conversations: ITaskStore | None = None) -> None:
         self._conversations = conversations
@@ -212,7 +212,7 @@ class EphemeralLedger(Ledger):
     def claim(self, record: JsonValue, view: JsonValue) -> None:
         return
 
-    async def prove(self) -> None:
+    async def prove_ownership(self) -> None:
         self.check_alive()
 
     def append(
@@ -227,20 +227,20 @@ class EphemeralLedger(Ledger):
     ) -> None:
         self.check_alive()
 
-    def say(self, turns: ConversationTurns | None) -> None:
+    def add_turns(self, turns: ConversationTurns | None) -> None:
         self._turns = turns
 
-    def prove_by(self, evidence: AgentEvidence) -> None:
+    def add_evidence(self, evidence: AgentEvidence) -> None:
         return
 
-    def move(self, state: AgentState) -> None:
+    def change_state(self, state: AgentState) -> None:
         self.check_alive()
         self.state = state
 
-    def report(self, fact: OutboxEvent) -> None:
+    def add_fact(self, fact: OutboxEvent) -> None:
         return
 
-    def consume(self, signal_id: str) -> None:
+    def consume_signal(self, signal_id: str) -> None:
         self.check_alive()
 
     async def barrier(self) -> None:

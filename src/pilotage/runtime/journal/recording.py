@@ -10,7 +10,7 @@ from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.runtime.journal.action import RESULT, Action
 from pilotage.runtime.journal.interruptions import RunDiverged
-from pilotage.runtime.journal.seals import is_kept
+from pilotage.runtime.journal.seals import has_record
 from pilotage.values import value
 
 
@@ -236,7 +236,7 @@ Recovery: TypeAlias = Reuse | FetchAgain | Repeat | Reconcile | AskHuman
 def recovery_for(action: Action, recorded: RecordedAction, *, can_reconcile: bool) -> Recovery:
     """Return what the table of 'what a crash leads to' says for one action."""
     if recorded.after is not None:
-        return Reuse(recorded.after) if is_kept(recorded.after) else FetchAgain()
+        return Reuse(recorded.after) if has_record(recorded.after) else FetchAgain()
     if can_reconcile and not action.is_read_only:
         return Reconcile(recorded.attempt)
     if action.may_be_repeated:

@@ -120,7 +120,7 @@ def _is_sealed(row: JournalRow) -> bool:
     return not row.is_plain and isinstance(row.record, SealedRecord)
 
 
-def is_kept(row: JournalRow) -> bool:
+def has_record(row: JournalRow) -> bool:
     """Whether the row has a record; without one, replay performs the action again."""
     return row.record != NOT_KEPT
 

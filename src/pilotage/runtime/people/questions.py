@@ -90,7 +90,7 @@ class Questions:
         """Take all answers to a request, in the order they came; the first one that counts is used."""
         answers = self._answers.get(request_id, ())
         for signal in answers:
-            self.ledger.consume(signal.id)
+            self.ledger.consume_signal(signal.id)
         return answers
 
     def wait_for(self, request: JsonObject) -> Paused:
@@ -102,7 +102,7 @@ class Questions:
     def resume_run(self, activity: str = "a person has answered") -> None:
         """Move a waiting run to RUNNING; with the second of several answers it is running already."""
         if self.ledger.state.status is AgentStatus.INTERRUPTED:
-            self.ledger.move(self.ledger.state.moved_to(AgentSituation.RUNNING, activity=activity))
+            self.ledger.change_state(self.ledger.state.moved_to(AgentSituation.RUNNING, activity=activity))
 
     def obey(self, answer: JsonObject) -> JsonObject | None:
         """Return when the answer to an approval lets the effect begin: None as asked for, or other arguments.
@@ -147,7 +147,7 @@ class Question(Effect):
 
     def asked(self, attempt: Attempt) -> tuple[JsonObject, JsonObject]:
         ledger = self._questions.ledger
-        if not ledger.is_kept:
+        if not ledger.is_durable:
             reason = (
                 f"{self.action.name!r} needs an answer from a person, and nobody keeps this run while it waits. "
                 "Make the agent durable: AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)."
@@ -209,7 +209,7 @@ class ApprovalQuestion(Question):
         if deferred is not None:
             questions.resume_run()
             state = questions.ledger.state.moved_to(deferred, activity="approval deferred")
-            questions.ledger.move(state)
+            questions.ledger.change_state(state)
         return None
 
 

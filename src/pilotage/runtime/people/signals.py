@@ -76,7 +76,7 @@ class SignalQueue:
         self._taken: list[tuple[int, ModelMessage]] = []
         self._shown: list[AgentSignal] = []
         self._awaited: set[AgentSignalKind] = set()
-        self.listens = ledger.is_kept and bool(policy.accepted or self._waiting or has_recorded)
+        self.listens = ledger.is_durable and bool(policy.accepted or self._waiting or has_recorded)
         """Whether anything can be there to be taken in."""
 
     @property
@@ -103,7 +103,7 @@ class SignalQueue:
     def settle_pauses(self) -> None:
         """Use up the pause signals: the run pauses, or goes on after all."""
         for signal_id in self._pauses:
-            self._ledger.consume(signal_id)
+            self._ledger.consume_signal(signal_id)
         self._pauses.clear()
 
     def all_waiting(self, scope: Scope, boundary: str, position: int) -> SignalIntake:
@@ -138,7 +138,7 @@ class SignalQueue:
         for signal in chosen:
             if signal in self._waiting:
                 self._waiting.remove(signal)
-                self._ledger.consume(signal.id)
+                self._ledger.consume_signal(signal.id)
         record: dict[str, JsonValue] = {words.RESULT: [to_json_value(signal) for signal in chosen]}
         if position is not None:
             record[words.AT] = position

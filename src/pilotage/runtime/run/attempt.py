@@ -199,7 +199,7 @@ class RunAttempt:
         if liveness.is_paused:
             return await self._ending.pause()
         run.replay.check_used_up()
-        if run.events.is_repeating:
+        if run.events.is_replaying:
             run.events.go_live()
         if run.admission.check_switch is not None:
             await run.admission.check_switch(run)
@@ -262,9 +262,9 @@ class RunAttempt:
             async for event in events:
                 if secrets:
                     await self._tools.recall_secrets()
-                writer.say(event)
+                writer.write(event)
                 if writer.is_full:
-                    await writer.room()
+                    await writer.wait_for_room()
         finally:
             await close(events)
         if run.handles_signals:
@@ -282,10 +282,10 @@ class RunAttempt:
 
     def _report_start(self) -> None:
         run = self.run
-        facts = run.events.start_facts()
+        facts = run.events.start_metadata()
         if (alias := run.context.metadata.get("alias")) is not None:
             facts = {**facts, "alias": alias}
-        run.events.report(RunStartedEvent(run.source.attribution, facts))
+        run.events.write_now(RunStartedEvent(run.source.attribution, facts))
 
     async def _watch_deadline(self) -> None:
         """Stop the work when the time of the run is up."""

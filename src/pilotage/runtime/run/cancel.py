@@ -62,9 +62,9 @@ async def begin_cancellation(ledger: Ledger, signal: AgentSignal, *, is_stored: 
     state = ledger.state
     if state.status is AgentStatus.CREATED:
         state = state.moved_to(AgentSituation.RUNNING)
-    ledger.move(begin_agent_cancellation(state, signal))
+    ledger.change_state(begin_agent_cancellation(state, signal))
     if is_stored:
-        ledger.consume(signal.id)
+        ledger.consume_signal(signal.id)
     await ledger.barrier()
 
 
@@ -81,7 +81,7 @@ async def finish_cancellation(
     ledger = run.ledger
     report = await _cleaned_up(ledger.state, under_way, cleanup)
     run.outcomes.close_as_unknown(under_way)
-    ledger.move(complete_agent_cancellation(ledger.state, report))
+    ledger.change_state(complete_agent_cancellation(ledger.state, report))
     prepare(ledger.state)
     await ledger.barrier()
     return ledger.state

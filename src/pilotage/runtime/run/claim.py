@@ -58,13 +58,13 @@ class RunClaims:
             await committed
             return ledger
         try:
-            await hold.take_with(committed)
+            await hold.acquire_with(committed)
         except (RunConflictError, StartRefused):
             raise
         except BaseException:
             # The commit may be under way, or may have taken the lease without anybody hearing of it.
             await ledger.settle()
-            await hold.forgo()
+            await hold.release_unknown()
             raise
         return ledger
 
@@ -74,7 +74,7 @@ class RunClaims:
         """Begin a run with rows of another one, which count as its own; nobody drives it yet."""
         ledger = self._opened(definition, start, run)
         for row in rows:
-            ledger.adopt(row)
+            ledger.copy_row(row)
         await self._commit_start(ledger, run, is_child=False)
         return ledger.state
 
@@ -95,7 +95,7 @@ class RunClaims:
         ledger = self._ledger(state, NO_HEAD, PendingEvents(), Opening(parent, held, lease))
         record = encode_start(start)
         ledger.claim(record, {**record, "input": guard_json_value(start.input, input_fields(definition))})
-        ledger.move(state.moved_to(AgentSituation.RUNNING))
+        ledger.change_state(state.moved_to(AgentSituation.RUNNING))
         return ledger
 
     async def _commit_start(self, ledger: Ledger, run: RunKey, *, is_child: bool) -> None:

@@ -148,7 +148,7 @@ class Composer:
     def _events(self, claimed: Claimed, by: AgentEventAttribution, exposure: Exposure) -> EventWriter:
         parent, history = claimed.parent, claimed.history
         forward = parent.part(Children).event_sink(by.run_id) if parent else None
-        if not claimed.ledger.is_kept:
+        if not claimed.ledger.is_durable:
             return DirectEventWriter(exposure, forward)
         ledger, logged = claimed.ledger, history.told if history else None
         return DurableEventWriter(
@@ -167,14 +167,14 @@ class Composer:
             # What an earlier run of the conversation read, this one gets in its words.
             run.trust = run.trust.join(turn.trust)
         run.hooks = services.hooks
-        run.outcomes.is_seen = run.ledger.is_kept or run.hooks is not None
+        run.outcomes.is_seen = run.ledger.is_durable or run.hooks is not None
         if services.provided.telemetry is not None:
             run.telemetry = RunTelemetry(services.provided.telemetry)
             run.earlier_trace = last_trace(history.claims) if history else None
         if services.gate.budget is not None or run.spending.own.is_bounded:
             logged = history.told if history else ()
             run.warnings = BudgetWarnings(run.events, run.telemetry, source.attribution, logged)
-        if not run.ledger.is_kept:
+        if not run.ledger.is_durable:
             return
         if services.late_outcomes is not None:
             # What came of actions when another owner has the run by then.
@@ -192,7 +192,7 @@ class Composer:
         return Cleanup(
             run.context,
             self._services.cleanups,
-            cancel_child if run.ledger.is_kept else None,
+            cancel_child if run.ledger.is_durable else None,
             partial(tools_in_threads, key),
         )
 
@@ -245,7 +245,7 @@ class Composer:
             budget = within_length(budget, self._models(run))
         policy = ContextPolicy(budget, tuple(spec.compaction), self._services.context_handler)
         given = decode_context(run.source.start.given)
-        return ContextStage(policy, given, run.salt, is_durable=run.ledger.is_kept)
+        return ContextStage(policy, given, run.salt, is_durable=run.ledger.is_durable)
 
     def _models(self, run: Run) -> Sequence[IAgentModel]:
         """Return the models that a run may use: those its agent injects or, for a declarative agent, its model."""

@@ -167,7 +167,7 @@ class Ending:
             await self._tasks.settle(end)
             if published is not answer:
                 # What was held back until now is the text of an answer that must not be seen as it was.
-                run.events.drop()
+                run.events.drop_held()
             run.events.flush(is_guarded=True)
             is_anything_begun = run.replay.has_record or run.outcomes.under_way
             if is_anything_begun and (under_way := run.outcomes.still_open(run.replay)):
@@ -176,7 +176,7 @@ class Ending:
         record = await self._publisher.publish(published, settle)
         if policy.conversation is not None and policy.question:
             trust = label_to_keep(run.trust)
-            run.ledger.say(_turns(policy.conversation, policy.question, record["result"], trust))
+            run.ledger.add_turns(_turns(policy.conversation, policy.question, record["result"], trust))
         return await self._finish(AgentSituation.COMPLETED, published, record)
 
     async def stop_short(self, answer: Answer, situation: AgentSituation, error: JsonObject) -> RunResult:
@@ -229,7 +229,7 @@ class Ending:
         cancelling = running(ledger.state).moved_to(
             AgentSituation.CANCELLING, activity=reason, metadata=facts
         )
-        ledger.move(cancelling)
+        ledger.change_state(cancelling)
         await ledger.barrier()
 
     async def finish_cancelling(self) -> RunResult:
@@ -260,7 +260,7 @@ class Ending:
         try:
             self._run.events.flush()
         except AgentOutputGuardError:
-            self._run.events.drop()
+            self._run.events.drop_held()
 
     async def _finish(
         self, situation: AgentSituation, answer: Answer, record: JsonObject, error: JsonObject | None = None
@@ -268,7 +268,7 @@ class Ending:
         """Move the run to its last state, commit it with the result, and emit the last event."""
         run, ledger, spent = self._run, self._run.ledger, self._run.spending.spent
         activity = run.redactor.text(str(error["message"])) if error else None
-        ledger.move(running(ledger.state).moved_to(situation, activity=activity))
+        ledger.change_state(running(ledger.state).moved_to(situation, activity=activity))
         facts: dict[str, JsonValue] = {"output": self._publisher.view_of(record)["result"]}
         if answer.interruption is not None:
             facts["interruption_reason"] = answer.interruption
@@ -347,7 +347,7 @@ class Pausing:
         ledger = self._ledger
         if ledger.state.reason is not situation.reason or facts:
             since: JsonObject = {**(facts or {}), "paused_at": self._run.ports.clock.now().isoformat()}
-            ledger.move(running(ledger.state).moved_to(situation, activity=activity, metadata=since))
+            ledger.change_state(running(ledger.state).moved_to(situation, activity=activity, metadata=since))
         return self._with_wake_up()
 
     def _with_wake_up(self) -> AgentState:
@@ -363,7 +363,7 @@ class Pausing:
         awaits = stopped_by.facts.get(AWAITS) if stopped_by is not None else None
         state = self._ledger.state
         if (state.wake_at, state.awaits) != (wake_at, awaits):
-            self._ledger.move(replace(state, wake_at=wake_at, awaits=str(awaits) if awaits else None))
+            self._ledger.change_state(replace(state, wake_at=wake_at, awaits=str(awaits) if awaits else None))
         return self._ledger.state
 
     def _prepare(self, state: AgentState, wait_id: str | None, wait: Mapping[str, JsonValue]) -> None:

@@ -120,14 +120,14 @@ class Publisher:
 
     def encoded(self, answer: Answer, error: JsonObject | None = None) -> JsonObject:
         """Return the record of an answer; for an ephemeral run only what its readers get of it."""
-        if not self._run.ledger.is_kept:
+        if not self._run.ledger.is_durable:
             return {"result": to_json_value(answer.output)}
         return encode_result(answer, self._run.spending.spent, error)
 
     def outcome(self, record: JsonObject) -> Outcome:
         """Return what is recorded and shown of an answer."""
         run = self._run
-        if not run.ledger.is_kept:
+        if not run.ledger.is_durable:
             return new_outcome(record, record, record)
         kept = secretless(with_label(record, run.trust), run.redactor)
         return new_outcome(kept, self.view_of(kept), record)

@@ -77,7 +77,7 @@ async def _to_the_end(settling: Coroutine[Any, Any, None]) -> None:
 async def release_lease(lease: HeldLease | None) -> None:
     """Give a lease back, where there is one."""
     if lease is not None:
-        await lease.let_go()
+        await lease.release()
 
 
 _new_state = unchecked(AgentState)
@@ -131,7 +131,7 @@ class Supervisor(RunStarter):
         parent: Run | None = None,
         overrides: Overrides = NO_OVERRIDES,
     ) -> LiveRun:
-        if parent is not None and not parent.ledger.is_kept:
+        if parent is not None and not parent.ledger.is_durable:
             return self.begin_ephemeral(definition, start, run, parent=parent)
         lease = self._services.hold_of(run)
         ledger = await self.claims.begin(definition, start, run, lease)
@@ -213,10 +213,10 @@ class Supervisor(RunStarter):
             await begin_cancellation(ledger, cancel)
         for signal in pending:
             if signal.kind in _TURNING:
-                ledger.consume(signal.id)
+                ledger.consume_signal(signal.id)
         if cancel is None and _is_wanted_back(state, pending):
             # With the signal the wish is gone: what it wanted must be true in the same commit.
-            ledger.move(ledger.state.moved_to(AgentSituation.RUNNING))
+            ledger.change_state(ledger.state.moved_to(AgentSituation.RUNNING))
         history, instance = await self.history(start), services.instance_of(definition)
         return Claimed(definition, instance, start, ledger, past, pending, deadline, history)
 

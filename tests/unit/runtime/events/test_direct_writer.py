@@ -37,26 +37,26 @@ async def turn() -> None:
 async def filled() -> DirectEventWriter:
     """Return a writer with as many events as may wait."""
     writer = direct_writer()
-    await writer.room()
+    await writer.wait_for_room()
     for number in range(QUEUE_LIMIT):
         if writer.is_full:
             break
-        writer.say(says(number))
+        writer.write(says(number))
     assert writer.is_full
     return writer
 
 
 async def test_the_reader_gets_all_events_and_the_end_when_it_is_released() -> None:
     writer = direct_writer()
-    writer.report(RunStartedEvent(BY))
-    writer.say(says("a"))
+    writer.write_now(RunStartedEvent(BY))
+    writer.write(says("a"))
     writer.prepare(END)
-    writer.say(says("b"))
+    writer.write(says("b"))
     writer.release()
     writer.close()
     assert [event async for event in writer] == [RunStartedEvent(BY), says("a"), says("b"), END]
     assert [event async for event in writer] == []
-    assert writer.start_facts() == {}
+    assert writer.start_metadata() == {}
 
 
 async def test_a_reader_gets_each_event_when_it_is_written() -> None:
@@ -65,7 +65,7 @@ async def test_a_reader_gets_each_event_when_it_is_written() -> None:
         waiting = asyncio.ensure_future(anext(writer))
         await turn()
         assert not waiting.done()
-        writer.say(says(number))
+        writer.write(says(number))
         assert await waiting == says(number)
     waiting_for_the_end = asyncio.ensure_future(anext(writer, None))
     await turn()
@@ -77,8 +77,8 @@ async def test_a_run_has_its_first_turn_before_its_reader_waits() -> None:
     writer = direct_writer()
 
     async def run() -> None:
-        writer.say(says(1))
-        writer.say(says(2))
+        writer.write(says(1))
+        writer.write(says(2))
         writer.close()
 
     running = asyncio.ensure_future(run())
@@ -89,17 +89,17 @@ async def test_a_run_has_its_first_turn_before_its_reader_waits() -> None:
 async def test_ready_events_are_taken_at_once_and_none_twice() -> None:
     writer = direct_writer()
     for number in range(3):
-        writer.say(says(number))
+        writer.write(says(number))
     assert await anext(writer) == says(0)
     assert list(writer.ready()) == [says(1), says(2)]
     assert list(writer.ready()) == []
-    writer.say(says(3))
+    writer.write(says(3))
     assert await anext(writer) == says(3)
 
 
 async def test_a_run_waits_until_its_reader_has_caught_up() -> None:
     writer = await filled()
-    writing = asyncio.ensure_future(writer.room())
+    writing = asyncio.ensure_future(writer.wait_for_room())
     await turn()
     read = 0
     while not writing.done():
@@ -111,31 +111,31 @@ async def test_a_run_waits_until_its_reader_has_caught_up() -> None:
 
 async def test_a_reader_that_takes_everything_at_once_never_has_more_than_the_limit_before_it() -> None:
     writer = await filled()
-    writing = asyncio.ensure_future(writer.room())
+    writing = asyncio.ensure_future(writer.wait_for_room())
     await turn()
     in_hand = list(writer.ready())
     await writing
     while not writer.is_full:
-        writer.say(says("more"))
+        writer.write(says("more"))
     assert len(in_hand) + len(list(writer.ready())) == QUEUE_LIMIT
 
 
 async def test_a_run_waits_no_longer_for_a_reader_that_left() -> None:
     writer = await filled()
-    writing = asyncio.ensure_future(writer.room())
+    writing = asyncio.ensure_future(writer.wait_for_room())
     await turn()
     assert not writing.done()
     writer.close()
     await writing
-    await writer.room()
+    await writer.wait_for_room()
 
 
 async def test_events_of_a_child_are_forwarded_to_its_parent() -> None:
     forwarded: list[AgentEvent] = []
     writer = direct_writer(forwarded)
-    writer.report(RunStartedEvent(BY))
+    writer.write_now(RunStartedEvent(BY))
     for number in range(QUEUE_LIMIT):
-        writer.say(says(number))
+        writer.write(says(number))
     assert len(forwarded) == QUEUE_LIMIT + 1
     assert not writer.is_full
     assert list(writer.ready()) == []

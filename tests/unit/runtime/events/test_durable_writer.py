@@ -80,7 +80,7 @@ def says(text: str, message_id: str = "m") -> MessageDeltaEvent:
 def test_deltas_are_published_one_by_one_and_logged_together() -> None:
     written = Written()
     for event in (STEP, says("a"), says("b"), says("x", "n")):
-        written.writer.say(event)
+        written.writer.write(event)
     assert written.received() == [
         (1, 1, 0, STEP),
         (1, 2, 1, says("a")),
@@ -93,7 +93,7 @@ def test_deltas_are_published_one_by_one_and_logged_together() -> None:
 
 def test_a_prepared_event_is_logged_and_published_only_when_it_is_released() -> None:
     written = Written()
-    written.writer.say(STEP)
+    written.writer.write(STEP)
     written.writer.prepare(END)
     assert [event for *_, event in written.received()] == [STEP]
     assert written.open_end() == [(1, STEP)]
@@ -107,29 +107,29 @@ def test_a_prepared_event_is_logged_and_published_only_when_it_is_released() -> 
 
 
 def test_a_later_attempt_names_the_cursor_it_continues_from() -> None:
-    assert Written().writer.start_facts() == {}
+    assert Written().writer.start_metadata() == {}
     before = [
         LoggedEvent(1, 4, {"event": {"kind": "message_delta", "message_id": "m", "delta": ""}, "text": "abc"})
     ]
-    assert Written(before, epoch=3).writer.start_facts() == {"epoch": 3, "resumed_after": "1.4.3"}
+    assert Written(before, epoch=3).writer.start_metadata() == {"epoch": 3, "resumed_after": "1.4.3"}
 
 
 def test_replay_publishes_new_events_only() -> None:
     before = [LoggedEvent(1, 1, {"event": {"kind": "step_started", "step_name": "look"}})]
     written = Written(before, epoch=2)
-    assert written.writer.is_repeating
-    written.writer.say(STEP)
+    assert written.writer.is_replaying
+    written.writer.write(STEP)
     assert written.received() == []
     written.writer.go_live()
-    assert not written.writer.is_repeating
-    written.writer.say(STEP)
+    assert not written.writer.is_replaying
+    written.writer.write(STEP)
     assert written.received() == [(2, 2, 0, STEP)]
 
 
 @pytest.mark.parametrize("event", [RunStartedEvent(BY), STEP])
 def test_an_event_of_the_runtime_is_new_each_time(event: AgentEvent) -> None:
     written = Written([LoggedEvent(1, 1, {"event": encode_event(event, BY)})], epoch=2)
-    written.writer.report(event)
+    written.writer.write_now(event)
     assert written.received() == [(2, 2, 0, event)]
 
 
@@ -138,9 +138,9 @@ def test_a_held_text_that_is_logged_is_not_published_again_after_replay() -> Non
         LoggedEvent(1, 1, {"event": {"kind": "message_delta", "message_id": "m", "delta": ""}, "text": "abc"})
     ]
     written = Written(before, StreamingExposureMode.STRICT, epoch=2)
-    written.writer.say(says("abc"))
+    written.writer.write(says("abc"))
     written.writer.go_live()
-    written.writer.say(says("d"))
+    written.writer.write(says("d"))
     assert written.received() == []
     written.writer.flush()
     assert [event for *_, event in written.received()] == [says("d")]
@@ -153,6 +153,6 @@ def test_a_repeated_message_supersedes_its_earlier_text(explicitly: bool) -> Non
     written.writer.go_live()
     if explicitly:
         written.writer.supersede("run-1:model#1@2")
-    written.writer.say(says("whole", "run-1:model#1@2"))
+    written.writer.write(says("whole", "run-1:model#1@2"))
     mark = MessageDeltaEvent(BY, "run-1:model#1@1", "", {SUPERSEDED: True})
     assert [event for *_, event in written.received()] == [mark, says("whole", "run-1:model#1@2")]

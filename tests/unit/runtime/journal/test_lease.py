@@ -20,10 +20,10 @@ async def test_a_claimed_lease_goes_back_unless_somebody_here_holds_it_meanwhile
     leases = MemoryStore(clock).leases
     await leases.acquire(RUN, "me", 30.0)
     hold = HeldLease(Leasing(leases, "me", clock), RUN)
-    await hold.take()
+    await hold.acquire()
     await release_unused(leases, RUN, "me")
     assert await leases.holder(RUN) is not None
-    await hold.let_go()
+    await hold.release()
     assert await leases.holder(RUN) is None
     await leases.acquire(RUN, "me", 30.0)
     await release_unused(leases, RUN, "me")
@@ -66,7 +66,7 @@ class Place:
 
     async def held(self) -> HeldLease:
         hold = HeldLease(self.leasing, RUN)
-        await hold.take()
+        await hold.acquire()
         return hold
 
 
@@ -76,7 +76,7 @@ async def test_the_lease_of_a_run_that_has_ended_need_not_go_back() -> None:
     assert hold.is_held
     hold.end()
     assert not hold.is_held
-    await hold.let_go()
+    await hold.release()
     assert place.leases.releases == 0
 
 
@@ -85,19 +85,19 @@ async def test_with_company_the_last_one_gives_it_back_even_if_the_run_has_ended
     first, second = await place.held(), await place.held()
     first.end()
     assert first.is_held
-    await first.let_go()
+    await first.release()
     assert await place.leases.holder(RUN) is not None
-    await second.let_go()
+    await second.release()
     assert await place.leases.holder(RUN) is None
 
 
 async def test_who_had_company_gives_it_back_even_if_the_run_has_ended() -> None:
     place = Place()
     first, second = await place.held(), await place.held()
-    await second.let_go()
+    await second.release()
     first.end()
     assert first.is_held
-    await first.let_go()
+    await first.release()
     assert await place.leases.holder(RUN) is None
 
 
@@ -112,7 +112,7 @@ async def test_who_may_have_taken_it_anew_gives_it_back_even_if_the_run_has_ende
     await asyncio.wait([asking])
     hold.end()
     assert hold.is_held
-    await hold.let_go()
+    await hold.release()
     assert await place.leases.holder(RUN) is None
 
 
@@ -124,11 +124,11 @@ async def test_a_lease_that_a_commit_takes_counts_from_before_the_commit() -> No
     async def slow_commit() -> None:
         place.clock.advance(seconds / 2)
 
-    await hold.take_with(slow_commit())
-    assert hold.is_safe
+    await hold.acquire_with(slow_commit())
+    assert hold.is_certain
     place.clock.advance(seconds / 6)
-    assert not hold.is_safe
-    await hold.let_go()
+    assert not hold.is_certain
+    await hold.release()
 
 
 async def test_a_commit_that_fails_takes_no_lease() -> None:
@@ -139,6 +139,6 @@ async def test_a_commit_that_fails_takes_no_lease() -> None:
         raise OSError("away")
 
     with pytest.raises(OSError, match="away"):
-        await hold.take_with(failing_commit())
+        await hold.acquire_with(failing_commit())
     assert not hold.is_held
-    assert not hold.is_safe
+    assert not hold.is_certain

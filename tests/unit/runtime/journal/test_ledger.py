@@ -83,8 +83,8 @@ async def test_rows_state_and_signals_of_a_step_are_one_commit() -> None:
     ledger = await claimed(books)
     await books.store.signals.append(AgentSignal("s-1", "run-1", AgentSignalKind.CANCEL))
     ledger.append(PAY, AFTER, 1, PAID, PAID)
-    ledger.move(CREATED.moved_to(AgentSituation.RUNNING))
-    ledger.consume("s-1")
+    ledger.change_state(CREATED.moved_to(AgentSituation.RUNNING))
+    ledger.consume_signal("s-1")
     await ledger.barrier()
     assert books.journal.commits == 2
     assert (await books.store.states.get("run-1")).status is AgentSituation.RUNNING.status
@@ -142,7 +142,7 @@ async def test_what_may_be_told_only_when_it_is_durable_is_written_by_the_next_b
 async def test_a_state_that_moves_without_a_row_moves_the_head() -> None:
     books = Books()
     ledger = await claimed(books)
-    ledger.move(CREATED.moved_to(AgentSituation.RUNNING))
+    ledger.change_state(CREATED.moved_to(AgentSituation.RUNNING))
     await ledger.barrier()
     assert [row.record for row in await books.rows()] == [START, {"state": "active"}]
 
@@ -161,13 +161,13 @@ async def test_the_first_commit_says_what_the_run_belongs_to_and_no_later_one_do
     books = Books()
     ledger = books.ledger(opening=Opening(conversation="talk-1"))
     ledger.claim(START, START)
-    ledger.move(CREATED.moved_to(AgentSituation.RUNNING))
+    ledger.change_state(CREATED.moved_to(AgentSituation.RUNNING))
     await ledger.barrier()
     ledger.append(PAY, BEFORE, 1, None, None)
     await ledger.barrier()
     other = books.ledger(run=RunKey("default", "run-2"), opening=Opening(conversation="talk-1"))
     other.claim(START, START)
-    other.move(replace(CREATED, id="run-2").moved_to(AgentSituation.RUNNING))
+    other.change_state(replace(CREATED, id="run-2").moved_to(AgentSituation.RUNNING))
     with pytest.raises(StartRefused, match="talk-1"):
         await other.barrier()
 
@@ -214,9 +214,9 @@ async def test_a_dead_ledger_stays_dead_with_its_first_death() -> None:
     with pytest.raises(Paused):
         ledger.append(PAY, BEFORE, 1, None, None)
     with pytest.raises(Paused):
-        ledger.move(CREATED)
+        ledger.change_state(CREATED)
     with pytest.raises(Paused):
-        ledger.consume("s-1")
+        ledger.consume_signal("s-1")
     with pytest.raises(Paused):
         await ledger.barrier()
     with pytest.raises(Paused):
@@ -227,7 +227,7 @@ async def test_a_dead_ledger_stays_dead_with_its_first_death() -> None:
 async def test_what_the_store_refuses_kills_the_attempt() -> None:
     books = Books()
     ledger = await claimed(books)
-    ledger.consume("nobody sent it")
+    ledger.consume_signal("nobody sent it")
     with pytest.raises(
         StoreUnavailable, match="the store refused the commit: signal 'nobody sent it'"
     ) as error:

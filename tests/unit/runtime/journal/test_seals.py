@@ -19,7 +19,7 @@ from pilotage.runtime.journal.seals import (
     NOT_KEPT,
     Seals,
     WithoutKey,
-    is_kept,
+    has_record,
     withholds,
     without_key_for,
 )
@@ -159,7 +159,7 @@ def test_without_a_key_a_record_that_can_be_had_again_is_not_kept() -> None:
         RECORD, VIEW, action_id=PAY.id, stage=AFTER, attempt=1, without_key=WithoutKey.FETCH_AGAIN
     )
     assert closed == NOT_KEPT
-    assert not is_kept(replace(a_row(PAY), record=closed))
+    assert not has_record(replace(a_row(PAY), record=closed))
 
 
 def test_without_a_key_a_record_that_hides_nothing_is_kept_plain() -> None:
@@ -206,7 +206,7 @@ def test_without_a_key_a_sealed_record_is_refused_with_the_id_of_its_key(seals: 
 
 @pytest.mark.parametrize("record", [None, {"result": 1}, {"error": "no"}, SealedRecord("key", "text")])
 def test_every_other_record_is_kept(record: JsonValue | SealedRecord) -> None:
-    assert is_kept(replace(a_row(PAY), record=record))
+    assert has_record(replace(a_row(PAY), record=record))
 
 
 @pytest.mark.parametrize(
