@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
+from pathlib import Path
 
 SearchPath = tuple[tuple[str, float], ...]
 
@@ -35,6 +35,6 @@ def _are_found(packages: tuple[str, ...], path: SearchPath) -> bool:
 
 def _changed(path: str) -> float:
     try:
-        return os.stat(path or ".").st_mtime  # noqa: PTH116 - called often
+        return Path(path or ".").stat().st_mtime
     except OSError:
         return 0.0

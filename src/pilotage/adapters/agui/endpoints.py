@@ -72,9 +72,9 @@ class EndpointParts:
 class PostEndpoint:
     """Serves inputs that are posted, each with a stream of its own."""
 
-    def __init__(self, parts: EndpointParts, format: StreamFormat[str]) -> None:  # noqa: A002 - the usual word
+    def __init__(self, parts: EndpointParts, stream_format: StreamFormat[str]) -> None:
         self._parts = parts
-        self._format = format
+        self._format = stream_format
 
     async def serve(self, request: Request) -> Response:
         """Return the stream for an input.

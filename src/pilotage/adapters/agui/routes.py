@@ -113,7 +113,7 @@ def _is_in_the_way(other: BaseRoute, route: Route | WebSocketRoute) -> bool:
     return isinstance(other, Route) and other.path == route.path and "POST" in (other.methods or ())
 
 
-def _post_route(path: str, parts: EndpointParts, format: StreamFormat[str]) -> Route:  # noqa: A002 - the usual word
+def _post_route(path: str, parts: EndpointParts, stream_format: StreamFormat[str]) -> Route:
     middleware = HttpMiddleware(parts.authentication, parts.settings, owns_errors=True)
-    handle = middleware.wrap(PostEndpoint(parts, format).serve)
+    handle = middleware.wrap(PostEndpoint(parts, stream_format).serve)
     return Route(path, handle, methods=["POST"], name=f"agui:{path}", include_in_schema=False)

@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 _PRINCIPAL = "pilotage.principal"
 # Browsers cannot set headers of a WebSocket. They can offer protocols, and one of these carries the token.
 _OFFERED = "sec-websocket-protocol"
-_TOKEN = "bearer."  # noqa: S105 - a prefix, not a token
+_PREFIX = "bearer."
 
 
 class Authentication:
@@ -109,8 +109,8 @@ def headers_of(connection: HTTPConnection) -> dict[str, str]:
         headers[name] = f"{headers[name]}, {text}" if name in headers else text
     if connection.scope["type"] == "websocket" and "authorization" not in headers:
         for offered in offered_protocols(headers):
-            if offered.startswith(_TOKEN):
-                headers["authorization"] = f"Bearer {offered.removeprefix(_TOKEN)}"
+            if offered.startswith(_PREFIX):
+                headers["authorization"] = f"Bearer {offered.removeprefix(_PREFIX)}"
     return headers
 
 

@@ -62,7 +62,7 @@ class StreamingResponse(Response):
     def __init__(
         self,
         items: Items[T],
-        format: StreamFormat[T],  # noqa: A002 - the usual word
+        stream_format: StreamFormat[T],
         *,
         streams: OpenStreams,
         settings: HttpSettings,
@@ -70,10 +70,10 @@ class StreamingResponse(Response):
     ) -> None:
         # Proxies must not buffer the pieces.
         headers = {**SECURITY_HEADERS, "x-accel-buffering": "no"}
-        super().__init__(headers=headers, media_type=format.media_type)
+        super().__init__(headers=headers, media_type=stream_format.media_type)
         del self.headers["content-length"]
         self._items: Items[Any] = items
-        self._format: StreamFormat[Any] = format
+        self._format: StreamFormat[Any] = stream_format
         self._streams = streams
         self._settings = settings
         self._clock = clock
