@@ -19,7 +19,13 @@ from pilotage.agent import (
     AgentApprovalRequest,
     ApprovalSubject,
     ContextTokenBudget,
+    HookVerdict,
     IAgentApprovalHandler,
+    IAgentHooks,
+    ModelRequest,
+    Proceed,
+    RunKey,
+    Veto,
 )
 from pilotage.context import SummariseOldTurns
 from pilotage.runtime import AgentRuns
@@ -44,6 +50,13 @@ class Reader:
         return f"page {number}: " + "word " * 150
 
 
+class NoSummaries(IAgentHooks):
+    """Lets every request pass but the one for a summary, which offers no tools."""
+
+    async def pre_model(self, context: RunContext, request: ModelRequest) -> HookVerdict:
+        return Proceed() if request.tool_calling else Veto("no summaries")
+
+
 class Boundaries(IAgentApprovalHandler):
     """Counts what it is asked about, and lets everything go on."""
 
@@ -65,3 +78,15 @@ async def test_the_approval_handler_is_asked_about_every_request() -> None:
     assert (result.status, len(model.requests)) == (AgentStatus.COMPLETED, 5)
     assert handler.seen[AgentApprovalBoundaryKind.MODEL_CALL] == REQUESTS
     assert handler.seen[AgentApprovalBoundaryKind.CONTEXT_TRANSFORMATION] == 1
+
+
+async def test_the_record_of_a_context_says_nothing_spent_for_a_summary_that_was_refused() -> None:
+    pages = [calls("page", number=number) for number in (1, 2, 3)]
+    model, store = ScriptedModel([*pages, says("Read.")]), MemoryStore()
+    app = Application("library").add(Reader, model, NoSummaries(), *store.ports).load_plugins(["runtime"])
+    async with app:
+        result = await (await app.get(AgentRuns).start(Reader, "read three pages")).result()
+    assert (result.status, result.spent.steps) == (AgentStatus.COMPLETED, 4)
+    rows = [row async for row in store.journal.read(RunKey("default", result.state.id))]
+    records = [row.record for row in rows if row.action_id.endswith("/condensed")]
+    assert records == [{"steps": []}]

@@ -51,6 +51,10 @@ class Summary:
     spent: BudgetAmount
 
 
+class SummaryRefusedError(ModelCallError):
+    """The admission did not let the model be asked for a summary."""
+
+
 Summarise: TypeAlias = Callable[[ModelRequest], Awaitable[Summary]]
 
 
@@ -159,6 +163,8 @@ class ContextChange(Effect):
         """Return a summary; of a model that fails there is none, which leaves the context as it is."""
         try:
             return await self._summarise(plan.request())
+        except SummaryRefusedError:
+            return Summary("", NOTHING)
         except ModelCallError:
             return Summary("", ONE_STEP)
 

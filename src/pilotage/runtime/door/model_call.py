@@ -18,7 +18,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.spending import ONE_STEP, count_reply
-from pilotage.runtime.context.condense import ContextChange, Summary
+from pilotage.runtime.context.condense import ContextChange, Summary, SummaryRefusedError
 from pilotage.runtime.context.fit import FittedRequest
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.model_reply import ReplyRecorder
@@ -142,10 +142,10 @@ class SummaryCall(ModelEffect):
         return Summary(response.content, used)
 
     def refused(self, reason: str) -> Exception:
-        return ModelCallError(f"the model call is not allowed: {reason}")
+        return SummaryRefusedError(f"the model call is not allowed: {reason}")
 
     def rejected(self, rejection: ToolError) -> Exception:
-        return ModelCallError(str(rejection))
+        return SummaryRefusedError(str(rejection))
 
 
 class ModelReading(OpenStream):
