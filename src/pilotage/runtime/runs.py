@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
@@ -35,6 +36,7 @@ from pilotage.runtime.run.watch import SignalWatch
 from pilotage.runtime.services import Services
 
 _TRIES = 5
+_log = logging.getLogger("pilotage.runs")
 
 
 class AgentRuns:
@@ -90,7 +92,7 @@ class AgentRuns:
             RunConflictError: another process drives the run, or took it in the same moment.
             CallerError: the run belongs to another one.
         """
-        async with self._resuming.setdefault(run_id, asyncio.Lock()):
+        async with self._resuming_of(run_id):
             handle = await self._resumed(run_id, principal)
         self._watch.begin()
         return handle
@@ -359,6 +361,9 @@ class AgentRuns:
         await self._watch.stop()
         await self.launcher.stop()
 
+    def _resuming_of(self, run_id: str) -> asyncio.Lock:
+        return self._resuming.setdefault(run_id, asyncio.Lock())
+
     async def _resumed(self, run_id: str, principal: Principal | None, tries: int = _TRIES) -> RunHandle:
         state, rows = await self._records.standing(run_id, principal)
         if state.is_terminal:
@@ -424,17 +429,24 @@ class AgentRuns:
         while (parent := root.metadata.get("parent")) is not None:
             root = await self.get(str(parent), principal=principal)
         if root.agent_type in self.services.agent_ids and await self._answers.are_all_answered(root):
-            task = asyncio.create_task(self._drive(root.id, principal), name=f"go on with {root.id}")
+            driving = self._drive(root.id, self.launcher.live(root.id), principal)
+            task = asyncio.create_task(driving, name=f"go on with {root.id}")
             self._background.add(task)
             task.add_done_callback(self._background.discard)
 
-    async def _drive(self, run_id: str, principal: Principal | None) -> None:
+    async def _drive(self, run_id: str, asking: LiveRun | None, principal: Principal | None) -> None:
         """Resume a run that was answered, when the attempt that asked is over; another owner may be faster."""
-        live = self.launcher.live(run_id)
-        if live is not None:
-            await asyncio.wait([live.task])
-        with suppress(CallerError):
-            await self.resume(run_id, principal=principal)
+        if asking is not None:
+            await asyncio.wait([asking.task])
+        try:
+            async with self._resuming_of(run_id):
+                if self.launcher.live(run_id) is None:  # else it was resumed since, with the answer
+                    await self._resumed(run_id, principal)
+            self._watch.begin()
+        except CallerError:
+            return
+        except Exception as error:  # noqa: BLE001 - the answer is stored, so the run can be resumed later
+            _log.warning("run %s was answered and cannot be resumed now: %s", run_id, type(error).__name__)
 
     async def _stop_background(self) -> None:
         tasks = list(self._background)
