@@ -8,7 +8,7 @@ A walk is a stretch of one story, after the same story ran once in the same proc
   return, when the AFTER row of the tool is recorded. The tool only adds to a list and needs no approval.
 - *resume*: from `AgentRuns.resume` of a run with one recorded turn to the first action that is not in its record, the
   next call of the model.
-- *approval over HTTP*: from the POST of a decision, then of resume, to the end of the stream of events, with FastAPI.
+- *approval over HTTP*: from the POST of an answer, then of resume, to the end of the stream of events, with FastAPI.
 - *approval over AG-UI*: from the POST of the answer to the end of its stream.
 
 Counted is every function, coroutine or generator of `src/pilotage` whose frame begins on the thread of the event loop
@@ -314,7 +314,7 @@ async def _ask_over_http(client: httpx.AsyncClient) -> Question:
 async def _answer_over_http(client: httpx.AsyncClient, question: Question) -> None:
     run_id, request_id = question
     decision = {"request_id": request_id, "decision": "approve"}
-    (await client.post(f"/runs/{run_id}/decisions", json=decision)).raise_for_status()
+    (await client.post(f"/runs/{run_id}/answers", json=decision)).raise_for_status()
     (await client.post(f"/runs/{run_id}/resume")).raise_for_status()
     _expect("run_finished", (await client.get(f"/runs/{run_id}/events")).text)
 

@@ -4,7 +4,7 @@
 |---|---|
 | `/assistant` | a task in, the items of `execute()` out, as server-sent events; over a WebSocket: `/assistant/ws` |
 | `/agui` | the declared assistant for AG-UI clients, also below `/agui/stream` and `/agui/ws` |
-| `/runs` | everything about runs: questions, decisions, signals, events that a client comes back to |
+| `/runs` | everything about runs: questions, answers, signals, events that a client comes back to |
 
 A client that goes away leaves the run alone.
 """
