@@ -147,7 +147,7 @@ class Services:
         return lease
 
     async def rest(self) -> None:
-        """Wait until the background tasks of this process have ended, unless it still has a lease."""
+        """Stop renewing leases, unless this process still has one."""
         if self._leasing is not None:
             await self._leasing.keeper.rest()
 
