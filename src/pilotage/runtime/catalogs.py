@@ -1,7 +1,7 @@
-"""The tools of `IAgentToolProvider` catalogs: read when an agent is made, checked, and offered with its own.
+"""The tools of `IAgentToolProvider` catalogs: read when an agent is created, checked, and offered with its own.
 
-A catalog is known only when its provider has been made, behind the check of the graph. What that check says about
-tools is therefore said here about these: names, records that would have to be sealed, the rule of two.
+A catalog is known only after its provider was created, which is after the check of the graph. The checks of tools are
+therefore repeated here for catalogs: names, records that would have to be sealed, the rule of two.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Catalogs:
         self._by_agent: dict[str, tuple[AgentToolDescriptor, ...]] = {}
 
     def attach(self, definition: AgentDefinition, instance: object, held: Collection[object]) -> None:
-        """Let an agent know the tools of the providers that are among what it holds.
+        """Attach the tools of an agent's injected providers to the agent.
 
         Raises:
-            AgentDefinitionError: a catalog holds what is no tool, or two tools of the agent share a name.
+            AgentDefinitionError: a catalog has an entry that is no tool, or two tools of the agent share a name.
             ApplicationStartError: the agent cannot run with these tools in this application.
         """
         providers = {id(each): each for each in held if isinstance(each, IAgentToolProvider)}.values()
@@ -58,11 +58,11 @@ class Catalogs:
         object.__setattr__(instance, _PROVIDED, tuple(bound.values()))
 
     def tool(self, identity: str) -> AgentToolDescriptor | None:
-        """The tool of this identity."""
+        """Return the tool of this identity."""
         return next((tool for tool in self._all() if tool.identity.key == identity), None)
 
     def named(self, name: str | None) -> Iterator[AgentToolDescriptor]:
-        """The tools that models know by this name."""
+        """Return the tools that models know by this name."""
         return (tool for tool in self._all() if tool.schema.name == name)
 
     def _all(self) -> Iterator[AgentToolDescriptor]:
@@ -73,7 +73,7 @@ class Catalogs:
         problems: list[Problem] = []
         if not graph.contains(IRecordSealer):
             problems.extend(unsealable(definition, tools))
-        # Agents that were made before are looked at again: what this one offers may be within their reach.
+        # Agents created earlier are checked again: they may reach the tools of this one.
         reaches = [
             replace(reach, tools=self._by_agent.get(reach.name, reach.tools))
             for reach in agent_reaches(graph)
@@ -84,7 +84,7 @@ class Catalogs:
 
 
 def provided_tools(instance: object) -> Sequence[BoundTool]:
-    """The tools of the catalogs of an agent's providers."""
+    """Return the tools of the catalogs of an agent's providers."""
     found: Sequence[BoundTool] = getattr(instance, _PROVIDED, ())
     return found
 
@@ -104,7 +104,7 @@ def _methods_of(holder: object) -> AgentToolCatalog:
 
 
 def _bound(provider: IAgentToolProvider, tool: AgentToolDescriptor) -> BoundTool:
-    """The tool as a function that a run can call."""
+    """Return the tool as a function that a run can call."""
     if described(tool.callable) is not None:
         return tool.callable
     where, owner = f"{type(provider).__name__}.tool_catalog", tool.owner.__name__

@@ -1,4 +1,4 @@
-"""The plugin `runtime`: runs for the agents of an application, and models that know the run they are called in."""
+"""The plugin `runtime`: runs for the agents of an application, and run-aware models."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BEHIND_ALL_OTHERS = 1_000_000
 
 
 class RunAwareModels(IPostProcessor):
-    """Puts a run-aware model in the place of every model."""
+    """Replaces every model with a run-aware one."""
 
     def post_process(self, pod: object) -> object:
         if isinstance(pod, IAgentModel) and not isinstance(pod, RunAwareModel):
@@ -37,7 +37,7 @@ class RunAwareModels(IPostProcessor):
 
 
 class RunningAgents(IPostProcessor):
-    """Lets every agent know the way to its runs; calling one opens a run."""
+    """Attaches a runner to every agent, so that calling an agent opens a run."""
 
     def __init__(self, runs: AgentRuns) -> None:
         self.runs = runs
@@ -57,19 +57,19 @@ class RunningAgents(IPostProcessor):
 
 @Pod()
 async def agent_runs(agents: RunningAgents) -> AsyncIterator[AgentRuns]:
-    """The run service; when the application stops, its runs stop where they are and can be resumed."""
+    """Provide the run service; when the application stops, its runs stop and can be resumed."""
     yield agents.runs
     await agents.runs.stop()
 
 
 @Pod(order=_BEHIND_ALL_OTHERS)
 def model_check(runs: AgentRuns) -> ModelCheck:
-    """The check of models against their agents."""
+    """Provide the check of models against their agents."""
     return ModelCheck(runs.services)
 
 
 def initialize(app: Application) -> None:
-    """Register the run service, and what makes models and agents know of it."""
+    """Register the run service and the post-processors of models and agents."""
     if app.contains(AgentRuns):
         return
     app.add(RunAwareModels, RunningAgents(AgentRuns(app)), agent_runs, RunnerFactory, LocalDelegate)

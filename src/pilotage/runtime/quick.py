@@ -1,4 +1,4 @@
-"""An application for one run: made, run, thrown away."""
+"""A temporary application for one run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def run_once(
     principal: Principal,
     default_model: Callable[[], Iterable[object]],
 ) -> RunResult:
-    """Run an agent in an application of its own; the default is asked for where one is needed and nobody gave one."""
+    """Run an agent in an application of its own; the default model is used if one is needed and none is given."""
     definition = AgentDefinition.get(agent)
     app = Application(definition.agent_id).add(agent, *add)
     if model is not None:
@@ -47,9 +47,9 @@ async def run_once(
 
 
 def with_pods_asked_for(app: Application) -> Application:
-    """The application, with the pods that others ask for by their class and nobody has added: no scan finds them.
+    """Return the application with missing pods added: classes that other pods inject and no scan finds.
 
-    So it is with the agents that others hand work to.
+    The same holds for agents that other agents delegate to.
     """
     while missing := app.graph.derive(_missing_in):
         app.add(*missing)
@@ -57,7 +57,7 @@ def with_pods_asked_for(app: Application) -> Application:
 
 
 def asks_for_model(graph: Graph) -> bool:
-    """Whether something needs a model and nothing provides one: an agent without `execute()`, or a parameter."""
+    """Return whether a model is needed, by an agent without `execute()` or a parameter, and none is provided."""
     if graph.contains(IAgentModel):
         return False
     edges = (

@@ -1,4 +1,4 @@
-"""`AgentRunner`: one agent and the way to its runs, as a stream of yields or of events."""
+"""`AgentRunner`: opens runs of one agent, as a stream of yields or of events."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RUNNER = "__pilotage_runner__"
 
 @value
 class AgentRunner(IAgentRunner):
-    """Runs one agent. The runs of a durable agent are kept; those of others live as long as somebody reads them."""
+    """Runs one agent. A durable agent has durable runs; other runs are ephemeral and end with their subscriber."""
 
     definition: AgentDefinition
     instance: object
@@ -49,10 +49,10 @@ class AgentRunner(IAgentRunner):
 
     @classmethod
     def for_agent_instance(cls, instance: object) -> AgentRunner:
-        """The runner of an agent that an application made.
+        """Return the runner of an agent instance that an application created.
 
         Raises:
-            AgentModelConfigurationError: no application made it.
+            AgentModelConfigurationError: no application created the instance.
         """
         runner = getattr(instance, _RUNNER, None)
         if not isinstance(runner, AgentRunner):
@@ -63,11 +63,11 @@ class AgentRunner(IAgentRunner):
         return runner
 
     def with_model(self, model: IAgentModel) -> AgentRunner:
-        """The same runner with another model for the agent's loop.
+        """Return a copy of this runner with another model for the agent's loop.
 
         Raises:
-            AgentModelConfigurationError: the agent has its own `execute()`, which uses the models it was given, or
-                the model cannot do what the agent asks of it.
+            AgentModelConfigurationError: the agent has its own `execute()`, which uses the injected models, or the
+                model lacks a capability that the agent needs.
         """
         if not self.definition.is_declarative:
             raise AgentModelConfigurationError(
@@ -78,11 +78,11 @@ class AgentRunner(IAgentRunner):
         return replace(self, overrides=replace(self.overrides, model=model))
 
     def with_pricing(self, pricing: IAgentPricing) -> AgentRunner:
-        """The same runner with another table of prices."""
+        """Return a copy of this runner with other prices."""
         return replace(self, overrides=replace(self.overrides, pricing=pricing))
 
     def for_principal(self, principal: Principal) -> AgentRunner:
-        """The same runner, acting for somebody."""
+        """Return a copy of this runner that acts for a principal."""
         return replace(self, principal=principal)
 
     async def run(self, run_input: RunAgentInput) -> AsyncGenerator[AgentYield[object], None]:
@@ -105,16 +105,16 @@ class AgentRunner(IAgentRunner):
             await run.leave()
 
     async def open(self, given: object) -> ReadRun:
-        """A run of the agent; a `RunAgentInput` that resumes brings back the run it names."""
+        """Open a run of the agent; a `RunAgentInput` with `resume` resumes the run of its `state_id`."""
         return await self.runs.open(
             self.definition, self.instance, given, principal=self.principal, overrides=self.overrides
         )
 
 
 async def yields_of(run: ReadRun) -> AsyncGenerator[Sequence[AgentYield[Any]], None]:
-    """The run as the public stream: a projection of its events, with the answer as the program gave it.
+    """Yield the public items of a run: a projection of its events, then the answer that the program returned.
 
-    Items that are there together come together: a generator around another one costs every item a step more.
+    Items come in batches, because each nested generator adds a step per item.
     """
     yield_of, events = YieldProjector(run.id).yield_of, run.events()
     try:
@@ -132,10 +132,10 @@ async def yields_of(run: ReadRun) -> AsyncGenerator[Sequence[AgentYield[Any]], N
 
 
 def held_by(instance: object) -> Mapping[str, object]:
-    """What an agent holds, by its attributes, without what is attached to it by us.
+    """Return the attributes of an agent, without those that the runtime attached.
 
     Raises:
-        AgentDefinitionError: the class leaves no room for that.
+        AgentDefinitionError: the class has no `__dict__`, so nothing can be attached.
     """
     try:
         attributes = vars(instance)
@@ -148,16 +148,16 @@ def held_by(instance: object) -> Mapping[str, object]:
 
 
 def attach_agent_runner(instance: object, runner: AgentRunner) -> None:
-    """Let an agent know the way to its runs."""
+    """Attach a runner to an agent instance."""
     object.__setattr__(instance, _RUNNER, runner)
 
 
 def check_drivers(definition: AgentDefinition, held: Mapping[str, object]) -> None:
-    """See that what drives a declarative agent is there: a run that cannot be driven must not begin.
+    """Check that a declarative agent has an architecture and one model, before a run of it begins.
 
     Raises:
-        AgentDefinitionError: nobody knows the loop that the agent names.
-        AgentModelConfigurationError: nobody can say which model drives it.
+        AgentDefinitionError: the agent's architecture is not registered.
+        AgentModelConfigurationError: the model of the agent is ambiguous.
     """
     if definition.spec.architecture is not None:
         find_architecture(definition.spec.architecture)
@@ -171,7 +171,7 @@ def check_drivers(definition: AgentDefinition, held: Mapping[str, object]) -> No
 
 @Pod()
 class RunnerFactory(IAgentRunnerFactory):
-    """Makes runners for the agents of an application."""
+    """Creates runners for the agents of an application."""
 
     @asynccontextmanager
     async def open_runner(
@@ -187,10 +187,10 @@ _WAYS_OUT = {
 
 
 def answer_of(result: RunResult) -> Any:
-    """The output of a completed run.
+    """Return the output of a completed run.
 
     Raises:
-        RunFailedError: the run has no answer; the error says why, and what to do.
+        RunFailedError: the run has no answer; the error has the reason and the remedy.
     """
     if result.status == AgentStatus.COMPLETED:
         return result.output
@@ -206,7 +206,7 @@ def answer_of(result: RunResult) -> Any:
 
 
 def open_runs_by_calling(instance: object, runner: AgentRunner) -> None:
-    """Make `instance.execute(...)` open a run; the runner is attached to the instance, so there is room for it."""
+    """Make `instance.execute(...)` open a run; the instance has a runner attached, so it has a `__dict__`."""
     definition = runner.definition
     shape = definition.execution.shape if definition.execution else ExecuteShape.ASYNC_GENERATOR
     if shape is ExecuteShape.ASYNC_GENERATOR:
@@ -220,7 +220,7 @@ def open_runs_by_calling(instance: object, runner: AgentRunner) -> None:
 
 @lru_cache(maxsize=1024)
 def _streaming(execute: Callable[..., object]) -> Callable[..., AsyncGenerator[AgentYield[Any], None]]:
-    """What is called in the place of an `execute()` that streams, as a method of the runner."""
+    """Return the replacement of an `execute()` that streams, as a method of the runner."""
 
     @wraps(execute)
     async def stream(runner: AgentRunner, *args: Any, **kwargs: Any) -> AsyncGenerator[AgentYield[Any], None]:
@@ -238,7 +238,7 @@ def _streaming(execute: Callable[..., object]) -> Callable[..., AsyncGenerator[A
 
 @lru_cache(maxsize=1024)
 def _answering(execute: Callable[..., object]) -> Callable[..., Any]:
-    """The same for one that answers."""
+    """Return the replacement of an `execute()` that returns an answer, as a method of the runner."""
 
     @wraps(execute)
     async def answer(runner: AgentRunner, *args: Any, **kwargs: Any) -> Any:
@@ -265,7 +265,7 @@ async def _as_child(definition: AgentDefinition, given: object) -> object:
 
 
 def _given(runner: AgentRunner, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
-    """The arguments by name, as `execute()` would take them; a declarative agent has one, which is its input."""
+    """Return the arguments of `execute()` by name; for a declarative agent, its only argument, the input."""
     execute: Callable[..., object] = runner.definition.target.execute
     names = _plain_names(execute)
     if names is not None and len(args) == len(names) and not kwargs:
@@ -278,7 +278,7 @@ def _given(runner: AgentRunner, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 @lru_cache(maxsize=1024)
 def _plain_names(execute: Callable[..., object]) -> tuple[str, ...] | None:
-    """What all arguments are called, where each can be given by its place; else None."""
+    """Return the parameter names if all parameters can be positional; else None."""
     _, *parameters = _signature_of(execute).parameters.values()
     is_plain = all(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in parameters)
     return tuple(each.name for each in parameters) if is_plain else None

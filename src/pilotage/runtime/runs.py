@@ -1,4 +1,4 @@
-"""`AgentRuns`: the application service through which everybody starts, resumes, answers and reads runs."""
+"""`AgentRuns`: the application service that starts, resumes, answers and reads runs."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _log = logging.getLogger("pilotage.runs")
 
 
 class AgentRuns:
-    """Starts and resumes runs, takes signals and answers, tells how runs stand.
+    """Starts and resumes runs, takes signals and answers, returns states, events and results.
 
-    Whoever asks for somebody passes that `principal`: a run of another tenant is not found. Without one it is the
-    application itself that asks, in the tenant the run belongs to.
+    A caller that acts for a user passes that `principal`: a run of another tenant is not found. Without a principal the
+    application itself acts, in the tenant of the run.
     """
 
     def __init__(self, app: Application) -> None:
@@ -69,11 +69,11 @@ class AgentRuns:
     ) -> RunHandle:
         """Start a run; when this returns, the run is durable.
 
-        `id` is the caller's own name for the run: starting with it again attaches to the run it started.
+        `id` is the caller's own id for the run: a second start with the same id attaches to the same run.
 
         Raises:
             AgentDefinitionError: the class is no agent of this application, or the input does not fit.
-            RunConflictError: the id stands for a run with another input, or the conversation is held by another run.
+            RunConflictError: the id belongs to a run with another input, or another run has the conversation.
         """
         handle = await self._starts.start(
             agent, given, principal or LOCAL, id, conversation_id, metadata or {}
@@ -82,15 +82,15 @@ class AgentRuns:
         return handle
 
     async def resume(self, run_id: str, *, principal: Principal | None = None) -> RunHandle:
-        """Resume a run, on whatever machine; what it did is replayed, not repeated.
+        """Resume a run, on any machine; recorded actions are replayed, not repeated.
 
-        The handle of a run that this process drives is that of the attempt under way, that of a run that has ended
-        gives its result.
+        If this process drives the run, the handle is that of the current attempt; if the run has ended, the handle
+        returns its result.
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
-            RunConflictError: another process drives the run, or took it in the same moment.
-            CallerError: the run belongs to another one.
+            RunConflictError: another process drives the run, or claimed it at the same time.
+            CallerError: the run is a child run.
         """
         async with self._resuming_of(run_id):
             handle = await self._resumed(run_id, principal)
@@ -106,7 +106,7 @@ class AgentRuns:
         id: str | None = None,  # noqa: A002 - the word of the contract
         principal: Principal | None = None,
     ) -> AgentSignal:
-        """Send something to a run. The id is a dedupe key: the same id is taken in once.
+        """Send a signal to a run. The id is a deduplication key: a signal with the same id is processed once.
 
         Raises:
             CallerError: the run has ended, or its agent does not accept signals of this kind or with this payload.
@@ -133,7 +133,7 @@ class AgentRuns:
             if live is not None and live.run.replay.liveness.is_pausing:
                 await asyncio.wait([live.task])
             if self.launcher.live(run_id) is None:
-                # Where somebody else was faster the signal has done what it is for.
+                # If another process resumed the run first, the signal has had its effect.
                 with suppress(RunConflictError):
                     await self.resume(run_id, principal=principal)
         return stored
@@ -141,10 +141,10 @@ class AgentRuns:
     async def cancel(
         self, run_id: str, *, reason: str | None = None, principal: Principal | None = None
     ) -> bool:
-        """End a run, wherever it stands; False where it had ended already, which changes nothing.
+        """Cancel a run in any state; return False if it had ended already.
 
         Raises:
-            RunConflictError: another process has the run; the cancellation is on its way there.
+            RunConflictError: another process has the run; the cancellation is stored and will be delivered there.
         """
         state = await self.get(run_id, principal=principal)
         if state.is_terminal:
@@ -161,7 +161,7 @@ class AgentRuns:
         return (await self.get(run_id, principal=by)).status is not AgentStatus.COMPLETED
 
     async def get(self, run_id: str, *, principal: Principal | None = None) -> AgentState:
-        """How a run stands.
+        """Return the state of a run.
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
@@ -180,9 +180,9 @@ class AgentRuns:
         limit: int = 50,
         principal: Principal | None = None,
     ) -> RunPage:
-        """The runs of the principal's tenant, newest first, page by page; those created between two moments.
+        """Return a page of the runs of the principal's tenant, newest first, created between two moments.
 
-        An agent is named by its class, or by its id: one that the application no longer has left runs all the same.
+        An agent is given by its class or by its id; the id may belong to an agent that the application no longer has.
         """
         agent_type = (
             agent if agent is None or isinstance(agent, str) else self.services.definition_of(agent).agent_id
@@ -206,9 +206,9 @@ class AgentRuns:
         follow: bool = True,
         principal: Principal | None = None,
     ) -> Subscription:
-        """The events of a run behind a cursor, from its log and then live, until it pauses or ends.
+        """Return the events of a run after a cursor, from its event log and then live, until it pauses or ends.
 
-        Without `follow` it ends where the run stands now.
+        Without `follow` the stream ends at the last event recorded now.
 
         Raises:
             CallerError: `after` is no cursor.
@@ -218,18 +218,18 @@ class AgentRuns:
         return self.launcher.events(run_id, seen, principal, follows=follow)
 
     async def result(self, run_id: str, *, principal: Principal | None = None) -> RunResult:
-        """How a run stands, with its output as JSON once there is one."""
+        """Return the result of a run so far, with its output as JSON once there is one."""
         return await self._records.result(await self.get(run_id, principal=principal))
 
     async def evidence(self, run_id: str, *, principal: Principal | None = None) -> tuple[AgentEvidence, ...]:
-        """What a run did, as everybody may read it: its actions in order, then what it proved besides."""
+        """Return the redacted evidence of a run: its actions in order, then further evidence."""
         state = await self.get(run_id, principal=principal)
         return await self._records.evidence(state)
 
     async def prompts(self, run_id: str, *, principal: Principal | None = None) -> tuple[JsonObject, ...]:
-        """What the models of a run were asked, where its agent keeps prompt snapshots.
+        """Return the model requests of a run, if its agent records prompt snapshots.
 
-        Only the application itself gets to see what is sealed; a principal sees what everybody may read.
+        Only the application itself gets the sealed requests; a principal gets the redacted ones.
         """
         state = await self.get(run_id, principal=principal)
         return await self._records.prompts(state, sealed=principal is None)
@@ -255,7 +255,7 @@ class AgentRuns:
         and so does DEFER.
 
         Raises:
-            CallerError: the run does not wait for this answer; the request stays open.
+            CallerError: the run does not wait for this answer; the question stays open.
         """
         state = await self.get(run_id, principal=principal)
         asked_by, payload = await self._answers.checked(state, request_id, decision, details)
@@ -272,7 +272,7 @@ class AgentRuns:
         resume: bool = True,
         principal: Principal | None = None,
     ) -> None:
-        """Allow what a request asks for."""
+        """Approve the action of a question."""
         await self._decide(request_id, ApprovalDecision.APPROVE, comment, principal, resume=resume)
 
     async def reject(
@@ -283,7 +283,7 @@ class AgentRuns:
         resume: bool = True,
         principal: Principal | None = None,
     ) -> None:
-        """Refuse what a request asks for."""
+        """Reject the action of a question."""
         await self._decide(request_id, ApprovalDecision.REJECT, comment, principal, resume=resume)
 
     async def modify(
@@ -295,7 +295,7 @@ class AgentRuns:
         resume: bool = True,
         principal: Principal | None = None,
     ) -> None:
-        """Allow it with other arguments."""
+        """Approve the action of a question with other arguments."""
         decision = ApprovalDecision.MODIFY
         await self._decide(
             request_id, decision, comment, principal, resume=resume, modified_payload=arguments
@@ -304,11 +304,11 @@ class AgentRuns:
     async def defer(
         self, request_id: str, *, comment: str | None = None, principal: Principal | None = None
     ) -> None:
-        """Decide later: the run goes on waiting."""
+        """Postpone the answer: the run continues to wait."""
         await self._decide(request_id, ApprovalDecision.DEFER, comment, principal, resume=False)
 
     async def approvals(self, run_id: str, *, principal: Principal | None = None) -> tuple[Question, ...]:
-        """Second name of `questions` until 0.2."""
+        """Return `questions`; deprecated name, removed in 0.2."""
         _warn_of_old_name("approvals", "questions")
         return await self.questions(run_id, principal=principal)
 
@@ -321,42 +321,42 @@ class AgentRuns:
         principal: Principal | None = None,
         **details: JsonValue,
     ) -> None:
-        """Second name of `answer` until 0.2."""
+        """Call `answer`; deprecated name, removed in 0.2."""
         _warn_of_old_name("decide", "answer")
         await self.answer(run_id, request_id, decision, resume=True, principal=principal, **details)
 
     async def verify(self, run_id: str, *, principal: Principal | None = None) -> int:
-        """Check the journal of a run against itself and its state; how many rows it has.
+        """Check the journal of a run for consistency with itself and the state; return the number of rows.
 
         Raises:
-            CallerError: a row does not follow from the one before it, or the state is not what the rows say.
+            CallerError: a row does not follow from the one before it, or the state does not match the rows.
         """
         return await self._records.verify(run_id, principal)
 
     async def fork(
         self, run_id: str, *, at: int | None = None, principal: Principal | None = None
     ) -> AgentState:
-        """A new run with the beginning of another one's record; resume it to let it go its own way.
+        """Create a new run with the first rows of another run's journal; resume it to continue from there.
 
-        `at` is the row up to which it is taken over, all of them by default.
+        `at` is the last row to copy, by default the last row of the journal.
 
         Raises:
-            CallerError: an action is open there: nobody knows whether it happened.
+            CallerError: an action is open at that row: its outcome is unknown.
         """
         state, rows = await self._records.standing(run_id, principal)
         return await self._starts.fork(run_id, fork_rows(run_id, rows, at), _acting(principal, state))
 
     async def hand_over(self, seconds: float) -> None:
-        """Stop driving runs, each when its current action has ended; whoever takes them up goes on from there.
+        """Stop driving runs, each after its current action; another process can continue them from there.
 
-        What takes longer than `seconds` is stopped where it stands.
+        Actions that take longer than `seconds` are cancelled.
         """
         await self._stop_background()
         await self.launcher.hand_over(seconds)
         await self._watch.stop()
 
     async def stop(self) -> None:
-        """Stop driving runs; each stays where it is, and whoever resumes it goes on from there."""
+        """Stop driving runs at once; each can be resumed from its last recorded action."""
         await self._stop_background()
         await self._watch.stop()
         await self.launcher.stop()
@@ -382,7 +382,7 @@ class AgentRuns:
             head = await self.services.journal.head(RunKey(state.tenant_id, run_id))
             if tries == 1 or head is None or head.epoch != rows[-1].epoch:
                 raise
-            # Its owner wrote while we read, and nobody else claimed it: what is read now is the run as it is.
+            # The owner wrote between the reads, and there is no other claim: read again.
             return await self._resumed(run_id, principal, tries - 1)
 
     async def _decide(
@@ -406,7 +406,7 @@ class AgentRuns:
         principal: Principal | None,
         signal_id: str | None = None,
     ) -> AgentSignal:
-        """Store an answer. Who gave it is the application's to say, whatever the payload claims."""
+        """Store an answer with the acting principal as its author, whatever the payload contains."""
         payload = {**payload, DECIDED_BY: _acting(principal, state).id}
         kind = AgentSignalKind.APPROVAL_DECISION
         return await self._send(
@@ -416,7 +416,7 @@ class AgentRuns:
     async def _send(
         self, state: AgentState, signal: AgentSignal, *, is_redacted: bool = False
     ) -> AgentSignal:
-        """Store a signal and deliver it to the run, where it is live, or to the processes that listen."""
+        """Store a signal and deliver it to the run if it is live here, or else notify the other processes."""
         seals = self.services.signal_seals(RunKey(state.tenant_id, state.id))
         closed = seals.closed(signal, is_redacted=is_redacted)
         stored = seals.opened(await self.services.signals.append(closed))
@@ -435,7 +435,7 @@ class AgentRuns:
             task.add_done_callback(self._background.discard)
 
     async def _drive(self, run_id: str, asking: LiveRun | None, principal: Principal | None) -> None:
-        """Resume a run that was answered, when the attempt that asked is over; another owner may be faster."""
+        """Resume an answered run, after the attempt that asked has ended; another owner may claim it first."""
         if asking is not None:
             await asyncio.wait([asking.task])
         try:
@@ -463,10 +463,10 @@ def _warn_of_old_name(old: str, new: str) -> None:
 
 
 def _acting(principal: Principal | None, state: AgentState) -> Principal:
-    """Who acts on a run: the principal, or the application itself in the run's own tenant."""
+    """Return the acting principal: the given one, or the application itself in the run's tenant."""
     return principal or Principal(LOCAL.id, state.tenant_id)
 
 
 def _is_pausing(live: LiveRun, state: AgentState) -> bool:
-    """Return whether an attempt is about to end with a pause, and does not see what has come meanwhile."""
+    """Return whether an attempt is about to end with a pause and reads no further signals."""
     return live.run.signals.is_called or (state.status is AgentStatus.INTERRUPTED and live.is_ending())

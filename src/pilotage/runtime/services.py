@@ -1,4 +1,4 @@
-"""What the runs of an application need of it, looked up once."""
+"""The ports and definitions of an application that its runs use, looked up once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 @value
 class Provided:
-    """The ports that architectures may read; None where there is nothing, or the built-in no-op."""
+    """The ports that architectures may read; None if not provided, or provided by the built-in no-op."""
 
     stages: GatePorts = GatePorts()
     memory: IAgentMemory | None = None
@@ -82,7 +82,7 @@ class Services:
     def __init__(self, app: Application) -> None:
         self.app = app
         self.driven: set[str] = set()
-        """The agents of which it is known that a model drives them."""
+        """The ids of agents that were checked to have a model."""
         self._leasing: Leasing | None = None
         self._admissions: dict[tuple[str, bool], Admission] = {}
 
@@ -96,10 +96,10 @@ class Services:
 
     @cached_property
     def journal(self) -> IAgentJournal:
-        """Where runs are kept.
+        """Return the journal of durable runs.
 
         Raises:
-            AgentPersistenceConfigurationError: nothing keeps them.
+            AgentPersistenceConfigurationError: the application has no journal.
         """
         return _required(self.app.get_or_none(IAgentJournal))
 
@@ -117,7 +117,7 @@ class Services:
 
     @cached_property
     def bell(self) -> OutboxNotifier:
-        """Rung when a commit of this process carries facts."""
+        """Return the notifier for commits of this process that contain facts."""
         return OutboxNotifier()
 
     @cached_property
@@ -126,28 +126,28 @@ class Services:
 
     @cached_property
     def owner(self) -> str:
-        """What this process is called where processes compete."""
+        """Return the name of this process as an owner of leases."""
         return self.ids.uid()
 
     def hold_of(self, run: RunKey) -> HeldLease | None:
-        """What this process holds a run with, where the application has leases; it holds nothing yet."""
+        """Return a lease on a run that is not acquired yet; None if the application has no leases."""
         if self._leasing is None and self.leases is not None:
             self._leasing = Leasing(self.leases, self.owner, self.clock, self.lease_settings)
         return None if self._leasing is None else HeldLease(self._leasing, run)
 
     async def hold(self, run: RunKey) -> HeldLease | None:
-        """This process's lease on a run, where the application has leases.
+        """Acquire the lease on a run and return it; None if the application has no leases.
 
         Raises:
-            RunConflictError: another process has it.
+            RunConflictError: another process has the lease.
         """
-        hold = self.hold_of(run)
-        if hold is not None:
-            await hold.acquire()
-        return hold
+        lease = self.hold_of(run)
+        if lease is not None:
+            await lease.acquire()
+        return lease
 
     async def rest(self) -> None:
-        """Return when nothing is done here by itself any more, unless somebody still holds a run."""
+        """Stop renewing leases, unless this process still has one."""
         if self._leasing is not None:
             await self._leasing.keeper.rest()
 
@@ -161,7 +161,7 @@ class Services:
 
     @cached_property
     def port_caller(self) -> PortCaller:
-        """Calls ports of the application within its time limit."""
+        """Return the caller of ports, which enforces the application's time limit."""
         return PortCaller(self.gate.settings)
 
     def admission(self, definition: AgentDefinition, *, has_deadline: bool) -> Admission:
@@ -177,7 +177,7 @@ class Services:
 
     @cached_property
     def run_ports(self) -> RunPorts:
-        """The ports that the effects of runs use."""
+        """Return the ports that the effects of runs use."""
         gate = self.gate
         return RunPorts(
             self.clock, self.ids, self.port_caller, self.secrets, self.tool_handler, gate.recovery
@@ -198,12 +198,12 @@ class Services:
         )
 
     def seals(self, run: RunKey) -> Seals:
-        """What closes and opens the records of a run."""
+        """Return the sealing and unsealing of a run's records."""
         return Seals(self.sealer, run)
 
     @cached_property
     def model(self) -> IAgentModel:
-        """The model of agents that inject none.
+        """Return the model of agents that inject none.
 
         Raises:
             PodNotFoundError: the application has none, or several.
@@ -211,20 +211,20 @@ class Services:
         return self.app.get(IAgentModel)
 
     def signal_seals(self, run: RunKey) -> SignalSeals:
-        """What closes and opens the signals of a run."""
+        """Return the sealing and unsealing of a run's signals."""
         return SignalSeals(self.sealer, run)
 
     async def pending_signals(self, run: RunKey) -> list[AgentSignal]:
-        """What waits for a run, as it was sent.
+        """Return the pending signals of a run, unsealed.
 
         Raises:
-            RecordSealError: something of it does not open here.
+            RecordSealError: the application's key does not unseal a signal.
         """
         seals = self.signal_seals(run)
         return [seals.opened(signal) for signal in await self.signals.list_pending(run.run_id)]
 
     def model_of(self, instance: object) -> IAgentModel:
-        """The model that a declarative agent speaks through: the one it injects, else the application's.
+        """Return the model of a declarative agent: the one it injects, else the application's.
 
         Raises:
             PodNotFoundError: it injects none, and the application has none or several.
@@ -232,11 +232,11 @@ class Services:
         return next(iter(models_held_by(instance)), None) or self.model
 
     def instance_of(self, definition: AgentDefinition) -> object:
-        """The agent itself."""
+        """Return the instance of an agent."""
         return self.app.get(definition.target, definition.name)
 
     def definition_of(self, agent: AgentRef) -> AgentDefinition:
-        """The definition of an agent of this application, by class or by id.
+        """Return the definition of an agent of this application, by class or by id.
 
         Raises:
             AgentDefinitionError: it is no agent, or not one of this application.
@@ -251,11 +251,11 @@ class Services:
 
     @property
     def agent_ids(self) -> frozenset[str]:
-        """The agents of the application."""
+        """Return the ids of the application's agents."""
         return frozenset(self._definitions)
 
     def tool(self, identity: str) -> AgentToolDescriptor | None:
-        """The tool of this identity among the pods of the application."""
+        """Return the tool of this identity among the pods of the application."""
         return self._tools.get(identity) or self.catalogs.tool(identity)
 
     @cached_property
@@ -270,7 +270,7 @@ class Services:
 
     @cached_property
     def _definitions(self) -> dict[str, AgentDefinition]:
-        """The agents of the application; they do not change once it is started."""
+        """Return the agents of the application by id; they do not change after the start."""
         pods = [node.pod for node in self.app.graph.nodes]
         return {pod.agent_id: pod for pod in pods if isinstance(pod, AgentDefinition)}
 

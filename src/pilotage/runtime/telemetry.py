@@ -1,4 +1,4 @@
-"""Spans and metrics of a run. Nothing a telemetry backend does can fail the run, and none costs nothing."""
+"""Spans and metrics of a run. Errors of a telemetry backend never fail the run; without a backend there is no cost."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ _NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 class RunTelemetry:
-    """Tells the application's telemetry what a run does: names, ids and codes, never payloads."""
+    """Reports the actions of a run to the application's telemetry: names, ids and codes, never payloads."""
 
     def __init__(self, telemetry: IAgentTelemetry | None) -> None:
         self._telemetry = telemetry
         self.is_idle = telemetry is None
 
     def span(self, name: str, /, **attributes: TelemetryValue) -> AbstractContextManager[None]:
-        """A span around the block."""
+        """Return a context manager with a span around its block."""
         if self._telemetry is None:
             return _NOTHING
         return self._span(self._telemetry, name, attributes)
 
     async def observed(self, action: Action, acting: Awaitable[object]) -> object:
-        """An action within its span."""
+        """Await an action within its span and return its result."""
         if self._telemetry is None:
             return await acting
         facts: dict[str, TelemetryValue] = {"name": action.name, "action_id": action.id}
@@ -35,20 +35,20 @@ class RunTelemetry:
     def record(
         self, name: str, seconds: float, /, error: str | None = None, **attributes: TelemetryValue | None
     ) -> None:
-        """A span that has ended; attributes that nobody knows are left out."""
+        """Record a span that has ended; attributes that are None are left out."""
         if self._telemetry is not None:
             known = {name: value for name, value in attributes.items() if value is not None}
             with suppress(Exception):
                 self._telemetry.record(name, seconds, known, error)
 
     def annotate(self, **attributes: TelemetryValue) -> None:
-        """More about the span the run is in."""
+        """Add attributes to the current span."""
         if self._telemetry is not None:
             with suppress(Exception):
                 self._telemetry.annotate(attributes)
 
     def follow(self, earlier: str | None) -> str | None:
-        """Link the span the run is in to where the run was before; where it is now."""
+        """Link the current span to the run's earlier trace position; return the current position."""
         if self._telemetry is None:
             return None
         with suppress(Exception):
@@ -58,7 +58,7 @@ class RunTelemetry:
         return None
 
     def count(self, name: str, amount: float = 1, /, **attributes: TelemetryValue) -> None:
-        """One measurement."""
+        """Record one measurement."""
         if self._telemetry is not None:
             with suppress(Exception):
                 self._telemetry.emit_metric(name, amount, attributes)

@@ -1,1 +1,1 @@
-"""What an architecture may use of a run."""
+"""The interface of a run to architectures."""

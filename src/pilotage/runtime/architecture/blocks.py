@@ -1,4 +1,4 @@
-"""`step`, `gather`, `loop`, `spawn_child`: durable building blocks whose ids come from the program's structure."""
+"""`step`, `gather`, `loop`, `spawn_child`: durable building blocks with ids from the program's structure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ScopedRuntime(IScopedRuntime):
         self._scope = scope
 
     def inside(self, scope: Scope) -> ScopedRuntime:
-        """The same building blocks in another scope."""
+        """Return the same building blocks in another scope."""
         return ScopedRuntime(self._run, scope)
 
     async def step(
@@ -63,23 +63,23 @@ class ScopedRuntime(IScopedRuntime):
         decode = _decoder_of_state(state, turn)
         finished = [record["result"] for record in Folds(self._run).turns(loop_id)]
         is_over = bool(finished) and finished[-1] is None
-        kept = finished[:-1] if is_over else finished
-        if kept:
-            state = cast(T, decode(kept[-1]))
+        turns = finished[:-1] if is_over else finished
+        if turns:
+            state = cast(T, decode(turns[-1]))
         number = len(finished)
         while not is_over:
             number += 1
             reached = await self._turn(f"{loop_id}/{number}", label, state, turn)
             is_over = reached is None
             if not is_over:
-                # What the turn gave may be kept by it and changed later; the state is what its row says.
+                # The turn may hold a reference to its result and change it: continue with the recorded state.
                 state = cast(T, decode(reached))
         return state
 
     async def _turn(
         self, path: str, label: str, state: T, turn: Callable[[T], Awaitable[T | None]]
     ) -> JsonValue:
-        """Make a turn and fold it; one in which somebody waits is not over."""
+        """Make a turn and fold it, unless a branch in it waits for an answer."""
         with inside(path):
             given = await turn(state)
         if (waiting := self._run.replay.liveness.pause_below(path)) is not None:
@@ -108,7 +108,7 @@ class ScopedRuntime(IScopedRuntime):
 
 
 def _decoder_of_state(state: object, turn: Callable[..., object]) -> Decode:
-    """How to read the state of a loop: as the turn says it gives it, else by the type it has, else as JSON."""
+    """Return the decoder of a loop's state: by the return type of `turn`, else by the type of `state`, else JSON."""
     declared = decoder_of(getattr(turn, "func", turn))
     if state is None or isinstance(getattr(declared, "__self__", None), StructuredOutputSpec):
         return declared

@@ -1,7 +1,7 @@
-"""Branches of a `gather`: what they come to together, running them, and folding what has finished.
+"""Branches of a `gather`: deciding its outcome, running the branches, and folding finished ones.
 
-One row holds what a finished branch or turn came to, and replay does not enter it again. The rows of what happened
-inside stay; what it spent is counted from them, what it left known is in the fold's row.
+One row has the outcome of a finished branch or turn, and replay does not enter it again. The rows of the actions inside
+stay: the spending is counted from them, the knowledge for the program is in the fold's row.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Folds:
         self._run = run
 
     def take(self, path: str, label: str) -> JsonObject | None:
-        """Return the record of a folded branch or turn; what it spent counts from here on.
+        """Return the record of a folded branch or turn, and count its spending.
 
         Raises:
             RunDiverged: something else is recorded at this place.
@@ -50,7 +50,7 @@ class Folds:
         return [self._entered(row) for row in self._run.replay.finished_turns(loop_id)]
 
     def add(self, path: str, label: str, record: JsonObject) -> None:
-        """Write down what a branch or turn came to, and what it leaves known to the program."""
+        """Record the outcome of a branch or turn, and its knowledge for the program."""
         self._run.outcomes.fold(self._action(path, label), with_label(record, self._run.trust))
 
     def _entered(self, row: JournalRow) -> JsonObject:
@@ -101,7 +101,7 @@ Decision: TypeAlias = Taken | GatherFailed
 def decide(
     ends: Mapping[int, BranchEnd], count: int, policy: FailurePolicy, quorum: int | None
 ) -> Decision | None:
-    """What is certain by now, whatever the branches that have not ended will do; None while it is open.
+    """Return the decision if the open branches can no longer change it; None while they can.
 
     `ends` has the branches in the order in which they ended.
     """
@@ -130,10 +130,10 @@ def decide(
 def check_gather(
     label: str, count: int, limit: int | None, policy: FailurePolicy, quorum: int | None
 ) -> None:
-    """Refuse a gather that cannot be.
+    """Check the arguments of a gather.
 
     Raises:
-        AgentDefinitionError: the message names what is wrong.
+        AgentDefinitionError: an argument is wrong; the message says which.
     """
     if limit is not None and limit < 1:
         raise AgentDefinitionError(f"gather({label!r}): limit is {limit}. Let at least one branch run.")
@@ -147,7 +147,7 @@ def check_gather(
 def waits_below(
     path: str, run_id: str, asked: Mapping[str, JsonObject], theirs: Collection[str]
 ) -> list[str]:
-    """Of the open questions of a run those that were asked below a path; `theirs` may come from children there."""
+    """Return the open questions of a run asked below a path; `theirs` may come from child runs there."""
     return [
         wait
         for wait, request in asked.items()
@@ -169,7 +169,7 @@ Branch: TypeAlias = Callable[[], Awaitable[Any]]
 
 @value
 class Gather:
-    """What is to be gathered, and how."""
+    """The branches and options of a gather."""
 
     id: str
     label: str
@@ -192,7 +192,7 @@ class RunningGather:
         self._interruptions: list[RunInterruption] = []
 
     async def results(self) -> list[object]:
-        """The results of the branches that count.
+        """Return the results of the branches that count.
 
         Raises:
             ToolError: the gather failed.
@@ -208,7 +208,7 @@ class RunningGather:
                 return [self._values[number] for number in taken]
 
     async def _decided(self) -> Decision:
-        """Run the branches, and fold the decision: the results are in the rows of the branches."""
+        """Run the branches, fold the decision and return it: the results are in the rows of the branches."""
         await self._run_all()
         decision = self._decision()
         await self._settle_interruptions(decision)
@@ -223,7 +223,7 @@ class RunningGather:
                 raise AssertionError("a gather whose branches have all ended is decided")
 
     async def _settle_interruptions(self, decision: Decision | None) -> None:
-        """Where nothing depends on the branches that wait, their questions are not asked any more.
+        """Withdraw the questions of waiting branches, if the decision does not depend on them.
 
         Raises:
             RunInterruption: the gather must wait for them, or the attempt is over.
@@ -249,7 +249,7 @@ class RunningGather:
             for number, branch in enumerate(self._gather.branches)
         ]
         try:
-            # A branch never raises but to be cancelled: its end is a value.
+            # A branch raises only CancelledError: any other end is a value.
             await asyncio.gather(*tasks)
         finally:
             for task in tasks:
@@ -279,7 +279,7 @@ class RunningGather:
             self._liveness.stop(self._gather.id)
 
     async def _run_or_read(self, number: int, path: str, branch: Branch) -> None:
-        """A branch that is folded is not entered; one in which somebody waits has not ended."""
+        """Read a folded branch, or run it and fold its outcome; a branch that waits for an answer has not ended."""
         label = self._gather.label
         record = self._folds.take(path, label)
         if record is None:
@@ -314,11 +314,11 @@ class RunningGather:
 
 
 async def _ended(branch: Branch) -> JsonObject:
-    """What a branch came to, as its row keeps it."""
+    """Run a branch and return its outcome as it is recorded."""
     try:
         result = to_json_value(await branch())
         _decoder_of(branch)(result)
-    except Exception as error:  # noqa: BLE001 - what a branch raises is its outcome
+    except Exception as error:  # noqa: BLE001 - the exception of a branch is its outcome
         reason = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
         return {words.ERROR: reason}
     return {words.RESULT: result}

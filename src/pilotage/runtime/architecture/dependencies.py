@@ -1,4 +1,4 @@
-"""What an architecture may use: `Dependencies` bound to a run, the only way to effects."""
+"""`Dependencies` bound to a run: the only way of an architecture to effects."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ScopedModel(IScopedModel):
         self._scope = scope
 
     def inside(self, scope: Scope) -> ScopedModel:
-        """The same model, its calls in another scope."""
+        """Return the same model with its calls in another scope."""
         return ScopedModel(self._model, scope)
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
@@ -202,13 +202,13 @@ class RunDependencies(Dependencies):
             return next_message_id(self._run)
 
     async def fit(self, session: AgentSession) -> None:
-        """The run's context window condenses what a model gets to see; the session keeps all of it."""
+        """Do nothing: the run's context window condenses model requests, and the session stays complete."""
 
     def progress(self, step: str, **facts: JsonValue) -> AgentEvent:
         return StepFinishedEvent(self.attribution, step, facts)
 
     def _with(self, **changed: Any) -> RunDependencies:
-        kept: dict[str, Any] = {
+        current: dict[str, Any] = {
             "run": self._run,
             "model": self._model,
             "tools": self._tools,
@@ -219,11 +219,11 @@ class RunDependencies(Dependencies):
             "scope": self._scope,
             "change_tools": self._change_tools,
         }
-        return RunDependencies(**{**kept, **changed})
+        return RunDependencies(**{**current, **changed})
 
 
 def _place(by: AgentEventAttribution, scope: Scope) -> str:
-    """Where a part of the run stands, below the place of the run itself."""
+    """Return the place of a part of the run, below the place of the run itself."""
     path = scope.path.removeprefix("run/")
     return path if by.branch is None else f"{by.branch}/{path}"
 
@@ -234,9 +234,10 @@ _ONE_IS_ENOUGH = "not done: the reply leaves by another way already."
 def with_exits(
     deps: Dependencies, architecture: Architecture, exits: Sequence[ModelToolSpec]
 ) -> Dependencies:
-    """The dependencies of a loop with these exits on offer; the first that a reply takes ends the loop.
+    """Return the dependencies of a loop with these exits on offer; the first that a reply calls ends the loop.
 
-    A loop that works in parts has no place for them: a part that ends is not the end. One that has says `takes_exits`.
+    Loops that work in parts do not support exits, because the end of a part is not the end of the loop; others set
+    `takes_exits`.
     """
     if not exits or not getattr(architecture, "takes_exits", False):
         return deps
@@ -257,7 +258,7 @@ def with_exits(
 
 
 def _misfits(spec: ModelToolSpec, call: ModelToolCall) -> str:
-    """What is wrong with the arguments, in words for the model; empty where nothing is."""
+    """Return the problems of the arguments as text for the model; empty if there are none."""
     try:
         _validator(canonical_json(spec.parameters.schema))(call.arguments)
     except MisfitsError as error:

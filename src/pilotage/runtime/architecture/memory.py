@@ -1,7 +1,7 @@
-"""The memory of whoever a run acts for, inside the run: recalling and remembering are actions of it.
+"""The memory of a run's principal, inside the run: recalling and remembering are actions of the run.
 
-What is recalled is recorded, so replay shows the same and the label of what was read becomes the run's. What is
-remembered is written down before it is kept, carries the label of everything the run knew, and is kept once.
+Recalled items are recorded, so that replay returns the same ones, and their trust labels join the run's. A new item is
+recorded before it is stored, has the trust label of the run, and is stored once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class ScopedMemory(IAgentMemory):
-    """The application's memory as one run may use it: for its own tenant and user, and for nobody else."""
+    """The application's memory for one run, restricted to the tenant and user of the run."""
 
     def __init__(self, memory: IAgentMemory, run: Run, scope: Scope | None = None) -> None:
         self._memory = memory
@@ -52,7 +52,7 @@ class ScopedMemory(IAgentMemory):
             label=item.label.join(self._run.trust),
         )
         act = partial(self._memory.remember, scope, learned)
-        # Branches side by side may have learned more or less by now: the label is no part of what is asked.
+        # The label depends on the timing of concurrent branches, so it is not part of the fingerprint.
         asked = {
             "scope": scope,
             "id": item.id,
@@ -78,7 +78,7 @@ class ScopedMemory(IAgentMemory):
         return await self._recalled(scope, {"everything": True}, partial(self._memory.export, scope))
 
     async def packs_for(self, use: MemoryUse, question: str) -> Sequence[ContextPack]:
-        """What every model call of the run is shown: what fits the question, then the latest facts."""
+        """Return the items for every model call of the run: those that match the question, then the latest facts."""
         scope = MemoryScope.of(self._context)
         act = partial(_what_fits, self._memory, scope, question, use)
         items = await self._recalled(scope, {"question": question, "most": use.most}, act)
@@ -102,14 +102,14 @@ class ScopedMemory(IAgentMemory):
         act: Callable[[], Awaitable[T]],
         returning: Callable[..., object],
     ) -> T:
-        """Perform an action; its result is read by what `returning` says it returns."""
+        """Perform an action; its result is decoded by the return type of `returning`."""
         run = self._run
         shown = as_object(to_json_value(asked))
         with entered(self._scope):
             scope = scope_for(label, shown)
             action_id = scope.next_id(label)
         view = run.redactor.json(shown)
-        # Everything here may be done twice without a difference: remembering goes by the id of the item.
+        # All operations are idempotent: remembering uses the id of the item.
         action = run.action(action_id, AgentActionKind.STEP, label, shown, view, is_read_only=label == RECALL)
 
         async def acted(_: Attempt) -> object:
@@ -146,7 +146,7 @@ def _pack(item: MemoryItem) -> ContextPack:
 
 @value
 class Recalled:
-    """Something remembered, as a model is shown it; `origins` are what it was learned from."""
+    """A memory item as a model gets it; `origins` are its sources."""
 
     id: str
     kind: MemoryKind
@@ -156,15 +156,15 @@ class Recalled:
 
     @classmethod
     def of(cls, item: MemoryItem) -> Recalled:
-        """What a model is shown of an item."""
+        """Return the fields of an item that a model gets."""
         return cls(item.id, item.kind, item.text, item.created_at, tuple(sorted(item.label.origins)))
 
 
 @Pod
 class MemoryTools:
-    """What a model may do with the memory of whoever its run acts for; it never reaches anybody else's.
+    """Tools for the memory of the run's principal; other memories are out of reach.
 
-    Under untrusted content a person is asked before anything is remembered, and always before something is forgotten.
+    After untrusted content a person is asked before an item is remembered, and always before one is forgotten.
     """
 
     def __init__(self, memory: IAgentMemory) -> None:
@@ -188,12 +188,12 @@ class MemoryTools:
         label = RUN_INPUT if run is None else run.trust
         shown = text if run is None else run.redactor.text(text)
         try:
-            # The key is that of the call: made again after a crash, it is the same memory.
+            # The key is that of the call: repeated after a crash, it is the same item.
             item = MemoryItem(runtime_context.idempotency_key, kind, shown, label)
-            kept = await self._memory.remember(MemoryScope.of(get_run_context()), item)
+            stored = await self._memory.remember(MemoryScope.of(get_run_context()), item)
         except (AgentDefinitionError, AgentMemoryError) as error:
             raise ToolError(str(error)) from error
-        return kept.id
+        return stored.id
 
     @agent_tool(effects=ToolEffects.read_only(), reads_private=True)
     async def recall(self, query: str, limit: int = 10) -> list[Recalled]:

@@ -1,7 +1,7 @@
-"""Which loop drives an agent: a value as it is, or one that an installed package registered by name.
+"""Lookup of an agent's architecture: a value, or one that an installed package registered by name.
 
-A package registers under the entry point group `pilotage.architectures` what makes its architecture without
-arguments. It is imported when an agent first asks for it.
+A package registers a factory without parameters in the entry point group `pilotage.architectures`. It is imported when
+an agent first uses it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _MEMBERS = ("name", "version", "run")
 
 
 def find_architecture(wanted: Architecture | str | None = None) -> Architecture:
-    """The architecture an agent declares; without one the default, `react`.
+    """Return the architecture that an agent declares; by default `react`.
 
     Raises:
-        AgentDefinitionError: no architecture of that name is installed, or what is there is none.
+        AgentDefinitionError: no architecture of that name is installed, or the object found is none.
     """
     if wanted is None or isinstance(wanted, str):
         return _installed(DEFAULT_ARCHITECTURE if wanted is None else wanted)
@@ -33,10 +33,10 @@ def find_architecture(wanted: Architecture | str | None = None) -> Architecture:
 
 
 def load_architecture(name: str, installed: Iterable[EntryPoint]) -> Architecture:
-    """Of the installed architectures, make the one of this name.
+    """Create the installed architecture of this name.
 
     Raises:
-        AgentDefinitionError: it is not there, is there twice, or cannot be made.
+        AgentDefinitionError: it is not installed, is installed twice, or cannot be created.
     """
     entries = sorted(set(installed), key=lambda entry: (entry.name, entry.value))
     found = sorted({entry.value for entry in entries if entry.name == name})
@@ -77,7 +77,7 @@ def _made(entry: EntryPoint) -> Architecture:
 
 
 def _needed_by(make: Callable[[], object]) -> list[str]:
-    """The arguments without which nothing can be made."""
+    """Return the required parameters of a factory."""
     try:
         parameters = signature(make).parameters.values()
     except (TypeError, ValueError):
@@ -89,7 +89,7 @@ def _needed_by(make: Callable[[], object]) -> list[str]:
 def _checked(given: object, what: str) -> Architecture:
     if isinstance(given, type):
         raise AgentDefinitionError(f"{what} is a class. Hand over a value of it: {given.__name__}().")
-    # A protocol's own instance check takes longer than all the rest of starting a run.
+    # A protocol's own instance check takes longer than the rest of starting a run.
     if not all(hasattr(given, member) for member in _MEMBERS):
         raise AgentDefinitionError(
             f"{what} is no architecture. It needs name, version and run(session, deps, prompt)."

@@ -1,4 +1,4 @@
-"""The agent's tools as an architecture sees them: every call passes the one gate, every failure is an outcome."""
+"""The agent's tools for an architecture: every call passes the admission, every failure is an outcome."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _invocation, _outcome = unchecked(Invocation), unchecked(ToolCallOutcome)
 
 @value
 class ToolOffer:
-    """What a model may ask for: tools and teammates, and how a request shows them."""
+    """The tools and teammates that a model may call, and their specs for model requests."""
 
     tools: tuple[BoundTool, ...]
     teammates: Mapping[str, Teammate]
@@ -46,16 +46,16 @@ class ToolOffer:
 
     @classmethod
     def of(cls, tools: Sequence[BoundTool], teammates: Mapping[str, Teammate] = NO_TEAMMATES) -> ToolOffer:
-        """An offer of these.
+        """Return an offer of these tools and teammates.
 
         Raises:
-            AgentDefinitionError: two of them have one name.
+            AgentDefinitionError: two of them have the same name.
         """
         shown = _shown(tools, teammates) if tools or teammates else None
         return cls(tuple(tools), teammates, shown)
 
     def tool(self, name: str) -> tuple[KnownTool, object] | None:
-        """The tool of a name; what is known of it is worked out when it is asked for first.
+        """Return the tool of a name; its descriptor is read at the first request.
 
         Raises:
             AgentToolDispatchError: the function belongs to no class.
@@ -67,12 +67,12 @@ class ToolOffer:
 
     @property
     def names(self) -> str:
-        """What there is to ask for, in words."""
+        """Return the names of all tools and teammates as text."""
         functions = tuple(self.calling.functions) if self.calling is not None else ()
         return ", ".join(map(repr, (*functions, *self.teammates))) or "none"
 
     def within(self, capabilities: Collection[str] | None) -> ToolOffer:
-        """The same tools, and of the teammates those that a run was given; None is all of them."""
+        """Return the same tools with the teammates in `capabilities`; None means all of them."""
         if capabilities is None or not self.teammates:
             return self
         given = {name: mate for name, mate in self.teammates.items() if name in capabilities}
@@ -80,7 +80,7 @@ class ToolOffer:
 
 
 class ScopedTools(IScopedTools):
-    """The tools on offer to one run, its teammates among them."""
+    """The tools on offer to one run, including its teammates."""
 
     def __init__(self, offer: ToolOffer, calls: ToolCalls, scope: Scope | None = None) -> None:
         self._offer = offer
@@ -93,16 +93,16 @@ class ScopedTools(IScopedTools):
         return self._offer.calling
 
     def with_more(self, tools: Sequence[BoundTool]) -> ScopedTools:
-        """The same tools and some more."""
+        """Return the same tools and some more."""
         more = ToolOffer.of([*self._offer.tools, *tools], self._teammates)
         return ScopedTools(more, self._calls, self._scope)
 
     def inside(self, scope: Scope) -> ScopedTools:
-        """The same tools, their calls in another scope."""
+        """Return the same tools with their calls in another scope."""
         return ScopedTools(self._offer, self._calls, scope)
 
     async def recall_secrets(self) -> None:
-        """Make the run's redactor know the secrets of calls that are replayed."""
+        """Register the secrets of replayed calls with the run's redactor."""
         await self._calls.recall_secrets()
 
     async def call(self, call: ModelToolCall) -> ToolCallOutcome:
@@ -113,7 +113,7 @@ class ScopedTools(IScopedTools):
         if len(calls) == 1:
             only = self._prepared(calls[0])
             return [only if isinstance(only, ToolCallOutcome) else await self._done(calls[0], only)]
-        # Ids are taken here, in the order of the reply, whatever runs side by side later on.
+        # Ids are taken here, in the order of the reply, before any calls run concurrently.
         prepared = [self._prepared(call, is_counted=True) for call in calls]
         begun = [each for each in prepared if isinstance(each, Effect)]
         self._reserve(begun)
@@ -122,7 +122,7 @@ class ScopedTools(IScopedTools):
             for call, each in zip(calls, prepared, strict=True)
             if isinstance(each, Effect) and each.action.is_read_only
         ]
-        outcomes = iter(await self._side_by_side(reading, begun))
+        outcomes = iter(await self._concurrently(reading, begun))
         found: list[ToolCallOutcome] = []
         for call, each in zip(calls, prepared, strict=True):
             if isinstance(each, ToolCallOutcome):
@@ -160,13 +160,13 @@ class ScopedTools(IScopedTools):
         return self._calls.prepared(invocation, call.call_id, is_counted=is_counted)
 
     def _reserve(self, begun: Sequence[Effect]) -> None:
-        """Count what is new before the first of it begins."""
+        """Reserve the new tool calls before the first of them begins."""
         tools = [call.action.id for call in begun if call.action.kind is AgentActionKind.TOOL_CALL]
         new = sum(not self._run.replay.knows(action_id) for action_id in tools)
         if new:
             self._run.spending.reserve_tool_calls(new)
 
-    async def _side_by_side(
+    async def _concurrently(
         self, reading: Sequence[asyncio.Task[ToolCallOutcome]], begun: Sequence[Effect]
     ) -> list[ToolCallOutcome]:
         if not reading:
@@ -193,7 +193,7 @@ class ScopedTools(IScopedTools):
         try:
             return await self._done(call, prepared)
         except Paused:
-            # What comes behind in the reply must wait for this one, but people can be asked about all of it.
+            # Later calls of the reply must wait for this one, but their questions can be asked now.
             later = [each for each in begun if not each.action.is_read_only]
             ask_ahead(self._run, later[later.index(prepared) + 1 :])
             raise
@@ -217,7 +217,7 @@ class ScopedTools(IScopedTools):
 
 
 def _shown(tools: Sequence[BoundTool], teammates: Mapping[str, Teammate]) -> ToolCallingSpec:
-    """Tools and teammates as a request shows them to the model."""
+    """Return the specs of tools and teammates for a model request."""
     spec = ToolCallingSpec.from_tools(tools)
     if not teammates:
         return spec

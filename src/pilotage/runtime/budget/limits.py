@@ -1,4 +1,4 @@
-"""Accounts of runs, what stands against spending more from them, and warnings before a limit is reached."""
+"""Accounts of runs, the checks of their limits, and warnings before a limit is reached."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FREE = Decimal(0)
 
 @dataclass(slots=True)
 class Account:
-    """The bounds of one run and what was counted against them; `held` is for calls under way."""
+    """The limits of one run and the amounts counted against them; `held_*` amounts are for calls under way."""
 
     limits: AgentExecutionLimits
     steps: int = 0
@@ -34,7 +34,7 @@ class Account:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether anything could ever stand against going on."""
+        """Return whether the account has any limit."""
         bounds = self.limits
         return (
             bounds.max_steps is not None
@@ -44,7 +44,7 @@ class Account:
         )
 
     def add_tokens(self, tokens: int, cost: Decimal, usage: ModelUsage) -> None:
-        """Count what a reply took."""
+        """Add the tokens and cost of a reply."""
         self.tokens += tokens
         self.cost += cost
         self.input_tokens += usage.input_tokens or 0
@@ -53,13 +53,13 @@ class Account:
 
 @dataclass(slots=True)
 class Prices:
-    """The application's prices, in the currency of the first one: amounts of two currencies have no sum."""
+    """The application's prices, in the currency of the first one: amounts of two currencies cannot be added."""
 
     pricing: IAgentPricing | None
     currency: str | None = None
 
     def of(self, model: str, usage: ModelUsage) -> Decimal | None:
-        """The price of what a model has used; None where nobody knows it, or it is in another currency."""
+        """Return the price of a model's usage; None if it is unknown or in another currency."""
         found = self._asked(model, usage)
         if found is None:
             return None
@@ -69,7 +69,7 @@ class Prices:
     def _asked(self, model: str, usage: ModelUsage) -> ModelCost | None:
         try:
             return None if self.pricing is None else self.pricing.cost_of(model, usage)
-        except Exception:  # noqa: BLE001 - a table that fails knows no price
+        except Exception:  # noqa: BLE001 - an error of the price table is an unknown price
             return None
 
 
@@ -77,7 +77,7 @@ NO_PRICES = Prices(None)
 
 
 def against_step(account: Account, prices: Prices) -> LimitReached | None:
-    """What stands against one more model call."""
+    """Return the limit that refuses one more model call; None if there is none."""
     bounds = account.limits
     if bounds.max_steps is not None and account.steps >= bounds.max_steps:
         return _reached(LimitCode.MAX_STEPS, account, "max_steps", f"{account.steps} model calls were made")
@@ -93,7 +93,7 @@ def against_step(account: Account, prices: Prices) -> LimitReached | None:
 
 
 def against_tool_calls(account: Account, count: int) -> LimitReached | None:
-    """What stands against so many more tool calls."""
+    """Return the limit that refuses `count` more tool calls; None if there is none."""
     bound = account.limits.max_tool_calls
     if bound is None or account.tool_calls + count <= bound:
         return None
@@ -104,7 +104,7 @@ def against_tool_calls(account: Account, count: int) -> LimitReached | None:
 def against_not_knowing(
     account: Account, model: str, tokens: int | None, cost: Decimal | None
 ) -> LimitReached | None:
-    """What stands against going on behind a reply of which nobody can say what it took."""
+    """Return the limit that cannot be enforced after a reply with unknown usage or price; None if there is none."""
     is_cost_bounded = account.limits.max_cost is not None
     if tokens is None and (is_cost_bounded or account.limits.max_tokens is not None):
         limit = "max_cost" if account.limits.max_tokens is None else "max_tokens"
@@ -132,11 +132,11 @@ def _reached(code: LimitCode, account: Account, limit: str, happened: str) -> Li
 
 
 WARN_AT = Decimal("0.8")
-"""From this share of a bound on, whoever reads the run is warned."""
+"""The share of a limit from which on subscribers are warned."""
 
 
 def near_bounds(account: Account) -> Iterator[str]:
-    """A sentence about each bound that a run has nearly reached; the same one however near it is."""
+    """Yield a sentence for each limit that a run has nearly reached; it does not depend on the exact amount."""
     for name in ("steps", "tool_calls", "tokens", "cost"):
         bound: int | Decimal | None = getattr(account.limits, f"max_{name}")
         if bound is not None and getattr(account, name) >= bound * WARN_AT:
@@ -144,13 +144,13 @@ def near_bounds(account: Account) -> Iterator[str]:
 
 
 BUDGET_WARNING = "budget_warning"
-"""The name of the artifact that warns."""
+"""The name of the warning's artifact."""
 
 _ARTIFACT = AgentEventKind.ARTIFACT.value
 
 
 class BudgetWarnings:
-    """Warns the readers of one run, in this attempt and in those before each warning once."""
+    """Warns the subscribers of one run; each warning is written once, over all attempts."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class BudgetWarnings:
         }
 
     def check(self, account: Account) -> None:
-        """Warn of the limits that the run comes near to."""
+        """Warn of the limits that the run has nearly reached."""
         for words in near_bounds(account):
             self.warn(words)
 

@@ -1,8 +1,8 @@
-"""What a run has spent, and whether it may spend more: steps, tool calls, tokens, money.
+"""The spending of a run and its limits: steps, tool calls, tokens, money.
 
-Pure: no I/O and no clock, so replay counts to the same numbers. Things are reserved before they are done, in one act
-without a wait, so that branches side by side cannot both take the last one. What a run spends, the runs above it
-spend too, and every bound on the way up holds.
+Pure: no I/O and no clock, so replay counts to the same numbers. Amounts are reserved before an action begins, without
+an await in between, so that concurrent branches cannot both take the last one. The spending of a run counts against
+its ancestors too, and the limits of all of them apply.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _NO_USAGE = no_usage()
 
 
 class Spending:
-    """What one run, or a part of it, spends: counted in its own account and in those of the runs above it.
+    """The spending of one run, or of a part of it: counted in its own account and in those of its ancestors.
 
-    One table of prices holds for all of them, that of the outermost run.
+    All of them use the prices of the root run.
     """
 
     __slots__ = ("accounts", "is_bounded", "own", "prices")
@@ -59,7 +59,7 @@ class Spending:
         parent: Spending | None = None,
     ) -> None:
         self.own = Account(limits)
-        """The account of this run alone, its children included."""
+        """The account of this run, its children included."""
         self.accounts: tuple[Account, ...] = (self.own, *(parent.accounts if parent is not None else ()))
         prices = NO_PRICES if pricing is None else Prices(pricing)
         self.prices: Prices = prices if parent is None else parent.prices
@@ -67,51 +67,50 @@ class Spending:
 
     @property
     def spent(self) -> BudgetAmount:
-        """Everything so far, children included."""
+        """Return the amount spent so far, children included."""
         account = self.own
         return _amount(account.steps, account.tool_calls, account.tokens, account.cost)
 
     @property
     def usage(self) -> ModelUsage:
-        """The tokens so far, as far as the models told."""
+        """Return the tokens used so far, as reported by the models."""
         return ModelUsage(self.own.input_tokens, self.own.output_tokens, self.own.tokens)
 
     @property
     def currency(self) -> str | None:
-        """What `spent.cost` is in; None while nothing had a price."""
+        """Return the currency of `spent.cost`; None while nothing had a price."""
         return self.prices.currency
 
     def worth_of(self, model: str, expected: ModelUsage) -> BudgetAmount:
-        """Tokens that are expected, with their price; nothing is counted."""
+        """Return the expected tokens with their price, without counting them."""
         tokens = _tokens_of(expected)
         return BudgetAmount(tokens=tokens or 0, cost=self.prices.of(model, expected) or FREE)
 
     def branch(self) -> Spending:
-        """The spending of a part of this run: it counts here too, and its own `spent` is that of the part."""
+        """Return the spending of a part of this run: it counts here too, and its own `spent` is that of the part."""
         return Spending(parent=self)
 
     def limit_for_model_call(self) -> LimitReached | None:
-        """What stands against one more model call, without reserving it."""
+        """Return the limit that refuses one more model call, without reserving the call."""
         if not self.is_bounded:
             return None
         against = (against_step(account, self.prices) for account in self.accounts)
         return next(filter(None, against), None)
 
     def limit_for_tool_calls(self, count: int = 1) -> LimitReached | None:
-        """What stands against `count` more tool calls, without reserving them."""
+        """Return the limit that refuses `count` more tool calls, without reserving them."""
         if not self.is_bounded:
             return None
         against = (against_tool_calls(account, count) for account in self.accounts)
         return next(filter(None, against), None)
 
     def reserve_model_call(self, model: str = "", expected: ModelUsage = _NO_USAGE) -> BudgetAmount:
-        """Take one step, before the model is called; what comes back belongs into `settle_model_call`.
+        """Reserve one step before the model is called; return the reservation for `settle_model_call`.
 
-        Tokens that are expected, and their price, are held until then, so that calls side by side see each
-        other's.
+        The expected tokens and their price are reserved until then, so that concurrent calls see each other's.
 
         Raises:
-            LimitReached: a bound of this run or of one above it; nothing is reserved.
+            LimitReached: a limit of this run or of an ancestor; nothing is reserved.
         """
         if self.is_bounded and (reached := self.limit_for_model_call()) is not None:
             raise reached
@@ -120,27 +119,29 @@ class Spending:
         return self._hold(model, expected) if self.is_bounded else NOTHING
 
     def reserve_tool_calls(self, count: int = 1) -> None:
-        """Take `count` tool calls, all or none, before the first of them begins.
+        """Reserve `count` tool calls, all or none, before the first of them begins.
 
         Raises:
-            LimitReached: a bound of this run or of one above it; nothing is reserved.
+            LimitReached: a limit of this run or of an ancestor; nothing is reserved.
         """
         if self.is_bounded and (reached := self.limit_for_tool_calls(count)) is not None:
             raise reached
         for account in self.accounts:
             account.tool_calls += count
 
-    def settle_model_call(self, model: str, usage: ModelUsage, held: BudgetAmount = NOTHING) -> BudgetAmount:
-        """Count what a reserved call really took, and say it; when its reply is replayed, likewise.
+    def settle_model_call(
+        self, model: str, usage: ModelUsage, reserved: BudgetAmount = NOTHING
+    ) -> BudgetAmount:
+        """Count the actual amount of a reserved call and return it; the same for a replayed reply.
 
-        Going over a bound here is no end, the reply is there: the next reservation is refused.
+        Exceeding a limit here does not end the run, because the reply exists: the next reservation is refused.
 
         Raises:
-            LimitReached: tokens or cost are bounded, and nobody can say what the call took.
+            LimitReached: tokens or cost are limited, and the amount of the call is unknown.
         """
         if usage is _NO_USAGE and not self.is_bounded:
             return NOTHING
-        tokens, cost = self._counted(model, usage, held)
+        tokens, cost = self._counted(model, usage, reserved)
         used = BudgetAmount(tokens=tokens or 0, cost=cost or FREE) if tokens or cost else NOTHING
         if not self.is_bounded:
             return used
@@ -149,19 +150,19 @@ class Spending:
             raise reached
         return used
 
-    def count_left(self, model: str, usage: ModelUsage, held: BudgetAmount = NOTHING) -> BudgetAmount:
-        """Count what a reserved call took that did not come to its end, and say it.
+    def count_left(self, model: str, usage: ModelUsage, reserved: BudgetAmount = NOTHING) -> BudgetAmount:
+        """Count the amount of a reserved call that was left before its end, and return it.
 
-        Whoever leaves a stream is not held up: a price that nobody knows is missed by the next whole reply.
+        An unknown price does not raise here: the next complete reply raises for it.
         """
-        tokens, cost = self._counted(model, usage, held)
+        tokens, cost = self._counted(model, usage, reserved)
         return BudgetAmount(tokens=tokens or 0, cost=cost or FREE)
 
     def _counted(
-        self, model: str, usage: ModelUsage, held: BudgetAmount
+        self, model: str, usage: ModelUsage, reserved: BudgetAmount
     ) -> tuple[int | None, Decimal | None]:
-        if held is not NOTHING:
-            self.let_go(held)
+        if reserved is not NOTHING:
+            self.let_go(reserved)
         if usage is _NO_USAGE or usage == _NO_USAGE:
             return None, None
         tokens = _tokens_of(usage)
@@ -170,22 +171,22 @@ class Spending:
             account.add_tokens(tokens or 0, cost or FREE, usage)
         return tokens, cost
 
-    def let_go(self, held: BudgetAmount) -> None:
-        """Give back what was held for a call that failed; the step stays taken."""
+    def let_go(self, reserved: BudgetAmount) -> None:
+        """Release the reserved amount of a call that failed; its step stays counted."""
         for account in self.accounts:
-            account.held_tokens -= held.tokens
-            account.held_cost -= held.cost
+            account.held_tokens -= reserved.tokens
+            account.held_cost -= reserved.cost
 
-    def give_back(self, counted: BudgetAmount, held: BudgetAmount) -> None:
-        """Take back what was counted and held for a call that never began."""
+    def give_back(self, counted: BudgetAmount, reserved: BudgetAmount) -> None:
+        """Undo the counting and the reservation of a call that never began."""
         for account in self.accounts:
             account.steps -= counted.steps
             account.tool_calls -= counted.tool_calls
-        if held is not NOTHING:
-            self.let_go(held)
+        if reserved is not NOTHING:
+            self.let_go(reserved)
 
     def absorb(self, amount: BudgetAmount, usage: ModelUsage = _NO_USAGE) -> None:
-        """Count what a record says was spent. Nothing is asked: what is recorded was allowed when it was done."""
+        """Count a recorded amount without checking limits: it was allowed when the action was done."""
         has_tokens = amount.tokens or amount.cost or usage is not _NO_USAGE
         for account in self.accounts:
             account.steps += amount.steps
@@ -196,21 +197,21 @@ class Spending:
     def _hold(self, model: str, expected: ModelUsage) -> BudgetAmount:
         if _tokens_of(expected) is None:
             return NOTHING
-        held = self.worth_of(model, expected)
+        reserved = self.worth_of(model, expected)
         for account in self.accounts:
-            account.held_tokens += held.tokens
-            account.held_cost += held.cost
-        return held
+            account.held_tokens += reserved.tokens
+            account.held_cost += reserved.cost
+        return reserved
 
 
 def child_limits(own: AgentExecutionLimits, packet: DelegationBudget) -> AgentExecutionLimits:
-    """The bounds of a delegated run: its agent's, cut to what the packet gives. Those above it hold anyway."""
+    """Return the limits of a delegated run: its agent's, reduced to the packet's. Its ancestors' apply as well."""
     cut = DelegationBudget(max_steps=own.max_steps, max_tokens=own.max_tokens).capped_by(packet)
     return replace(own, max_steps=cut.max_steps, max_tokens=cut.max_tokens)
 
 
 def budget_exhausted(verdict: BudgetExhausted) -> LimitReached:
-    """What a run ends with when the application's own budget refuses a step."""
+    """Return the interruption of a run after the application's own budget refused a step."""
     return LimitReached(LimitCode.BUDGET, verdict.limit, verdict.reason)
 
 
@@ -223,7 +224,7 @@ def _tokens_of(usage: ModelUsage) -> int | None:
 
 
 def count_rows(rows: Iterable[JournalRow], spending: Spending) -> None:
-    """Count what actions spent, by their rows; those of folded branches hold nothing that is not in others."""
+    """Count the spending of actions from their rows; rows of folded branches add nothing to that of others."""
     for row in rows:
         if row.stage is JournalStage.AFTER and isinstance(row.record, dict):
             _count(row.kind, row.record, spending)
@@ -236,15 +237,15 @@ def _count(kind: AgentActionKind | None, record: JsonObject, spending: Spending)
         spending.absorb(ONE_STEP)
         count_reply(record, spending)
     elif kind is AgentActionKind.DELEGATION:
-        # What the child spent; a delegation that was never begun has no result.
+        # The spending of the child run; a delegation that was never begun has no result.
         spending.absorb(optional_amount(object_or_empty(record.get(words.RESULT))) or NOTHING)
     elif kind is AgentActionKind.STEP:
-        # What the summaries of a condensed context took.
+        # The spending of the summaries of a condensed context.
         spending.absorb(optional_amount(record) or NOTHING)
 
 
 def count_reply(record: JsonObject, spending: Spending) -> None:
-    """Count the tokens of a recorded reply; of one that failed or was left, those of the part that came."""
+    """Count the tokens of a recorded reply; if it failed or was left, those of the received part."""
     if words.MODEL not in record:
         return
     model, reply = text_field(record, words.MODEL), record.get(words.RESULT)

@@ -1,4 +1,4 @@
-"""`TenantBudget`: what each tenant may spend in an hour, a day or a month, for all processes together."""
+"""`TenantBudget`: limits per tenant for an hour, a day or a month, for all processes together."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NO_TENANTS: Mapping[str, Sequence[BudgetWindow]] = {}
 
 
 class TenantBudget(IAgentBudget):
-    """Windows for every tenant, or others for those that `tenants` names; a tenant with none is not bounded.
+    """Windows for every tenant, with other windows for the tenants in `tenants`; no windows means no limit.
 
-    What is expected of a call is held until it has come to its end. A process that dies leaves its holds behind; they
-    lapse after `hold_seconds`, which should be longer than any one call takes.
+    The expected amount of a call is reserved until it ends. The reservations of a process that crashed expire after
+    `hold_seconds`, which should be longer than any one call.
     """
 
     is_settled_by_journal = True

@@ -1,4 +1,4 @@
-"""Delegation to another agent of the same application: a bounded task as a child of the run that asks for it."""
+"""Delegation to another agent of the same application: a bounded task in a child run."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _IN_THE_EVIDENCE = "(in the evidence)"
 
 @Pod()
 class LocalDelegate(IAgentDelegate):
-    """Runs the target of a packet as a child, with the packet's budget and tools, and never more than its parent has.
+    """Runs the target of a packet as a child run, with the packet's budget and tools, within the parent's limits.
 
-    What the child tells is told by its parent at once, so the stream of a delegation holds the result alone: what the
-    packet's return policy lets through. The evidence is the child's run, by its id.
+    The parent forwards the child's events at once, so the stream of a delegation has only the result, reduced by the
+    packet's return policy. The evidence is the id of the child run.
     """
 
     async def delegate(self, packet: DelegationPacket) -> AsyncGenerator[AgentYield[DelegationResult], None]:
@@ -54,7 +54,7 @@ class LocalDelegate(IAgentDelegate):
     async def _result(self, packet: DelegationPacket) -> DelegationResult:
         run = _delegating(packet)
         children, target = run.part(Children), packet.target.agent_type
-        task = children.fitting(target, packet.task, _going_along(packet))
+        task = children.fitting(target, packet.task, _packet_context(packet))
         bounds = ChildBounds(packet.budget, packet.allowed_capabilities or None)
         child = children.prepared(
             packet_label(packet.id), packet.id, ChildTask(target, task, bounds, packet.id)
@@ -74,7 +74,7 @@ def _delegating(packet: DelegationPacket) -> Run:
     """Return the run that delegates.
 
     Raises:
-        AgentToolDispatchError: there is none, the packet is of another one, or its agent may not delegate.
+        AgentToolDispatchError: no run is active, the packet belongs to another run, or the agent may not delegate.
     """
     run = active_run()
     if run is None:
@@ -94,8 +94,8 @@ def _delegating(packet: DelegationPacket) -> Run:
     return run
 
 
-def _going_along(packet: DelegationPacket) -> JsonObject:
-    """What a packet says besides the task: context, constraints, what is expected."""
+def _packet_context(packet: DelegationPacket) -> JsonObject:
+    """Return the fields of a packet besides the task: context, constraints, expected output."""
     along: dict[str, JsonValue] = {}
     if packet.context.summary is not None:
         along["context"] = packet.context.summary
@@ -107,7 +107,7 @@ def _going_along(packet: DelegationPacket) -> JsonObject:
 
 
 def _limited(result: DelegationResult, policy: DelegationReturnPolicy) -> DelegationResult:
-    """What a policy lets through of a result."""
+    """Return the parts of a result that a policy allows."""
     match policy:
         case DelegationReturnPolicy.SUMMARY:
             return replace(result, output=None, evidence_refs=())
@@ -138,7 +138,7 @@ _TASK: JsonObject = {
 
 @value
 class Teammate:
-    """An agent of the application that another one may ask, and what it is good for."""
+    """An agent that another agent of the application may delegate to, and its purpose."""
 
     name: str
     agent: AgentRef
@@ -146,20 +146,20 @@ class Teammate:
 
     @property
     def tool_name(self) -> str:
-        """The name by which a model asks it."""
+        """Return the name of the teammate's tool."""
         return f"ask_{re.sub(r'[^A-Za-z0-9_-]+', '_', self.name)}"
 
     @property
     def tool(self) -> ModelToolSpec:
-        """The teammate as a request shows it to the model."""
+        """Return the spec of the teammate's tool for a model request."""
         schema: JsonObject = {"title": f"{self.tool_name}.input", **_TASK}
         return ModelToolSpec(self.tool_name, JsonSchemaConstraint(schema), self.purpose)
 
     def task_in(self, call: ModelToolCall) -> str:
-        """What the model asks of the teammate.
+        """Return the task in a model's call of the teammate.
 
         Raises:
-            AgentToolBindingError: it does not say, or says something else too.
+            AgentToolBindingError: the task is missing, or there are other arguments.
         """
         task = call.arguments.get("task")
         if not isinstance(task, str) or not task.strip() or set(call.arguments) != {"task"}:
@@ -173,7 +173,7 @@ def teammates_of(
     definition_of: Callable[[AgentRef], AgentDefinition],
     capabilities: Sequence[str] | None = None,
 ) -> Mapping[str, Teammate]:
-    """The teammates that an agent may ask, by the names of their tools; of a run that was given only some tools, those.
+    """Return the teammates of an agent by the names of their tools; only those in the run's tools, if it has a list.
 
     Raises:
         AgentDefinitionError: one of them is no agent of the application.
@@ -187,5 +187,5 @@ def teammates_of(
 
 
 def _purpose(name: str, definition: AgentDefinition) -> str:
-    said = definition.spec.objective or (definition.target.__doc__ or "").strip().partition("\n")[0]
-    return f"Ask {name}, who works alone and knows only what the task says. {said}".strip()
+    purpose = definition.spec.objective or (definition.target.__doc__ or "").strip().partition("\n")[0]
+    return f"Ask {name}, who works alone and knows only what the task says. {purpose}".strip()

@@ -1,8 +1,8 @@
-"""Prompt snapshots: what a model was asked, word for word, as evidence beside the call.
+"""Prompt snapshots: the exact model requests, as evidence of their calls.
 
-Off unless the agent's spec asks for them: every snapshot holds the whole history, so they grow with the square of a
-run. Everybody may read the guarded request; where that says less than the model was shown, all of it is sealed with
-the application's key, and without a key it is not kept. Secrets are in neither. Replay does not need them.
+Off by default: every snapshot has the whole transcript, so their size grows with the square of a run's length. The
+redacted request is readable by all readers of the run; if it differs from the full one, the full one is sealed with the
+application's key, and dropped if there is no key. Neither has secrets. Replay does not need them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pilotage.runtime.journal.seals import Seals, WithoutKey
 
 
 class PromptSnapshots:
-    """Keeps the requests of one attempt at a run."""
+    """Records the model requests of one run attempt."""
 
     def __init__(self, ledger: Ledger, redactor: Redactor, seals: Seals) -> None:
         self._ledger = ledger
@@ -31,7 +31,7 @@ class PromptSnapshots:
         self._count = 0
 
     def keep(self, action_id: str, model: str, request: ModelRequest) -> None:
-        """Keep a request that is about to be sent; it is durable with what comes of it."""
+        """Record a request before it is sent; it is committed together with its outcome."""
         self._count += 1
         run_id, epoch = self._ledger.run.run_id, self._ledger.epoch
         place = f"{action_id}/{words.PROMPT}@{epoch}.{self._count}"
@@ -60,7 +60,7 @@ class PromptSnapshots:
 
     def _sealed(self, place: str, whole: JsonValue, shown: JsonValue) -> SealedRecord | None:
         try:
-            kept = self._seals.closed(
+            sealed = self._seals.closed(
                 whole,
                 shown,
                 action_id=place,
@@ -69,21 +69,21 @@ class PromptSnapshots:
                 without_key=WithoutKey.FETCH_AGAIN,
             )
         except RecordSealError:
-            # Who looks at prompts later sees less; the run itself needs none of it.
+            # Only the redacted prompt remains readable; the run itself needs none.
             return None
-        return kept if isinstance(kept, SealedRecord) else None
+        return sealed if isinstance(sealed, SealedRecord) else None
 
 
 def is_prompt(evidence: AgentEvidence) -> bool:
-    """Whether a piece of evidence is a prompt snapshot."""
+    """Return whether a piece of evidence is a prompt snapshot."""
     return evidence.kind is AgentEvidenceKind.CONTEXT and words.PROMPT in evidence.payload
 
 
 def prompt_in(evidence: AgentEvidence, run: RunKey, sealer: IRecordSealer | None) -> JsonObject:
-    """What the model was asked: all of it where the key is at hand, else what everybody may read.
+    """Return the model request of a snapshot: the full one if a sealer is given, else the redacted one.
 
     Raises:
-        RecordSealError: it is sealed, and the application's key does not open it.
+        RecordSealError: the application's key does not unseal the request.
     """
     sealed = optional_object(evidence.payload, "sealed")
     if sealed is None or sealer is None:
@@ -95,7 +95,7 @@ def prompt_in(evidence: AgentEvidence, run: RunKey, sealer: IRecordSealer | None
 
 
 def _as_json(request: ModelRequest) -> JsonObject:
-    """Everything that goes to the model; the functions behind the tools do not."""
+    """Return the request as JSON, without the functions of its tools."""
     calling, output = request.tool_calling, request.structured_output
     return {
         "messages": [to_json_value(message) for message in request.messages],

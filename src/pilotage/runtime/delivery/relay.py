@@ -37,18 +37,18 @@ class Receiver:
     receive: Callable[[AgentFact], Awaitable[object]]
 
     def wants(self, fact: AgentFact) -> bool:
-        """Whether the fact is for this receiver."""
+        """Return whether the fact is for this receiver."""
         return isinstance(fact, self.facts)
 
 
 def subscriptions_in(graph: Graph) -> tuple[tuple[Node, Subscription], ...]:
-    """The methods of pods that subscribe to facts; for `Graph.derive`."""
+    """Return the methods of pods that subscribe to facts; for `Graph.derive`."""
     readable = (node for node in graph.nodes if node not in graph.unreadable)
     return tuple((node, each) for node in readable for each in subscriptions_of(node.pod.type_))
 
 
 def receivers_of(app: Application) -> list[Receiver]:
-    """All subscribers and publishers of a started application."""
+    """Return all subscribers and publishers of a started application."""
     subscribers = [_subscriber(app, *each) for each in app.graph.derive(subscriptions_in)]
     publishers = app.get_all(IAgentEventPublisher)
     return [*subscribers, *(Receiver(target_name(each), (AgentFact,), each.publish) for each in publishers)]
@@ -102,7 +102,7 @@ class RelaySettings:
 
     @property
     def claim_seconds(self) -> float:
-        """How long a claim lasts: long enough for several quick deliveries of one run."""
+        """Return the duration of a claim: long enough for several quick deliveries of one run."""
         return 2 * self.delivery_seconds
 
     def retry_in(self, failures: int) -> float | None:
@@ -301,7 +301,7 @@ class AgentEventRelay(ILifecycle):
 
     async def start(self) -> None:
         services = self._services
-        # Asked without opening the outbox: a store may be made on demand.
+        # Checked without opening the outbox: a store may be created lazily.
         receivers = receivers_of(services.app) if services.app.contains(IAgentOutbox) else ()
         if not receivers or services.outbox is None:
             return

@@ -77,7 +77,7 @@ class BackOff:
     def delayed(self, now: float) -> frozenset[RunKey]:
         """Return the runs that must not be taken up yet."""
         for run in [run for run, delay in self._delays.items() if delay.until + _LONGEST_DELAY < now]:
-            # It has not come again for long: another process made progress, or it has ended.
+            # It was not found again for long: another process made progress, or it has ended.
             del self._delays[run]
         return frozenset(run for run, delay in self._delays.items() if delay.until > now)
 
@@ -186,7 +186,7 @@ class Sweeper:
         except RunConflictError:
             # Another process has it, or its parent.
             has_progress = False
-        except (Exception, RunInterruption) as error:  # noqa: BLE001 - one run's trouble is not that of the others
+        except (Exception, RunInterruption) as error:  # noqa: BLE001 - an error of one run must not affect the others
             if not self._is_stopping:
                 _log.warning("run %s cannot be taken up now: %s", run.run_id, type(error).__name__)
             has_progress = False
@@ -219,7 +219,7 @@ class Sweeper:
         return await self._root_of(RunKey(run.tenant_id, str(parent)))
 
     async def _is_claimable(self, run: RunKey) -> bool:
-        """Whether the run could be claimed again at once, so that driving it made no progress."""
+        """Return whether the run could be claimed again at once, so that driving it made no progress."""
         state = await self._runs.get(run.run_id, principal=Principal(LOCAL.id, run.tenant_id))
         pending = await self._services.signals.list_pending(run.run_id)
         kinds = {signal.kind for signal in pending}

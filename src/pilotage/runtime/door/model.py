@@ -1,7 +1,7 @@
-"""`RunAwareModel`: inside a run a call of the model is an effect, outside it is the model's own.
+"""`RunAwareModel`: a model call is an effect inside a run, and a plain call outside of one.
 
-A model that can do less is asked in a way that it understands: without structured output the form of the answer is
-asked for in words, without parallel calls no message of the transcript shows several calls at once.
+Requests are adapted to models with fewer capabilities: without structured output the schema of the answer is described
+in the prompt; without parallel calls no message of the transcript has several calls.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from pilotage.runtime.journal.scope import scope_for
 _FENCED = re.compile(r"```(?:json)?\s*\n(?P<body>.*?)```", re.DOTALL)
 _BEGINNING = re.compile(r"[{\[]")
 _MOST_BEGINNINGS = 20
-"""A text that is full of brackets is no answer, and trying each of them would take for ever."""
+"""The number of brackets to try: a text with more of them is no answer, and trying all would take too long."""
 
 
 def needs_adapting(capability: ModelCapability) -> bool:
-    """Whether requests to the model may have to be put in another way."""
+    """Return whether requests to the model may have to be adapted."""
     return not (capability.structured_output and capability.parallel_tool_calls)
 
 
 def adapted_request(request: ModelRequest, capability: ModelCapability) -> ModelRequest:
-    """The request as the model can read it."""
+    """Return the request adapted to the model's capabilities."""
     if request.structured_output is not None and not capability.structured_output:
         request = _asked_in_words(request, request.structured_output)
     if not capability.parallel_tool_calls and any(len(each.tool_calls) > 1 for each in request.messages):
@@ -57,10 +57,10 @@ def adapted_request(request: ModelRequest, capability: ModelCapability) -> Model
 
 
 def answer_of(response: ModelResponse, spec: StructuredOutputSpec) -> ModelResponse:
-    """The response with the answer that stands in its text; one that is no answer stays as it is.
+    """Return the response with the structured answer of its text; a response that is no answer is unchanged.
 
     Raises:
-        AgentStructuredOutputError: there is no JSON in the text, or it does not have the form asked for.
+        AgentStructuredOutputError: there is no JSON in the text, or it does not match the schema.
     """
     is_answer = response.finish_reason in (None, ModelFinishReason.STOP)
     if response.tool_calls or not is_answer or not response.content.strip():
@@ -70,7 +70,7 @@ def answer_of(response: ModelResponse, spec: StructuredOutputSpec) -> ModelRespo
 
 
 def found_in(text: str) -> JsonValue:
-    """The JSON in a text: all of it, in a fence, or from its first bracket on.
+    """Return the JSON in a text: all of it, in a fence, or from its first bracket on.
 
     Raises:
         AgentStructuredOutputError: there is none.
@@ -104,7 +104,7 @@ def _asked_in_words(request: ModelRequest, spec: StructuredOutputSpec) -> ModelR
 
 
 def _one_call_each(messages: Sequence[ModelMessage]) -> Iterator[ModelMessage]:
-    """Each call in a message of its own, with its result behind it."""
+    """Yield each call in a message of its own, followed by its result."""
     results = {each.tool_call_id: each for each in messages if each.role is ModelMessageRole.TOOL}
     split = {call.call_id for each in messages if len(each.tool_calls) > 1 for call in each.tool_calls}
     for message in messages:
@@ -120,13 +120,13 @@ def _one_call_each(messages: Sequence[ModelMessage]) -> Iterator[ModelMessage]:
 
 
 def adapted_model(model: IAgentModel) -> IAgentModel:
-    """The model itself, or with what it lacks made up for as far as that can be done in words."""
+    """Return the model itself, or wrapped so that requests are adapted to its capabilities."""
     capability = model.capability
     return AdaptedModel(model, capability) if needs_adapting(capability) else model
 
 
 class AdaptedModel(IAgentModel):
-    """Puts requests so that the model can read them, and finds the answer in what it says."""
+    """Adapts requests to the model's capabilities, and parses the structured answer in its text."""
 
     def __init__(self, model: IAgentModel, capability: ModelCapability) -> None:
         self._model = model
@@ -165,7 +165,7 @@ class AdaptedModel(IAgentModel):
 def misfits(
     definition: AgentDefinition, tools: Sequence[str], capability: ModelCapability
 ) -> Iterator[Problem]:
-    """What stands against driving an agent with a model; `tools` are the names of those that it offers."""
+    """Yield the problems of driving an agent with a model; `tools` are the names of the agent's tools."""
     agent, model = definition.target.__name__, repr(capability.model)
     if tools and not capability.tools:
         yield Problem(
@@ -186,36 +186,36 @@ def misfits(
 
 
 def models_held_by(instance: object) -> list[IAgentModel]:
-    """The models that an agent injects, in the order of its attributes."""
+    """Return the models that an agent injects, in the order of its attributes."""
     return [each for each in vars(instance).values() if isinstance(each, IAgentModel)]
 
 
 def within_length(budget: ContextTokenBudget, models: Iterable[IAgentModel]) -> ContextTokenBudget:
-    """A budget that no model is too short for; one without a bound of its own takes theirs."""
+    """Return the budget reduced to the shortest context of the models; without a limit of its own, it gets theirs."""
     lengths = [model.capability.context_tokens for model in models]
     bounds = [each for each in (budget.max_tokens, *lengths) if each is not None]
     return replace(budget, max_tokens=min(bounds, default=None))
 
 
 class RunAwareModel(IAgentModel):
-    """A model whose calls are effects of the run they are made in; outside a run it is the model itself."""
+    """A model with calls that are effects of the current run; outside a run it calls the wrapped model directly."""
 
     def __init__(self, model: IAgentModel) -> None:
         self._model = model
 
     @property
     def behind(self) -> IAgentModel:
-        """The model itself."""
+        """Return the wrapped model."""
         return self._model
 
     @cached_property
     def name(self) -> str:
-        """The name of the model, for prices and records."""
+        """Return the name of the model, for prices and records."""
         return self._model.capability.model
 
     @cached_property
     def _asked(self) -> IAgentModel:
-        """The model as a run asks it; its capabilities are known when it is asked first."""
+        """Return the adapted model for runs; its capabilities are read at the first call."""
         return adapted_model(self._model)
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
@@ -252,15 +252,15 @@ class RunAwareModel(IAgentModel):
 
 
 def plain_model(model: IAgentModel) -> IAgentModel:
-    """The model behind a run-aware one, any other as it is.
+    """Return the wrapped model of a run-aware one; any other model is returned as it is.
 
-    For wrappers: a call of the wrapper is the action, and what it asks the models inside is part of it.
+    For wrappers: a call of the wrapper is the action, and its calls of the wrapped models are part of it.
     """
     return model.behind if isinstance(model, RunAwareModel) else model
 
 
 def next_message_id(run: Run) -> str:
-    """Return the id of what the model will say in the next call of this scope: in replay the one it had."""
+    """Return the id of the model's message in the next call of this scope; in replay, the recorded one."""
     action_id = scope_for("model").coming_id("model")
     recorded = run.replay.outcome_of(action_id)
     return message_id_of(run.id, action_id, run.ledger.epoch if recorded is None else recorded.epoch)

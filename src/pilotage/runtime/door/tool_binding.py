@@ -1,7 +1,7 @@
-"""A tool's result cut to its budget, for the model; the record keeps the whole.
+"""Binding of tool calls, and truncation of tool results to their budget for the model; the record has the whole result.
 
-Pure, and the same in replay: what is cut is the canonical text. Cut what the model may see, guarded already: nothing
-finds a sensitive field in the beginning of a text.
+Pure, and the same in replay: the canonical text is truncated. Redact before truncating: a sensitive field cannot be
+found in a truncated text.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from pilotage.values import value
 
 
 def within_budget(result: JsonValue, budget: ResultBudget) -> JsonValue:
-    """The result itself where its JSON fits the budget, else an object that says so and holds its beginning.
+    """Return the result if its JSON fits the budget, else an object with a notice and the beginning of the JSON.
 
-    The object fits the budget too, except that what it says about the cut is never cut itself.
+    The object fits the budget too, except that the notice itself is never truncated.
     """
     if budget.max_bytes is None:
         return result
@@ -44,7 +44,7 @@ def within_budget(result: JsonValue, budget: ResultBudget) -> JsonValue:
 
 def _cut(text: str, size: int, max_bytes: int) -> JsonObject:
     room = max_bytes - _size_of(_marked("", size, max_bytes))
-    # Every character takes a byte or more, so no longer beginning than this can fit.
+    # Every character takes at least one byte, so a longer beginning cannot fit.
     lengths = range(1, max(min(room, len(text)), 0) + 1)
     fitting = bisect_right(lengths, room, key=lambda length: _size_of(text[:length]) - 2)
     return _marked(text[:fitting], size, max_bytes)
@@ -70,12 +70,12 @@ _AS_EVIDENCE = EvidenceExposurePolicy()
 
 @value
 class KnownTool:
-    """A tool of a class. A call of one that `is_plain` needs nothing but its arguments: no secret, thread or timer."""
+    """A tool of a class. A call of an `is_plain` tool needs only its arguments: no secret, thread or timer."""
 
     descriptor: AgentToolDescriptor
     interface: ToolInterface
     function: Callable[..., Any]
-    """The function behind the tool."""
+    """The undecorated function of the tool."""
     decode: Decode
     name: str
     label: str
@@ -90,7 +90,7 @@ class KnownTool:
 
 @value
 class Invocation:
-    """A tool with what it is called with; `in_thread` where a model asked for it and nobody waits on the spot."""
+    """A tool with its owner and arguments; `in_thread` if a model called it: then a sync tool runs in a thread."""
 
     tool: KnownTool
     owner: object
@@ -100,7 +100,7 @@ class Invocation:
 
 @lru_cache(maxsize=1024)
 def known_tool(function: ToolFunction, holder: type) -> KnownTool:
-    """What is known of a tool that a class holds.
+    """Return the descriptor and interface of a class's tool.
 
     Raises:
         AgentToolDispatchError: the function belongs to no class.
@@ -126,7 +126,7 @@ def known_tool(function: ToolFunction, holder: type) -> KnownTool:
 
 
 def offered_tool(tool: ToolFunction) -> tuple[KnownTool, object]:
-    """What is known of a function or bound method, and its owner.
+    """Return the tool of a function or bound method, and its owner.
 
     Raises:
         AgentToolDispatchError: the function belongs to no class.
@@ -137,7 +137,7 @@ def offered_tool(tool: ToolFunction) -> tuple[KnownTool, object]:
 
 
 def read_invocation(tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Invocation:
-    """Which tool is called, whose, and the arguments by name, without `self` and what the run fills.
+    """Return the tool of a call, its owner and the arguments by name, without `self` and injected parameters.
 
     Raises:
         AgentToolDispatchError: the function belongs to no class.
@@ -155,17 +155,17 @@ def read_invocation(tool: ToolFunction, args: tuple[object, ...], kwargs: Mappin
 
 @lru_cache(maxsize=1024)
 def is_async(tool: ToolFunction) -> bool:
-    """Whether a tool is awaited."""
+    """Return whether a tool is async."""
     return iscoroutinefunction(original_function(tool))
 
 
 def name_of(descriptor: AgentToolDescriptor | None) -> str:
-    """How messages call a tool."""
+    """Return the name of a tool for messages."""
     return f"{descriptor.owner.__name__}.{descriptor.name}" if descriptor else "the tool"
 
 
 def shown_to_the_model(descriptor: AgentToolDescriptor | None, result: object) -> object:
-    """What a model may see of a result: guarded, and within its budget; itself where that is all of it."""
+    """Return a result as a model may see it: redacted and within its budget; the same object if nothing changes."""
     if descriptor is None:
         return result
     sensitive, budget = descriptor.schema.output_sensitive_fields, descriptor.metadata.result_budget
@@ -175,9 +175,9 @@ def shown_to_the_model(descriptor: AgentToolDescriptor | None, result: object) -
 
 
 def shown_to_others(descriptor: AgentToolDescriptor, redactor: Redactor, result: object) -> JsonObject:
-    """What others may see of a result: guarded, and cut as the tool says.
+    """Return a result as readers of the run may see it: redacted, and truncated by the tool's policy.
 
-    How it was cut is said where it was: a view that is the whole record is stored as one with it.
+    The notice of a truncation is only in truncated views: a view equal to the record is not stored separately.
     """
     captured = capture_result(
         result,
@@ -191,7 +191,7 @@ def shown_to_others(descriptor: AgentToolDescriptor, redactor: Redactor, result:
 
 
 def reconciler(invocation: Invocation) -> Callable[[str], Awaitable[object]] | None:
-    """The tool's own way to find out what became of an attempt; None where it has none."""
+    """Return the tool's function that looks up the outcome of an attempt; None if it has none."""
     name = invocation.tool.descriptor.metadata.reconcile
     if name is None:
         return None
@@ -205,7 +205,7 @@ def reconciler(invocation: Invocation) -> Callable[[str], Awaitable[object]] | N
 
 
 def _by_name(tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
-    """The arguments of a call by name, defaults included, in the order of the parameters."""
+    """Return the arguments of a call by name, defaults included, in the order of the parameters."""
     defaults = _defaults_of(tool)
     if defaults is None or len(args) > len(defaults) or not kwargs.keys() <= defaults.keys():
         return _bound_by_signature(tool, args, kwargs)
@@ -219,7 +219,7 @@ def _by_name(tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, 
 def _bound_by_signature(
     tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> dict[str, object]:
-    """What `inspect` makes of a call, for parameters of all kinds; it raises what calling the function would."""
+    """Return the arguments bound by `inspect`, for all kinds of parameters; it raises the errors of a real call."""
     bound = _signature_of(tool).bind_partial(*args, **kwargs)
     bound.apply_defaults()
     return dict(bound.arguments)
@@ -227,7 +227,7 @@ def _bound_by_signature(
 
 @lru_cache(maxsize=1024)
 def _defaults_of(tool: ToolFunction) -> Mapping[str, object] | None:
-    """The parameters with their defaults, where each can be given by place and by name; else None."""
+    """Return the parameters with their defaults if each may be positional or by keyword; else None."""
     parameters = _signature_of(tool).parameters
     is_plain = all(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in parameters.values())
     return {name: each.default for name, each in parameters.items()} if is_plain else None

@@ -1,7 +1,7 @@
-"""What ends an attempt at a run without ending the run.
+"""The exceptions that end an attempt without ending its run.
 
-They derive from `BaseException`, so that no `except Exception` of an agent can swallow them. After one of
-them the attempt is dead: every further effect of it raises the same again, in `finally` blocks too.
+They derive from `BaseException`, so that no `except Exception` of an agent can swallow them. After one of them the
+attempt is over: every further effect raises the same exception again, in `finally` blocks too.
 """
 
 from __future__ import annotations
@@ -14,17 +14,15 @@ from pilotage.agent.state import AgentSituation
 from pilotage.jsonvalue import JsonObject
 
 AWAITS = "awaits"
-"""The key in the facts of a pause that names the kind of message which the program waits for."""
+"""The key in the facts of a pause with the kind of message that the program waits for."""
 
 
 class RunInterruption(BaseException):
-    """The base of everything that ends an attempt."""
+    """The base class of exceptions that end an attempt."""
 
 
 class Paused(RunInterruption):
-    """The run waits for somebody; what for is recorded. Where it is no question to a person, `reason` says it in
-    words and `facts` for programs.
-    """
+    """The run waits, for recorded questions or for another reason: `reason` is a sentence, `facts` are for programs."""
 
     def __init__(self, *wait_ids: str, reason: str | None = None, facts: JsonObject | None = None) -> None:
         super().__init__(*wait_ids)
@@ -34,7 +32,7 @@ class Paused(RunInterruption):
 
 
 class RunEnded(RunInterruption):
-    """Something ends the run, such as a person's answer: `situation` is what it ends in, or its end begins with."""
+    """The run ends, for instance by a person's answer; `situation` is its final or its first ending state."""
 
     def __init__(
         self, situation: AgentSituation, reason: str, *, code: str | None = None, retryable: bool = False
@@ -47,9 +45,9 @@ class RunEnded(RunInterruption):
 
 
 class LimitReached(RunInterruption):
-    """A bound of the run is reached or cannot be kept: the run ends, with what it has so far.
+    """A limit of the run is reached or cannot be enforced: the run ends with the output it has so far.
 
-    `code` is for programs, `limit` names the bound, `reason` is a sentence with its value and the way out.
+    `code` is for programs, `limit` is the name of the limit, `reason` is a sentence with its value and the remedy.
     """
 
     def __init__(self, code: LimitCode, limit: str, reason: str) -> None:
@@ -60,16 +58,16 @@ class LimitReached(RunInterruption):
 
     @property
     def situation(self) -> AgentSituation:
-        """What the run ends in."""
+        """Return the final situation of the run."""
         return AgentSituation.TIMED_OUT if self.code is LimitCode.TIMEOUT else AgentSituation.FAILED
 
 
 class RunOwnershipLost(RunInterruption):
-    """Somebody else has taken the run over; this attempt must not act any more."""
+    """Another owner has taken the run over; this attempt must not act any more."""
 
 
 class RunDiverged(RunInterruption):
-    """The program asks for something else than what is recorded; `difference` says what, in words."""
+    """The program requests an action that differs from the recorded one; `difference` describes it."""
 
     def __init__(self, action_id: str, difference: str) -> None:
         super().__init__(f"{action_id}: {difference}")
@@ -78,29 +76,29 @@ class RunDiverged(RunInterruption):
 
 
 class StoreUnavailable(RunInterruption):
-    """The journal cannot be written, and whether the last rows are in it is unknown: nothing more may happen."""
+    """The journal cannot be written, and whether it has the last rows is unknown: no further effect may begin."""
 
 
 class HandedOver(RunInterruption):
-    """The process is to stop: the run stays as it is, and whoever takes it up goes on from there."""
+    """The process shuts down: the run stays as it is, and its next owner continues from there."""
 
 
 class CancelledMeanwhile(RunInterruption):
-    """Somebody cancelled the run while it waited for the last of its tasks: it does not end as it was about to."""
+    """The run was cancelled while it waited for the last of its tasks: it ends as cancelled instead."""
 
 
 class StartRefused(RunInterruption):
-    """The run cannot begin: its conversation is held by another run, or the run it belongs to is ending."""
+    """The run cannot begin: another run has its conversation, or its parent run is ending."""
 
 
 _FIRST_TO_COUNT = (RunOwnershipLost, StoreUnavailable, RunDiverged, LimitReached, RunEnded, HandedOver)
 
 
 def what_counts(end: BaseException) -> BaseException:
-    """What ended the program of a run; in a group of its tasks, what counts most, or the group if all have failed.
+    """Return the exception that decides how a program ended; of a group, the deciding one, or the group if all failed.
 
     Raises:
-        BaseException: something unknown in the group, which decides over all.
+        BaseException: an exception of another kind in the group, which takes precedence.
     """
     if not isinstance(end, BaseExceptionGroup):
         return end
@@ -113,10 +111,10 @@ def what_counts(end: BaseException) -> BaseException:
 
 
 def interruption_in(end: BaseException) -> RunInterruption:
-    """What ended a branch that did not come to an outcome; in a group of its tasks, what counts most.
+    """Return the interruption that ended a branch without an outcome; of a group, the deciding one.
 
     Raises:
-        BaseException: `end` itself, where something unknown ended the branch.
+        BaseException: `end` itself, if it is no interruption or its group has an exception of another kind.
     """
     leaves = list(_leaves(end))
     ends = [each for each in leaves if isinstance(each, RunInterruption)]
@@ -126,7 +124,7 @@ def interruption_in(end: BaseException) -> RunInterruption:
 
 
 def first_to_count(ends: Sequence[RunInterruption]) -> RunInterruption:
-    """Of several ends the one that decides; of equal ones the first. Waiting is no end while something else is."""
+    """Return the interruption that decides; of equal rank the first. A pause has the lowest rank."""
     return min(ends, key=_rank)
 
 

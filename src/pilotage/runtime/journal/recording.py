@@ -1,4 +1,4 @@
-"""The recorded actions of a run, and what to do with each: reuse, repeat, reconcile, ask a person. Pure."""
+"""The recorded actions of a run and the recovery of each: reuse, repeat, reconcile, ask a person. Pure."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pilotage.values import value
 class RecordedAction:
     """The rows of one action: the last attempt's BEFORE, and the AFTER where it has one.
 
-    `counts` says whether the program itself must ask for it: not if it belongs to another action, or to the end of the
-    run.
+    `counts` is True if the program itself must request the action again: not if it belongs to another action, or to the
+    end of the run.
     """
 
     before: JournalRow | None = None
@@ -29,7 +29,7 @@ class RecordedAction:
 
     @property
     def row(self) -> JournalRow:
-        """Any row of the action: id, kind and fingerprint are the same in all of them."""
+        """Return any row of the action: id, kind and fingerprint are the same in all of them."""
         row = self.after or self.before
         if row is None:
             raise AssertionError("a recorded action has at least one row")
@@ -37,20 +37,20 @@ class RecordedAction:
 
     @property
     def is_question(self) -> bool:
-        """Whether it is a wait for a person."""
+        """Return whether the action is a question to a person."""
         return self.row.kind is AgentActionKind.APPROVAL_WAIT
 
     @property
     def attempt(self) -> int:
-        """The number of the last attempt."""
+        """Return the number of the last attempt."""
         return self.row.attempt
 
 
 class Recording:
-    """All recorded actions of a run by id, and which of them the program has asked for again.
+    """All recorded actions of a run by id, and which of them the program has requested again.
 
-    What belongs to another recorded action (a question about it, what a tool did inside, a branch that is folded) is
-    not asked for by the program itself once that action is done.
+    Actions that belong to another recorded action (a question about it, the actions within a tool, a folded branch)
+    are not requested by the program once that action is done.
     """
 
     def __init__(self, rows: Iterable[JournalRow]) -> None:
@@ -66,11 +66,11 @@ class Recording:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether the program has asked for everything that is recorded: from here on it is live."""
+        """Return whether the program has requested all recorded actions: from here on it is live."""
         return self._unused == 0
 
     def under_way(self) -> list[tuple[Action, int]]:
-        """The actions that were begun and have no outcome, with the number of their last attempt."""
+        """Return the actions that were begun and have no outcome, with the number of their last attempt."""
         return [
             (recorded_action(recorded.row), recorded.attempt)
             for recorded in self._actions.values()
@@ -78,7 +78,7 @@ class Recording:
         ]
 
     def take(self, action: Action) -> RecordedAction | None:
-        """What is recorded of the action the program asks for.
+        """Return the record of the action that the program requests; None if there is none.
 
         Raises:
             RunDiverged: something else is recorded at this place.
@@ -93,26 +93,26 @@ class Recording:
         return recorded
 
     def knows(self, action_id: str) -> bool:
-        """Whether anything is recorded of the action."""
+        """Return whether the action has a row."""
         return action_id in self._actions
 
     def has_any(self, kind: AgentActionKind) -> bool:
-        """Whether any action of a kind is recorded."""
+        """Return whether an action of a kind is recorded."""
         return kind in self._kinds
 
     def outcome_of(self, action_id: str) -> JournalRow | None:
-        """The row that says what came of an action; None where it has not come to its end."""
+        """Return the row with the outcome of an action; None if it has no outcome."""
         recorded = self._actions.get(action_id)
         return recorded.after if recorded else None
 
     def inside(self, action_id: str) -> Sequence[JournalRow]:
-        """The rows of what happened inside a folded branch or turn."""
+        """Return the rows of the actions inside a folded branch or turn."""
         if self._inside is None:
-            self._inside = self._sorted_into_actions()
+            self._inside = self._rows_by_action()
         return self._inside.get(action_id, ())
 
     def finished_turns(self, loop_id: str) -> list[JournalRow]:
-        """The rows of the folded turns of a loop; replay starts behind them and does not ask for the earlier ones."""
+        """Return the rows of the folded turns of a loop; replay starts after the last of them."""
         turns: list[JournalRow] = []
         while (row := self.outcome_of(f"{loop_id}/{len(turns) + 1}")) and row.stage is JournalStage.FOLDED:
             turns.append(row)
@@ -120,10 +120,10 @@ class Recording:
         return turns
 
     def check_used_up(self) -> None:
-        """Refuse to go on past actions that were done and are not asked for any more.
+        """Check that the program has requested every recorded action.
 
         Raises:
-            RunDiverged: the program leaves out what is recorded.
+            RunDiverged: the program leaves out a recorded action.
         """
         for action_id, recorded in self._actions.items():
             if not recorded.is_used and recorded.counts:
@@ -137,18 +137,18 @@ class Recording:
             self._unused -= recorded.counts
 
     def _decide_what_counts(self) -> int:
-        """Most actions of a run stand in few scopes: what holds for one in there holds for all of them."""
+        """Set `counts` of every action and return how many count; decided once per scope, which is cheap."""
         in_scopes: dict[str, bool] = {}
         unused = 0
         for action_id, recorded in self._actions.items():
             above = action_id.rpartition("/")[0]
             if above not in in_scopes:
-                in_scopes[above] = self._is_asked_for_in(above)
+                in_scopes[above] = self._is_requested_in(above)
             recorded.counts = in_scopes[above]
             unused += recorded.counts
         return unused
 
-    def _is_asked_for_in(self, scope: str) -> bool:
+    def _is_requested_in(self, scope: str) -> bool:
         if scope == RESULT:
             return False
         while scope:
@@ -157,7 +157,7 @@ class Recording:
             scope = scope.rpartition("/")[0]
         return True
 
-    def _sorted_into_actions(self) -> dict[str, list[JournalRow]]:
+    def _rows_by_action(self) -> dict[str, list[JournalRow]]:
         found: dict[str, list[JournalRow]] = {}
         for action_id, recorded in self._actions.items():
             above = action_id.rpartition("/")[0]
@@ -179,7 +179,7 @@ class Recording:
 
 
 def recorded_action(row: JournalRow) -> Action:
-    """The action a row belongs to, as far as the row tells."""
+    """Return the action that a row belongs to, with the fields that the row has."""
     kind = row.kind or AgentActionKind.STEP
     return Action(row.action_id, kind, row.action_id, None, None, row.idempotency, False, row.fingerprint)
 
@@ -199,33 +199,33 @@ def _named(row: JournalRow) -> str:
 
 @value
 class Reuse:
-    """It is done: return what was recorded, and do nothing."""
+    """The action has an outcome: return the recorded one and do nothing."""
 
     row: JournalRow
 
 
 @value
 class FetchAgain:
-    """It was only read, and what was read could not be kept: it is read once more, and nothing is written."""
+    """The action was a read with a result that could not be recorded: read again, and write nothing."""
 
 
 @value
 class Repeat:
-    """It may have happened, and doing it again with the same key changes nothing."""
+    """The outcome is unknown, and a repetition with the same key has no further effect."""
 
     attempt: int
 
 
 @value
 class Reconcile:
-    """It may have happened, and the tool can find out by its key."""
+    """The outcome is unknown, and the tool can look it up by its key."""
 
     attempt: int
 
 
 @value
 class AskHuman:
-    """It may have happened, and only a person can find out."""
+    """The outcome is unknown, and only a person can determine it."""
 
     attempt: int
 
@@ -234,7 +234,7 @@ Recovery: TypeAlias = Reuse | FetchAgain | Repeat | Reconcile | AskHuman
 
 
 def recovery_for(action: Action, recorded: RecordedAction, *, can_reconcile: bool) -> Recovery:
-    """Return what the table of 'what a crash leads to' says for one action."""
+    """Return how to recover one action after a crash."""
     if recorded.after is not None:
         return Reuse(recorded.after) if has_record(recorded.after) else FetchAgain()
     if can_reconcile and not action.is_read_only:

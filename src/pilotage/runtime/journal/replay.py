@@ -1,6 +1,7 @@
-"""`Replay`: what an attempt knows of the attempts before it, and which of its calls may still act.
+"""`Replay`: the recorded actions of earlier attempts, and which calls of this attempt may still begin.
 
-The narrow value between the door and the kernel of replay. A dead attempt stays dead, and so does a branch that waits.
+The narrow interface between the door and the replay kernel. An attempt that has ended, or a branch that waits for an
+answer, begins no further action.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _UNDER_WAY = ("tool:", "step:")
 
 
 class BranchStopped(RunInterruption):
-    """Nobody needs the result of this branch any more."""
+    """The result of this branch is no longer needed."""
 
 
 class Liveness:
-    """Knows who acts for the run, who waits for a person, and whether the attempt is over."""
+    """Tracks the tasks of an attempt, the branches that wait for an answer, and whether the attempt is over."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -38,46 +39,49 @@ class Liveness:
         self._paused: list[tuple[str, asyncio.Task[object] | None, Paused]] = []
         self._end: RunInterruption | None = None
         self.must_look = False
-        """Whether somebody in the middle of something should ask `check`: cheap, for the reader of a stream.
+        """Whether code within an action must call `check`: a cheap flag for the reader of a stream.
 
-        A run that is to pause or to be left does so at its next boundary, and a text is not one.
+        False for a pause or a handover: these take effect at the next boundary, not within a streamed text.
         """
         self._is_met = False
         self._stopped: set[str] = set()
         self.under_way = 0
-        """How many actions have begun and are not over."""
+        """The number of actions that have begun and have not ended."""
         self._idle: asyncio.Event | None = None
 
     @property
     def is_paused(self) -> bool:
-        """Whether some branch waits for a person."""
+        """Return whether a branch waits for an answer."""
         return bool(self._paused)
 
     @property
     def stopped_by(self) -> Paused | None:
-        """What some branch waits for besides people's answers."""
+        """Return the first pause that has a reason other than a question to a person."""
         return next((pause for _, _, pause in self._paused if pause.reason), None)
 
     @property
     def is_pausing(self) -> bool:
-        """Whether the run is going to pause at its next boundary, because somebody wants it to."""
+        """Return whether the run pauses at its next boundary, because a signal requested it."""
         return isinstance(self._end, Paused)
 
     @property
     def is_ending(self) -> bool:
-        """Whether nothing new begins any more."""
+        """Return whether no further action may begin."""
         return self._end is not None
 
     @property
     def met(self) -> RunInterruption | None:
-        """What ended the attempt, once its program has been told: it may not come through as if nothing had been."""
+        """Return the interruption that ended the attempt, once it was raised in the program.
+
+        A program that swallows the interruption does not complete its run.
+        """
         return self._end if self._is_met else None
 
     def begin(self, scope: Scope) -> None:
-        """In front of every action: refuses to begin for the dead. `ended` follows, whatever comes of the action.
+        """Register the begin of an action; `ended` must follow, whatever the outcome.
 
         Raises:
-            RunInterruption: this attempt, or this branch of it, is over; then nothing has begun.
+            RunInterruption: this attempt, or this branch of it, is over; the action has not begun.
         """
         self._ledger.check_alive()
         if self._end is not None:
@@ -85,25 +89,25 @@ class Liveness:
             raise self._end
         if self._stopped and any(_begins_below(path, scope.path) for path in self._stopped):
             raise BranchStopped
-        me = running_task()
-        if me is not None and me not in self._tasks:
-            self._tasks.add(me)
+        current = running_task()
+        if current is not None and current not in self._tasks:
+            self._tasks.add(current)
         for path, task, pause in self._paused:
             is_above = path == scope.path or path.startswith(f"{scope.path}/")
-            if task is me or (is_above and scope.is_led_by(me)):
+            if task is current or (is_above and scope.is_led_by(current)):
                 raise pause
         self.under_way += 1
 
     def ended(self, scope: Scope, end: BaseException | None = None) -> None:
-        """An action is over, with what it raised."""
+        """Register the end of an action, with the exception it raised."""
         if end is not None:
-            self._hear(scope, end)
+            self._register_exception(scope, end)
         self.under_way -= 1
         if self._idle is not None and not self.under_way:
             self._idle.set()
 
-    def _hear(self, scope: Scope, end: BaseException) -> None:
-        """What an action raises may be the end of its branch, or of the attempt."""
+    def _register_exception(self, scope: Scope, end: BaseException) -> None:
+        """End the branch or the attempt, where the exception of an action requires it."""
         if isinstance(end, Paused):
             self.pause(scope, end)
         elif isinstance(end, (RunDiverged, RunEnded, LimitReached)):
@@ -111,50 +115,50 @@ class Liveness:
             self._is_met = True
 
     def pause(self, scope: Scope, pause: Paused) -> None:
-        """The calling task and everything above its scope wait from now on."""
+        """Pause the calling task and every scope above the given one."""
         self._paused.append((scope.path, running_task(), pause))
 
     def end(self, end: RunInterruption) -> None:
-        """Nothing begins any more, in no branch; whoever asks gets `end`."""
+        """End the attempt: in every branch, further actions raise `end`."""
         if self._end is None:
             self._end = end
             self.must_look = not isinstance(end, Paused | HandedOver)
 
     def take_back_pause(self) -> bool:
-        """Do not pause after all; False where some branch has stopped for it already."""
+        """Withdraw a requested pause; return False if a branch has stopped for it already."""
         if not self.is_pausing or self._is_met:
             return False
         self._end = None
         return True
 
     def check(self, scope: Scope) -> None:
-        """Raise again what ended the attempt, or what this branch waits for."""
+        """Raise the interruption that ended the attempt, or the pause of this branch."""
         self.begin(scope)
         self.under_way -= 1
 
     def stop(self, path: str) -> None:
-        """Nothing begins below a path any more: the branches there are not needed. What is under way ends by itself."""
+        """Refuse new actions below a path, because its branches are no longer needed; actions under way complete."""
         self._stopped.add(path)
 
     def restart(self, path: str) -> None:
-        """The branches below a path are over."""
+        """Allow new actions below a path again, after its branches have ended."""
         self._stopped.discard(path)
 
     def pause_below(self, path: str) -> Paused | None:
-        """What somebody at a path or below it waits for; None where nobody does."""
+        """Return the first pause at a path or below it; None if there is none."""
         return next((pause for at, _, pause in self._paused if _is_at_or_below(path, at)), None)
 
     def forget_pauses_below(self, path: str) -> None:
-        """Nobody needs any more what the branches below a path wait for."""
+        """Forget the pauses at a path and below it, because their branches are no longer needed."""
         self._paused = [each for each in self._paused if not _is_at_or_below(path, each[0])]
 
     def siblings(self) -> list[asyncio.Task[object]]:
-        """The other tasks that act for this run and are still at it."""
-        me = running_task()
-        return [task for task in self._tasks if task is not me and not task.done()]
+        """Return the other tasks of this run that have not ended."""
+        current = running_task()
+        return [task for task in self._tasks if task is not current and not task.done()]
 
     async def quiesce(self, end: RunInterruption) -> None:
-        """Let the calls under way come to their end; nothing new begins, further calls get `end`."""
+        """Wait until the calls under way have ended; further calls raise `end`."""
         self.end(end)
         while self.under_way:
             self._idle = self._idle or asyncio.Event()
@@ -167,20 +171,20 @@ def _is_at_or_below(path: str, other: str) -> bool:
 
 
 def _begins_below(stopped: str, path: str) -> bool:
-    """Whether something new would begin; what a tool or a step under way asks for is a part of it."""
+    """Return whether an action at `path` is a new one; actions within a tool or step under way are part of that."""
     if not path.startswith(f"{stopped}/"):
         return False
     return not any(part.startswith(_UNDER_WAY) for part in path[len(stopped) + 1 :].split("/"))
 
 
 class Replay(Recording):
-    """The record of one attempt and the calls that are under way."""
+    """The recorded actions of a run and the calls of this attempt that are under way."""
 
     def __init__(self, ledger: Ledger, rows: Sequence[JournalRow] = ()) -> None:
         super().__init__(rows)
         self.liveness = Liveness(ledger)
         self.has_record = bool(self._actions)
-        """Whether an earlier attempt did anything."""
+        """Whether an earlier attempt recorded an action."""
 
     def folded(self, action: Action) -> JournalRow | None:
         """Return the row that stands for a finished branch or turn.
@@ -192,7 +196,7 @@ class Replay(Recording):
         return recorded.after if recorded is not None else None
 
     def enter(self, scope: Scope) -> None:
-        """Begin a call. `leave` follows, whatever comes of it.
+        """Begin a call; `leave` must follow, whatever the outcome.
 
         Raises:
             RunInterruption: this attempt, or this branch of it, is over; the call has not begun.
@@ -200,5 +204,5 @@ class Replay(Recording):
         self.liveness.begin(scope)
 
     def leave(self, scope: Scope, end: BaseException | None = None) -> None:
-        """End a call, with what it raised."""
+        """End a call, with the exception it raised."""
         self.liveness.ended(scope, end)

@@ -1,8 +1,8 @@
-"""Where in the program an action is asked for: ids come from structure, never from timing.
+"""The place in the program at which an action is requested: ids follow from structure, never from timing.
 
-A step id is `path/label#ordinal`. Ordinals are taken when a call is made, not when it is awaited, so calls that
-run side by side have the same ids every time. A task other than the scope's owner is a branch of its own, named
-by the first thing it asks for.
+A step id is `path/label#ordinal`. Ordinals are taken when a call is made, not when it is awaited, so concurrent calls
+have the same ids in every attempt. A task other than the scope's owner is a branch of its own, named by its first
+request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
 
 
 class Scope:
-    """One place in the structure of a run; counts what is asked for there."""
+    """One place in the structure of a run; numbers the actions requested there."""
 
     __slots__ = ("_guests", "_ordinals", "owner", "path")
 
@@ -29,24 +29,24 @@ class Scope:
         self._guests: dict[str, Scope] | None = None
 
     def next_id(self, label: str) -> str:
-        """The id of the next action with this label."""
+        """Return the id of the next action with this label."""
         ordinal = self._ordinals[label] = self._ordinals.get(label, 0) + 1
         return f"{self.path}/{label}#{ordinal}"
 
     def coming_id(self, label: str) -> str:
-        """The id that `next_id` will give."""
+        """Return the id that `next_id` will return."""
         return f"{self.path}/{label}#{self._ordinals.get(label, 0) + 1}"
 
     def branch(self, name: str, owner: Task[object] | None = None) -> Scope:
-        """A scope below this one; equal names are told apart by their occurrence."""
+        """Return a new scope below this one; equal names are distinguished by an ordinal."""
         return Scope(self.next_id(name), owner)
 
     def contains(self, other: Scope) -> bool:
-        """Whether the other scope is somewhere below this one."""
+        """Return whether the other scope is below this one."""
         return other.path.startswith(f"{self.path}/")
 
     def as_host_of(self, guest: Scope) -> Scope:
-        """The scope of somebody from elsewhere who works here: below this one, the same every time."""
+        """Return the scope below this one for calls bound to a scope elsewhere: the same in every attempt."""
         name = guest.path.rpartition("/")[2]
         guests = self._guests = self._guests or {}
         if name not in guests:
@@ -54,12 +54,12 @@ class Scope:
         return guests[name]
 
     def is_led_by(self, task: Task[object] | None) -> bool:
-        """Whether the task is the very one the scope belongs to."""
+        """Return whether the task is the owner of the scope."""
         return self.owner is task
 
 
 class Place:
-    """Where the running code is: its scope, and what performs the tool calls of its run.
+    """The place of the running code: its scope, and the performer of its run's tool calls.
 
     Tools called in a thread are part of the tool that runs there: only the event loop performs calls for a run.
     """
@@ -85,18 +85,18 @@ class Place:
 
 
 def current_place() -> Place | None:
-    """Return where the running code is; None outside every run."""
+    """Return the place of the running code; None outside every run."""
     place = active_tool_calls.get()
     return place if isinstance(place, Place) else None
 
 
 def enter_run(calls: IToolCalls, scope: Scope) -> Token[IToolCalls | None]:
-    """Let the code of this task belong to a run; the token takes the task back to where it was."""
+    """Make the code of this task part of a run; return the token for `leave_run`."""
     return active_tool_calls.set(Place(calls, scope))
 
 
 def leave_run(token: Token[IToolCalls | None]) -> None:
-    """Take the task back to where it was before it entered a run."""
+    """Restore the place that the task had before it entered a run."""
     active_tool_calls.reset(token)
 
 
@@ -144,27 +144,27 @@ class Inside:
 
 
 def inside(path: str) -> Inside:
-    """What is asked for in the block belongs below the action of this id."""
+    """Return a context manager that puts requests below the action of this id."""
     return Inside(Scope(path, running_task()))
 
 
 def entered(scope: Scope | None) -> Inside:
-    """What is asked for in the block belongs to this scope; None leaves it where it is.
+    """Return a context manager that puts requests into this scope; None changes nothing.
 
-    A branch or turn keeps what is asked for inside it, whoever asks: only so its row stands for all of it.
+    All requests inside a branch or turn stay inside it, whatever scope they are bound to: its row stands for all.
     """
     return Inside(_place_of(scope) if scope is not None else None)
 
 
 def worker_scope(name: str) -> Scope:
-    """A scope of its own for the calling task, below the one it works in."""
+    """Return a new scope for the calling task, below its current one."""
     return scope_for(name).branch(name, running_task())
 
 
 def scope_for(label: str, asked: JsonValue = None) -> Scope:
-    """The scope of the calling task; a new task gets its branch by the first thing it asks for.
+    """Return the scope of the calling task; the branch of a new task is named by its first request.
 
-    Without a task (in a thread), and where a scope has no owner, everybody works in the scope itself.
+    Without a task (in a thread), and where a scope has no owner, this is the current scope itself.
     """
     place = _here()
     scope = place.scope
@@ -181,7 +181,7 @@ def scope_for(label: str, asked: JsonValue = None) -> Scope:
 
 
 def _place_of(scope: Scope) -> Scope:
-    """Where somebody bound to a scope works, given where the program is by now."""
+    """Return the scope for calls bound to `scope`, given the current place of the program."""
     here = _here().scope
     if here.path == scope.path or here.contains(scope):
         return scope
@@ -189,7 +189,7 @@ def _place_of(scope: Scope) -> Scope:
 
 
 def running_task() -> Task[object] | None:
-    """The task that asks; None in a thread."""
+    """Return the current task; None in a thread."""
     try:
         return current_task()
     except RuntimeError:

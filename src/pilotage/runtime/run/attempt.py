@@ -1,6 +1,6 @@
-"""One attempt at a run: the program from the top, replayed as far as it is recorded, then live.
+"""One attempt at a run: the program from the beginning, replayed as far as it is recorded, then live.
 
-What an attempt came to is decided here, once; `ending` carries it out.
+The outcome of an attempt is decided here, once; `ending` carries it out.
 """
 
 from __future__ import annotations
@@ -55,22 +55,22 @@ class RunAttempt:
         self._is_cancelled = self._is_ending = self._is_executing = False
 
     async def drive(self) -> RunResult:
-        """Bring the run as far as it gets now.
+        """Drive the run until it ends, pauses or is handed over, and return its result.
 
         Raises:
-            RunOwnershipLost: somebody else has the run.
+            RunOwnershipLost: another owner has the run.
             StoreUnavailable: the journal cannot be written.
         """
         self._task = asyncio.current_task()
         run = self.run
         watch = asyncio.create_task(self._watch_deadline()) if run.source.deadline is not None else None
         try:
-            # Without telemetry and hooks nothing stands between this and the run.
+            # Without telemetry and hooks the run is driven directly.
             is_unobserved = run.telemetry.is_idle and run.hooks is None
             return await (self._run() if is_unobserved else self._observed())
-        except BaseException as death:
-            # An attempt that ends without an outcome writes nothing any more, not even what it had begun to.
-            self._ledger.kill(death)
+        except BaseException as error:
+            # An attempt that ends without an outcome writes nothing more, not even its pending rows.
+            self._ledger.kill(error)
             raise
         finally:
             if watch is not None:
@@ -115,7 +115,7 @@ class RunAttempt:
 
     def live(self, task: asyncio.Task[RunResult]) -> LiveRun:
         """Return the run as it is reached from outside, with the task that drives this attempt."""
-        # The cancellation of a parent is no signal in the store.
+        # A cancellation by the parent run has no stored signal.
         unstored = partial(self.cancel, is_stored=False)
         return LiveRun(self.run, task, self.cancel, unstored, self.hear, self.hand_over, self.is_ending)
 
@@ -124,7 +124,7 @@ class RunAttempt:
         return self._is_ending
 
     async def cancel(self, signal: AgentSignal, *, is_stored: bool = True) -> bool:
-        """Record the cancellation, then stop the work; False for an attempt that is coming to its own end."""
+        """Record the cancellation, then stop the work; return False if the attempt is ending by itself."""
         if (self._is_ending and not self._ending.is_waiting) or self._is_cancelled:
             return self._is_cancelled
         self._is_cancelled = True
@@ -140,12 +140,12 @@ class RunAttempt:
         return True
 
     def hand_over(self) -> None:
-        """End at the next boundary and leave the run to others; an attempt that is coming to an end comes to it."""
+        """End at the next boundary and leave the run to another owner; an attempt that is ending completes."""
         if not self._is_ending and not self._is_cancelled:
             self.run.replay.liveness.end(HandedOver())
 
     def hear(self, signal: AgentSignal) -> None:
-        """Something was sent to the run: a message for the next boundary, or the wish that it pauses there."""
+        """Receive a signal: a message for the next boundary, or a request to pause there or to go on."""
         signals, liveness = self.run.signals, self.run.replay.liveness
         if not signals.receive(signal) or self._is_ending or self._is_cancelled:
             return
@@ -165,7 +165,7 @@ class RunAttempt:
             self._is_executing = False
             if self._is_cancelled:
                 return await self._finish_cancelling()
-            ending = self._came_through() if self._late is None else self._stop(self._late)
+            ending = self._finish() if self._late is None else self._stop(self._late)
             return await self._unless_cancelled(ending)
         except asyncio.CancelledError as end:
             if self._is_cancelled:
@@ -174,7 +174,7 @@ class RunAttempt:
                 return await self._stop_for_time(self._late)
             if self._task is None or self._task.cancelling():
                 raise
-            # Nobody stops this attempt: a tool, a model or a guard has let a cancellation of its own escape.
+            # This attempt was not cancelled: a tool, a model or a guard raised a CancelledError of its own.
             self._is_executing = False
             return await self._stop(end)
         except (RunInterruption, Exception, BaseExceptionGroup) as end:  # noqa: BLE001 - the top of a run
@@ -190,8 +190,8 @@ class RunAttempt:
         except CancelledMeanwhile:
             return await self._finish_cancelling()
 
-    async def _came_through(self) -> RunResult:
-        """The program has ended by itself; what it was told and did not pass on ends it all the same."""
+    async def _finish(self) -> RunResult:
+        """End the attempt after its program has returned; an interruption that the program swallowed takes effect."""
         self._is_ending = True
         run, liveness = self.run, self.run.replay.liveness
         if (end := liveness.met) is not None:
@@ -214,7 +214,7 @@ class RunAttempt:
         return await self._ending.complete(answer)
 
     async def _stop(self, end: BaseException) -> RunResult:
-        """Whatever the program ended with, short of an answer."""
+        """End the attempt of a program that raised `end` instead of returning an answer."""
         self._is_ending = True
         answer = self._program.answer
         match end:

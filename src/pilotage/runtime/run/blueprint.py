@@ -1,4 +1,4 @@
-"""What all runs of one declarative agent have in common: its loop, its models, its tools. Worked out once."""
+"""The blueprint of a declarative agent, shared by all its runs: its loop, its models, its tools. Built once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BLUEPRINT = "__pilotage_blueprint__"
 
 @value
 class Blueprint:
-    """One agent of one application, ready to be run. `model` is the one it injects; without one the application's."""
+    """One agent of one application, ready to run. `model` is the injected one; None for the application's model."""
 
     services: Services
     instructions: str
@@ -42,16 +42,16 @@ class Blueprint:
 
 
 def blueprint_of(definition: AgentDefinition, instance: object, services: Services) -> Blueprint:
-    """The blueprint of an agent, kept with the agent itself.
+    """Return the blueprint of an agent, cached on its instance.
 
     Raises:
-        AgentDefinitionError: nobody knows the loop or a teammate it names.
+        AgentDefinitionError: the agent's architecture or a teammate is not registered.
     """
     known: Blueprint | None = getattr(instance, _BLUEPRINT, None)
     if known is not None and known.services is services:
         return known
     spec = definition.spec
-    drawn = Blueprint(
+    created = Blueprint(
         services,
         definition.instructions or "",
         find_architecture(spec.architecture),
@@ -59,12 +59,12 @@ def blueprint_of(definition: AgentDefinition, instance: object, services: Servic
         ToolOffer.of(_tools_held_by(instance), teammates_of(spec, services.definition_of)),
         _output_of(spec.output_type),
     )
-    object.__setattr__(instance, _BLUEPRINT, drawn)
-    return drawn
+    object.__setattr__(instance, _BLUEPRINT, created)
+    return created
 
 
 def _tools_held_by(instance: object) -> Sequence[BoundTool]:
-    """The tools that an agent offers: its own, those of the pods it holds, each pod once, and of their catalogs."""
+    """Return the tools of an agent: its own, those of its injected pods (each pod once), and of their catalogs."""
     owners = {id(owner): owner for owner in (instance, *vars(instance).values())}
     return [*(tool for owner in owners.values() for tool in _tools_of(owner)), *provided_tools(instance)]
 
@@ -77,10 +77,10 @@ def _tools_of(owner: object) -> list[BoundTool]:
 
 @lru_cache(maxsize=1024)
 def _tool_names(owner: type) -> tuple[str, ...]:
-    """The attributes of a class that are tools; nothing of the standard library has any."""
+    """Return the names of a class's attributes that are tools; built-in types have none."""
     if owner.__module__ == "builtins":
         return ()
-    # By identity: what else a class holds may be anything, and need not be hashable.
+    # By identity: other attributes of a class may not be hashable.
     tools = {id(descriptor.callable) for descriptor in discover_agent_tools(owner).descriptors}
     return tuple(name for name in dir(owner) if tools and id(_function(owner, name)) in tools)
 
@@ -96,18 +96,18 @@ def _output_of(output_type: object) -> StructuredOutputSpec | None:
 
 
 def can_wait_for_callers(definition: AgentDefinition) -> bool:
-    """Whether runs of an agent can be given tools that their callers carry out."""
+    """Return whether runs of an agent accept tools that their callers carry out."""
     return definition.is_declarative and definition.spec.is_durable
 
 
 def deferred_tools_of(
     services: Services, definition: AgentDefinition, given: Sequence[ModelToolSpec]
 ) -> tuple[ModelToolSpec, ...]:
-    """The tools that come with an input, each one that a model can be offered.
+    """Return the deferred tools of an input, after checking that a model can be offered each.
 
     Raises:
         AgentDefinitionError: a name or a schema is wrong.
-        CallerError: the agent cannot wait for its callers, or has a tool of that name itself.
+        CallerError: the agent cannot wait for its callers, or has a tool of the same name.
     """
     if not can_wait_for_callers(definition):
         raise CallerError(
@@ -126,7 +126,7 @@ def deferred_tools_of(
 
 
 def with_deferred(offer: ToolOffer, tools: Sequence[ModelToolSpec]) -> ToolOffer:
-    """The offer with the tools of the caller; where the agent got one of the same name meanwhile, that one counts."""
+    """Return the offer with the caller's tools; an agent's own tool of the same name takes precedence."""
     known = set(_names(offer))
     more = [deferred_tool(tool).callable for tool in tools if tool.name not in known]
     return ToolOffer.of([*offer.tools, *more], offer.teammates) if more else offer
@@ -137,19 +137,19 @@ def _names(offer: ToolOffer) -> list[str]:
 
 
 class ModelCheck(ILifecycle):
-    """Refuses the start where a model cannot do what its agent asks of it.
+    """Refuses the start of the application if a model lacks a capability that its agent needs.
 
-    It starts behind all others: an adapter may know what its model can do only when it has asked the server.
+    It starts after all other pods: an adapter may have to query its server for the capabilities of the model.
     """
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
     async def start(self) -> None:
-        """Check the agents that models drive.
+        """Check the models of all declarative agents.
 
         Raises:
-            AgentModelConfigurationError: with everything that does not fit.
+            AgentModelConfigurationError: with all problems found.
         """
         app = self._services.app
         graph = app.graph
@@ -168,7 +168,7 @@ class ModelCheck(ILifecycle):
         return [] if model is None else problems_with(model, definition, instance, self._services)
 
     def _shared_model(self, graph: Graph) -> IAgentModel | None:
-        """The model of agents that inject none; one that is not made yet is not made for this."""
+        """Return the model of agents that inject none, if it exists already; a lazy model is not created."""
         chosen = graph.choose(IAgentModel)
         return self._services.model if isinstance(chosen, One) and chosen.node.is_eager else None
 
@@ -176,7 +176,7 @@ class ModelCheck(ILifecycle):
 def problems_with(
     model: IAgentModel, definition: AgentDefinition, instance: object, services: Services
 ) -> list[Problem]:
-    """What stands against driving an agent with a model."""
+    """Return the problems of driving an agent with a model."""
     capability = model.capability
     calling = None if capability.tools else blueprint_of(definition, instance, services).offer.calling
     tools = [tool.name for tool in calling.tools] if calling is not None else []
@@ -184,7 +184,7 @@ def problems_with(
 
 
 def selected_model(app: Application, model_ref: str) -> IAgentModel:
-    """The model of this name: that of its pod, else the one that the model itself is known by.
+    """Return the model with this pod name, else the one with this model name.
 
     Raises:
         ModelNotFoundError: there is none, or there are several.
@@ -206,10 +206,10 @@ def selected_model(app: Application, model_ref: str) -> IAgentModel:
 
 
 def check_driven(services: Services, definition: AgentDefinition) -> None:
-    """Refuse a run that no model would drive, before anything of it is written.
+    """Check that a model drives the agent, before its run is recorded.
 
     Raises:
-        ModelNotFoundError: the application has several models, and nobody says which one.
+        ModelNotFoundError: the application has several models, and none is selected.
     """
     if not definition.is_declarative or definition.agent_id in services.driven:
         return
@@ -225,11 +225,11 @@ def check_driven(services: Services, definition: AgentDefinition) -> None:
 
 
 def selection_of(services: Services, definition: AgentDefinition, selection: ModelSelection) -> str:
-    """The model that an input selects for a run of the agent.
+    """Return the model that an input selects for a run of the agent.
 
     Raises:
         ModelNotFoundError: the application has no such model.
-        CallerError: the agent uses the models it injects, or the model cannot do what the agent asks of it.
+        CallerError: the agent uses the models it injects, or the model lacks a capability that the agent needs.
     """
     wanted = selection.model_ref
     if not definition.is_declarative:

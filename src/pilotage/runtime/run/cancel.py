@@ -1,7 +1,7 @@
-"""Ending a run that was cancelled: recorded first, then the work is stopped and cleaned up, then the run is over.
+"""Ending a cancelled run: the cancellation is recorded, the work is stopped and cleaned up, then the run ends.
 
-Children end before their parents. A call that was under way gets a result that says its outcome is unknown; unknown
-is not failed.
+Child runs end before their parents. A call that was under way gets a result with an unknown outcome, which is not a
+failure.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _TARGETS = {
 
 @value
 class Cleanup:
-    """What is done about the open actions of a cancelled run.
+    """The clean-up of a cancelled run's open actions.
 
-    `cancel_child` ends the run that an open delegation stands for. `threads` names sync tools that cannot be stopped.
-    All `hooks` together have so many `seconds`.
+    `cancel_child` ends the child run of an open delegation. `threads` returns the names of sync tools that cannot be
+    stopped. `seconds` is the time limit for all `hooks` together.
     """
 
     context: RunContext
@@ -58,7 +58,7 @@ class Cleanup:
 
 
 async def begin_cancellation(ledger: Ledger, signal: AgentSignal, *, is_stored: bool = True) -> None:
-    """Write down that the run is being cancelled, and take the signal in with it; a parent's has none of its own."""
+    """Record that the run is being cancelled, and consume the signal if it is stored; a parent's signal is not."""
     state = ledger.state
     if state.status is AgentStatus.CREATED:
         state = state.moved_to(AgentSituation.RUNNING)
@@ -74,9 +74,9 @@ async def finish_cancellation(
     cleanup: Cleanup | None,
     prepare: Callable[[AgentState], None],
 ) -> AgentState:
-    """Clean up, close what was under way and end the run; safe to do again after a crash in between.
+    """Clean up, close the actions under way and end the run; safe to repeat after a crash.
 
-    `prepare` puts the last words into the commit that ends the run.
+    `prepare` adds the last events to the commit that ends the run.
     """
     ledger = run.ledger
     report = await _cleaned_up(ledger.state, under_way, cleanup)
@@ -90,7 +90,7 @@ async def finish_cancellation(
 async def end_children(
     cleanup: Cleanup | None, under_way: Sequence[UnderWay]
 ) -> list[AgentCancellationCleanupResult]:
-    """End the runs that open delegations stand for; a child that cannot be ended is a failed outcome."""
+    """End the child runs of open delegations; return a failed result for each child that cannot be ended."""
     if cleanup is None or cleanup.cancel_child is None:
         return []
     failed: list[AgentCancellationCleanupResult] = []
@@ -99,7 +99,7 @@ async def end_children(
             continue
         try:
             await cleanup.cancel_child(action)
-        except (Exception, RunInterruption) as error:  # noqa: BLE001 - whatever it is, the parent ends all the same
+        except (Exception, RunInterruption) as error:  # noqa: BLE001 - the parent ends regardless of the error
             failed.append(_not_ended(action, error))
     return failed
 
@@ -116,8 +116,8 @@ async def _cleaned_up(
     report = await run_agent_cancellation_cleanup(
         state=state, signal=signal, tasks=tasks, deadline_seconds=cleanup.seconds
     )
-    left_behind = [_left_behind(name) for name in cleanup.threads()]
-    return AgentCancellationCleanupReport(state.id, signal_id, (*children, *report.outcomes, *left_behind))
+    running = [_still_running(name) for name in cleanup.threads()]
+    return AgentCancellationCleanupReport(state.id, signal_id, (*children, *report.outcomes, *running))
 
 
 def _not_ended(action: Action, error: BaseException) -> AgentCancellationCleanupResult:
@@ -145,7 +145,7 @@ async def _ask(
     )
 
 
-def _left_behind(tool: str) -> AgentCancellationCleanupResult:
+def _still_running(tool: str) -> AgentCancellationCleanupResult:
     return AgentCancellationCleanupResult.skipped(
         target_kind=AgentCancellationTargetKind.TOOL_EXECUTION,
         target_ref=tool,

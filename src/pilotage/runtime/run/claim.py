@@ -1,4 +1,4 @@
-"""Taking a run: its first row, or the row with which somebody else's run becomes ours."""
+"""Claims on runs: the first row of a new run, or the row that takes over an existing one."""
 
 from __future__ import annotations
 
@@ -36,42 +36,42 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class RunClaims:
-    """Makes the ledgers of runs: whoever has one has the run."""
+    """Creates the ledgers of claimed runs."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
     async def begin(
-        self, definition: AgentDefinition, start: RunStart, run: RunKey, hold: HeldLease | None = None
+        self, definition: AgentDefinition, start: RunStart, run: RunKey, lease: HeldLease | None = None
     ) -> Ledger:
-        """Begin a run, and take its lease in the same commit; when this returns, both are done.
+        """Begin a run, and take its lease in the same commit; when this returns, both are stored.
 
-        Of several who begin a run of one id the journal chooses one; the others get no lease and hold nobody up.
+        If several processes begin a run with the same id, the journal accepts one; the others get no lease.
 
         Raises:
-            RunConflictError: its conversation is held by another run, or its id is taken.
-            StartRefused: the run it belongs to is ending.
+            RunConflictError: another run has the conversation, or the id is taken.
+            StartRefused: the parent run is ending.
         """
-        ledger = self._opened(definition, start, run, hold.request if hold else None)
+        ledger = self._opened(definition, start, run, lease.request if lease else None)
         committed = self._commit_start(ledger, run, is_child=start.parent is not None)
-        if hold is None:
+        if lease is None:
             await committed
             return ledger
         try:
-            await hold.acquire_with(committed)
+            await lease.acquire_with(committed)
         except (RunConflictError, StartRefused):
             raise
         except BaseException:
-            # The commit may be under way, or may have taken the lease without anybody hearing of it.
+            # The commit may be under way, or may have taken the lease without a confirmation.
             await ledger.settle()
-            await hold.release_unknown()
+            await lease.release_unknown()
             raise
         return ledger
 
     async def begin_fork(
         self, definition: AgentDefinition, start: RunStart, run: RunKey, rows: Sequence[JournalRow]
     ) -> AgentState:
-        """Begin a run with rows of another one, which count as its own; nobody drives it yet."""
+        """Begin a run with rows of another one, which count as its own; it has no owner yet."""
         ledger = self._opened(definition, start, run)
         for row in rows:
             ledger.copy_row(row)
@@ -91,8 +91,8 @@ class RunClaims:
             run.run_id, definition.agent_id, situation.status, tenant_id=run.tenant_id, metadata=facts
         )
         parent = RunKey(run.tenant_id, start.parent) if start.parent else None
-        held = start.conversation if start.history is not None else None
-        ledger = self._ledger(state, NO_HEAD, PendingEvents(), Opening(parent, held, lease))
+        conversation = start.conversation if start.history is not None else None
+        ledger = self._ledger(state, NO_HEAD, PendingEvents(), Opening(parent, conversation, lease))
         record = encode_start(start)
         ledger.claim(record, {**record, "input": guard_json_value(start.input, input_fields(definition))})
         ledger.change_state(state.moved_to(AgentSituation.RUNNING))
@@ -112,17 +112,17 @@ class RunClaims:
         self,
         definition: AgentDefinition,
         state: AgentState,
-        past: RunHistory,
+        history: RunHistory,
         principal: Principal,
     ) -> Ledger:
-        """Take a run over: from here on every other owner of it has lost.
+        """Take a run over: after this, every earlier owner has lost it.
 
         Raises:
-            RunConflictError: somebody else took it in the same moment.
+            RunConflictError: another process took the run over at the same time.
         """
-        head = JournalHead(past.last.seq, past.last.epoch, past.last.digest)
-        ledger = self._ledger(state, head, PendingEvents(past.last_number))
-        claim = {words.CLAIMED_BY: principal.id, **self._changes(definition, state, past)}
+        head = JournalHead(history.last.seq, history.last.epoch, history.last.digest)
+        ledger = self._ledger(state, head, PendingEvents(history.last_number))
+        claim = {words.CLAIMED_BY: principal.id, **self._changes(definition, state, history)}
         ledger.claim(claim, claim)
         try:
             await ledger.barrier()
@@ -132,12 +132,14 @@ class RunClaims:
             ) from lost
         return ledger
 
-    def deadline(self, definition: AgentDefinition, state: AgentState, past: RunHistory) -> datetime | None:
-        """When the time of the run is up: waiting for a person moves it, unless the agent counts that too."""
-        deadline, paused_at = last_deadline(past.claims), state.metadata.get(words.PAUSED_AT)
+    def deadline(
+        self, definition: AgentDefinition, state: AgentState, history: RunHistory
+    ) -> datetime | None:
+        """Return the deadline of the run: waiting for an answer extends it, unless the agent counts that time."""
+        deadline, paused_at = last_deadline(history.claims), state.metadata.get(words.PAUSED_AT)
         if state.status is not AgentStatus.INTERRUPTED or not isinstance(paused_at, str):
             return deadline
-        since = max(datetime.fromisoformat(paused_at), waits_counted_until(past.claims) or _LONG_AGO)
+        since = max(datetime.fromisoformat(paused_at), waits_counted_until(history.claims) or _LONG_AGO)
         now = self._services.clock.now()
         return extended(deadline, since, now, human_time_counts=definition.spec.human_time_counts)
 
@@ -149,15 +151,15 @@ class RunClaims:
         return Ledger(run, state, head, services.writer, writer_id, services.seals(run), log, opening)
 
     def _changes(
-        self, definition: AgentDefinition, state: AgentState, past: RunHistory
+        self, definition: AgentDefinition, state: AgentState, history: RunHistory
     ) -> dict[str, JsonValue]:
-        """What has changed since the run was last driven: its deadline by a wait, its agent by a release."""
+        """Return the changes since the last attempt: the deadline after a wait, the agent after a release."""
         changes: dict[str, JsonValue] = {}
-        deadline = self.deadline(definition, state, past)
-        if deadline != last_deadline(past.claims):
+        deadline = self.deadline(definition, state, history)
+        if deadline != last_deadline(history.claims):
             changes[words.DEADLINE] = encode_deadline(deadline)
             changes[words.WAITS_COUNTED_UNTIL] = self._services.clock.now().isoformat()
-        known = recorded_definition(past.first)
+        known = recorded_definition(history.first)
         if known and known != (now := definition_digest(definition)):
             changes[words.DRIFT] = {words.WAS: known, words.IS: now}
         return changes

@@ -1,6 +1,6 @@
 """Runs that are opened by calling an agent: `execute()` of an instance that the container made.
 
-The runs of a durable agent are kept. For others the caller's stream is the run: leaving it cancels it.
+A durable agent has durable runs. Other agents have ephemeral runs: closing the stream cancels the run.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from pilotage.runtime.run.supervise import RunHandle, Supervisor
 from pilotage.runtime.services import Services
 
 _run_key = unchecked(RunKey)
-"""Of an id and a tenant that are no blanks: an input and a principal have none."""
+"""Unchecked, because the ids of an input and a principal are not blank."""
 
 
 class OpenedRun(Protocol):
-    """A run that somebody opened and reads."""
+    """A run with the subscriber that opened it."""
 
     @property
     def id(self) -> str:
-        """The id of the run."""
+        """Return the id of the run."""
         ...
 
     def events(self) -> AsyncIterator[AgentEvent]:
-        """What the run does."""
+        """Return the events of the run."""
         ...
 
     async def result(self) -> RunResult:
-        """How the run stands when it is over, or waits."""
+        """Return the result of the run when it has ended or waits."""
         ...
 
     async def leave(self) -> None:
-        """The reader goes away."""
+        """Unsubscribe from the run."""
         ...
 
 
 class DurableRun:
-    """A durable run: its reader may come and go."""
+    """A durable run: it does not depend on its subscriber."""
 
     def __init__(self, handle: RunHandle) -> None:
         self.id = handle.id
@@ -70,48 +70,48 @@ class DurableRun:
         return await self._handle.result()
 
     async def leave(self) -> None:
-        """Nothing happens to the run."""
+        """Do nothing: the run continues."""
 
 
 class EphemeralRun:
-    """A run that lives as long as its reader."""
+    """An ephemeral run: it is cancelled when its subscriber leaves."""
 
-    def __init__(self, live: LiveRun, telling: DirectEventWriter) -> None:
+    def __init__(self, live: LiveRun, writer: DirectEventWriter) -> None:
         self.id = live.id
         self._task = live.task
-        self._telling = telling
+        self._writer = writer
 
     def events(self) -> DirectEventWriter:
-        return self._telling
+        return self._writer
 
     async def result(self) -> RunResult:
         return await self._task
 
     async def leave(self) -> None:
         if not self._task.done():
-            self._telling.close()
+            self._writer.close()
             self._task.cancel()
-            # Not the task itself is awaited: what it ends with concerns nobody any more.
+            # Wait without raising: the result of the task is not needed.
             await asyncio.wait([self._task])
 
 
 ReadRun: TypeAlias = DurableRun | EphemeralRun
-"""A run of ours. Of its events those that are `ready` can be read without waiting for each."""
+"""A run with events that have `ready`: the events that can be read without waiting for each."""
 
 
-def _nobody_watches() -> None:
-    """What is sent to a run by another process is read when the run is resumed."""
+def _no_watch() -> None:
+    """Do nothing: signals from other processes are read when the run is resumed."""
 
 
 class RunOpener:
-    """Opens runs for callers of agents; `watch` is called when one is live, so that it hears what others send."""
+    """Opens runs for callers of agents; `watch` is called when one is live, so that it gets signals sent elsewhere."""
 
     def __init__(
         self,
         services: Services,
         launcher: Supervisor,
         starts: RunStarts,
-        watch: Callable[[], None] = _nobody_watches,
+        watch: Callable[[], None] = _no_watch,
     ) -> None:
         self._services = services
         self._launcher = launcher
@@ -119,10 +119,10 @@ class RunOpener:
         self._watch = watch
 
     def refuse_misfit(self, model: IAgentModel, definition: AgentDefinition, instance: object) -> None:
-        """See that a model can do what an agent asks of it.
+        """Check that a model has the capabilities that an agent needs.
 
         Raises:
-            AgentModelConfigurationError: it cannot; the message says what, and the way out.
+            AgentModelConfigurationError: it has not; the message has the missing capability and the remedy.
         """
         if problems := problems_with(model, definition, instance, self._services):
             raise start_error(self._services.app.name, problems)
@@ -136,7 +136,7 @@ class RunOpener:
         principal: Principal,
         overrides: Overrides = NO_OVERRIDES,
     ) -> ReadRun:
-        """A run of the agent, kept if the agent is durable; an input that resumes brings back the run it names.
+        """Open a run of the agent, durable if the agent is; an input with `resume` resumes the run of its `state_id`.
 
         Raises:
             AgentDefinitionError: the input does not fit.
@@ -172,7 +172,7 @@ class RunOpener:
     async def _resumed(
         self, definition: AgentDefinition, name: str, principal: Principal, overrides: Overrides
     ) -> RunHandle:
-        """The run of this id, or that was started with this name; one that is live or has ended is attached to."""
+        """Resume the run with this id or alias; attach to it if it is live or has ended."""
         records = self._launcher.records
         known = await records.find(name, principal.tenant)
         run_id = name if known is not None else run_id_of(principal.tenant, name)
@@ -180,7 +180,7 @@ class RunOpener:
         _check_resumable(definition, state)
         live = self._launcher.live(run_id)
         if live is not None and state.status is AgentStatus.INTERRUPTED:
-            # It has told that it waits, and its attempt is about to end.
+            # The pause is recorded, and the attempt is about to end.
             await asyncio.wait([live.task])
         elif state.is_terminal or live is not None:
             return self._launcher.attached(state)

@@ -1,4 +1,4 @@
-"""Reading what `execute()` gives, whatever its shape: items one by one, the answer last."""
+"""The programs of runs: their events one by one, the answer last, whatever shape `execute()` has."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pilotage.runtime.journal.records import Answer
 
 
 async def items_of(given: Any) -> AsyncGenerator[AgentYield[Any], None]:
-    """The items of a stream; a plain answer is its own `Final`. A stream that is left is closed."""
+    """Yield the items of a stream, or a plain answer as `Final`; the stream is closed at the end."""
     if isawaitable(given):
         given = await given
     if isinstance(given, AsyncIterable):
@@ -48,16 +48,16 @@ async def items_of(given: Any) -> AsyncGenerator[AgentYield[Any], None]:
 
 
 class Program(ABC):
-    """One way through an agent's code."""
+    """One execution of an agent's code."""
 
     @abstractmethod
     def events(self) -> AsyncIterator[AgentEvent]:
-        """What the program does; `answer` is there when the stream has ended. Whoever reads it closes it."""
+        """Return the events of the program; `answer` is set when the stream has ended. The reader closes it."""
 
     @property
     @abstractmethod
     def answer(self) -> Answer:
-        """What it came to, as far as it got."""
+        """Return the answer, or the part of it that exists so far."""
 
 
 class ExecuteProgram(Program):
@@ -85,7 +85,7 @@ class ExecuteProgram(Program):
                         AgentSituation.FAILED, payload.message, code=payload.code, retryable=payload.retryable
                     )
                 if isinstance(payload, Tool | Evidence):
-                    # Replay gives text in fewer pieces, and must number the rest as before.
+                    # Replay yields text in fewer items, so text is not numbered: other items keep their ordinals.
                     ordinal += 1
                 for event in events_of(item, by, run.message_id, ordinal=ordinal):
                     yield event
@@ -117,12 +117,12 @@ class ArchitectureProgram(Program):
 
     def events(self) -> AsyncIterator[AgentEvent]:
         events = self._architecture.run(self._session, self._dependencies, self._prompt)
-        return events if self._recall is None else self._behind(self._recall, events)
+        return events if self._recall is None else self._after_recall(self._recall, events)
 
-    async def _behind(
+    async def _after_recall(
         self, recall: Callable[[], Awaitable[None]], events: AsyncIterator[AgentEvent]
     ) -> AsyncGenerator[AgentEvent, None]:
-        """What the loop does, once the run knows what is remembered."""
+        """Yield the events of the loop, after `recall` has completed."""
         try:
             await recall()
             async for event in events:
@@ -136,7 +136,7 @@ class ArchitectureProgram(Program):
         return Answer(
             session.output,
             (session.interruption_reason or "agent_interrupted") if session.interrupted else None,
-            # What branches, workers and turns that are folded took is in no session.
+            # The session does not include the usage of branches, workers and folded turns.
             spent.usage,
             spent.own.steps,
             dict(session.metadata),

@@ -1,4 +1,4 @@
-"""Starting runs: what a run starts with, and what becomes of a start that was made before."""
+"""Starting durable runs: the start record, repeated starts with the same id, and forks."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel
 
 _NO_CONTEXT = AgentContext()
-_OWN_FACTS = frozenset({"alias", "forked_from"})
+_RESERVED_KEYS = frozenset({"alias", "forked_from"})
 
 
 class RunStarts:
-    """Starts runs that are kept."""
+    """Starts durable runs."""
 
     def __init__(self, services: Services, launcher: Supervisor) -> None:
         self._services = services
@@ -53,18 +53,18 @@ class RunStarts:
         metadata: JsonObject,
         overrides: Overrides = NO_OVERRIDES,
     ) -> RunHandle:
-        """Start a run, or attach to the one that was started with the same name.
+        """Start a run, or attach to the run that was started with the same alias.
 
         Raises:
             AgentDefinitionError: the class is no agent of this application, or the input does not fit.
             ModelNotFoundError: the input selects a model that the application does not have.
-            RunConflictError: the name stands for a run with another input, or the conversation is held.
+            RunConflictError: the alias belongs to a run with another input, or another run has the conversation.
         """
         definition = self._services.definition_of(agent)
         start = await self.described(definition, given, principal, conversation, metadata, overrides)
         if alias is None:
             return await self._begin(definition, start, self._services.ids.uid(), overrides)
-        # The caller's name is no authority: the run's own id follows from it, within the tenant.
+        # The alias is chosen by the caller, so the run id is derived from it within the tenant.
         run_id = run_id_of(principal.tenant, alias)
         start = replace(start, metadata={**start.metadata, "alias": alias})
         async with self._starting.setdefault(run_id, asyncio.Lock()):
@@ -78,7 +78,7 @@ class RunStarts:
                 definition, start, run_id, overrides
             )
         except RunConflictError:
-            # Another process started it with this name in the same moment.
+            # Another process started it with this alias at the same time.
             attached = await self._attached(run_id, start)
             if attached is None:
                 raise
@@ -93,10 +93,10 @@ class RunStarts:
         metadata: JsonObject,
         overrides: Overrides = NO_OVERRIDES,
     ) -> RunStart:
-        """What a run would start with now.
+        """Return the start record of a run that would start now.
 
         Raises:
-            CallerError: the metadata holds what only the run itself says of its start, or the conversation has no name.
+            CallerError: the metadata has a reserved key, or the conversation id is blank.
         """
         selected: str | None = None
         deferred: tuple[ModelToolSpec, ...] = ()
@@ -111,7 +111,7 @@ class RunStarts:
         if selected is None and overrides.model is None and agent_id not in self._services.driven:
             check_driven(self._services, definition)
         if metadata:
-            _reject_own_facts(metadata)
+            _reject_reserved_keys(metadata)
         if conversation is not None and not conversation.strip():
             raise CallerError(
                 "conversation_id is blank. Give it at least one visible character, or leave it out."
@@ -141,7 +141,7 @@ class RunStarts:
         return deadline_at(self._services.clock.now(), spec) if has_one else None
 
     async def fork(self, run_id: str, rows: Sequence[JournalRow], principal: Principal) -> AgentState:
-        """Begin a run with the rows of another one: on its own, with time of its own."""
+        """Begin a run with the rows of another one, without its parent and conversation and with a new deadline."""
         origin = decode_start(rows[0])
         definition = self._services.definition_of(origin.agent)
         facts = {name: fact for name, fact in origin.metadata.items() if name != "alias"}
@@ -168,14 +168,14 @@ class RunStarts:
         return self._launcher.handle(await self._launcher.begin(definition, start, run, None, overrides))
 
     async def _attached(self, run_id: str, start: RunStart) -> RunHandle | None:
-        """The run that an earlier start with the same name and input began."""
+        """Return the handle of the run that an earlier start with the same alias and input began."""
         principal = start.principal
         state = await self._launcher.records.find(run_id, principal.tenant)
         if state is None:
             return None
         rows = await self._launcher.records.rows(RunKey(principal.tenant, run_id))
         before = decode_start(rows[0])
-        if _asked(before) != _asked(start):
+        if _identity_of(before) != _identity_of(start):
             raise RunConflictError(
                 f"a run was started as {start.metadata[words.ALIAS]!r} already, with another agent or input. "
                 "Choose another id."
@@ -196,34 +196,34 @@ class RunStarts:
 
 
 def _with_history(given: JsonObject, turns: Sequence[ConversationTurn]) -> JsonObject:
-    """The input of a run that leaves its conversation: it takes along what was said before it."""
+    """Return the input of a forked run: the earlier turns of its conversation, then its own messages."""
     if not turns:
         return given
-    said: list[JsonValue] = [to_json_value(turn.message) for turn in turns]
-    return {**given, "messages": [*said, *list_field({"messages": [], **given}, "messages")]}
+    earlier: list[JsonValue] = [to_json_value(turn.message) for turn in turns]
+    return {**given, "messages": [*earlier, *list_field({"messages": [], **given}, "messages")]}
 
 
-def _asked(start: RunStart) -> tuple[object, ...]:
-    """What makes two starts the same."""
+def _identity_of(start: RunStart) -> tuple[object, ...]:
+    """Return the fields that must be equal for two starts to be the same."""
     return start.agent, start.input, start.given, start.model, start.deferred
 
 
 def _label_of(context: AgentContext, deferred: Sequence[ModelToolSpec]) -> TrustLabel:
-    """How far a run may be trusted that reads what it is given."""
+    """Return the trust label of a run that reads the given context and tools."""
     labels = [label_of_context(context)] if context.packs else []
     return TrustLabel.join_all([*labels, *([FROM_CALLER] if deferred else ())])
 
 
 def _with_labels(trust: JsonObject, turns: Sequence[ConversationTurn]) -> JsonObject:
-    """The label of a run that leaves its conversation: what was said before counts as it did there."""
-    said = TrustLabel.join_all(turn.trust for turn in turns)
+    """Return the trust label of a forked run: its own, joined with the labels of the earlier turns."""
+    earlier = TrustLabel.join_all(turn.trust for turn in turns)
     known = TrustLabel.from_payload(trust) if trust else TrustLabel()
-    return trust if said == TrustLabel() else known.join(said).to_payload()
+    return trust if earlier == TrustLabel() else known.join(earlier).to_payload()
 
 
-def _reject_own_facts(metadata: JsonObject) -> None:
-    """A caller's metadata must not pose as what the run knows of itself: by its name others find it."""
-    if taken := sorted(_OWN_FACTS.intersection(metadata)):
+def _reject_reserved_keys(metadata: JsonObject) -> None:
+    """Check that a caller's metadata has no reserved key: runs are found by their alias."""
+    if taken := sorted(_RESERVED_KEYS.intersection(metadata)):
         names = ", ".join(map(repr, taken))
         raise CallerError(
             f"the metadata of a run has {names}, which the run itself says. Choose another name; a name for the run "
@@ -232,5 +232,5 @@ def _reject_own_facts(metadata: JsonObject) -> None:
 
 
 def run_id_of(tenant: str, alias: str) -> str:
-    """The id of the run that a caller's own name stands for."""
+    """Return the id of the run that has this alias in the tenant."""
     return text_digest(f"start\n{tenant}\n{alias}")[:32]

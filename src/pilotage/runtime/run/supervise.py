@@ -1,4 +1,4 @@
-"""Driving one attempt to its end: its commits settle, what a lost owner knows is told, its lease is given back."""
+"""Supervision of run attempts: each one runs as a task, its commits settle, and its lease is released."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from pilotage.runtime.services import Services
 
 
 async def drive(attempt: RunAttempt, lease: HeldLease | None, audit: AuditTrail | None) -> RunResult:
-    """Drive an attempt, and leave nothing of it under way, however it ends."""
+    """Drive an attempt, and settle its pending work however it ends."""
     try:
         result = await attempt.drive()
         if lease is not None and result.state.is_terminal:
@@ -46,11 +46,11 @@ async def drive(attempt: RunAttempt, lease: HeldLease | None, audit: AuditTrail 
         return result
     finally:
         if audit is not None or not _has_settled(attempt.run, lease):
-            await _to_the_end(_settle(attempt.run, lease, audit))
+            await _run_to_completion(_settle(attempt.run, lease, audit))
 
 
 def _has_settled(run: Run, lease: HeldLease | None) -> bool:
-    """Return whether nothing of an attempt is under way any more: then no task is needed for it."""
+    """Return whether an attempt has no pending work; then no task is needed to settle it."""
     is_reported = run.outcomes.late is None or run.outcomes.late.is_settled
     return is_reported and run.ledger.is_settled and (lease is None or not lease.is_held)
 
@@ -64,8 +64,8 @@ async def _settle(run: Run, lease: HeldLease | None, audit: AuditTrail | None) -
         await audit.write(run.ledger.run)
 
 
-async def _to_the_end(settling: Coroutine[Any, Any, None]) -> None:
-    """Settle even where this task is stopped meanwhile: a lease that is not given back keeps others waiting."""
+async def _run_to_completion(settling: Coroutine[Any, Any, None]) -> None:
+    """Settle even if this task is cancelled meanwhile: an unreleased lease blocks other owners until it expires."""
     task = asyncio.ensure_future(settling)
     try:
         await asyncio.shield(task)
@@ -75,17 +75,17 @@ async def _to_the_end(settling: Coroutine[Any, Any, None]) -> None:
 
 
 async def release_lease(lease: HeldLease | None) -> None:
-    """Give a lease back, where there is one."""
+    """Release a lease, if there is one."""
     if lease is not None:
         await lease.release()
 
 
 _new_state = unchecked(AgentState)
-_TURNING = frozenset({AgentSignalKind.PAUSE, AgentSignalKind.RESUME})
+_PAUSE_AND_RESUME = frozenset({AgentSignalKind.PAUSE, AgentSignalKind.RESUME})
 
 
 class RunHandle:
-    """A run that somebody drives. Dropping the handle does not touch the run."""
+    """A handle of a started run. Dropping the handle does not affect the run."""
 
     def __init__(
         self, run_id: str, result: Callable[[], Awaitable[RunResult]], events: Callable[[], Subscription]
@@ -95,11 +95,11 @@ class RunHandle:
         self._events = events
 
     def events(self) -> Subscription:
-        """What the run does, from the start of this attempt; leaving the stream does not touch the run."""
+        """Return the events of the run from the start of this attempt; closing the stream does not affect the run."""
         return self._events()
 
     async def result(self) -> RunResult:
-        """How the run stands when this attempt is over; cancelling the wait does not cancel the run."""
+        """Return the result of the run when this attempt is over; cancelling the wait does not cancel the run."""
         return await self._result()
 
 
@@ -115,12 +115,12 @@ class Supervisor(RunStarter):
         self._is_leaving = False
 
     def live(self, run_id: str) -> LiveRun | None:
-        """The run, where it is live in this process."""
+        """Return the run if it is live in this process."""
         return self._live.get(run_id)
 
     @property
     def live_runs(self) -> list[RunKey]:
-        """The runs that are live in this process."""
+        """Return the keys of the runs that are live in this process."""
         return [live.run.ledger.run for live in self._live.values()]
 
     async def begin(
@@ -166,7 +166,7 @@ class Supervisor(RunStarter):
         parent: Run | None = None,
         overrides: Overrides = NO_OVERRIDES,
     ) -> LiveRun:
-        """Start a run that nobody keeps; it is not known to anybody but its reader."""
+        """Start an ephemeral run; only its subscriber can reach it."""
         situation = AgentSituation.RUNNING
         state = _new_state(run.run_id, start.agent, situation.status, situation.transition)
         claimed = Claimed(
@@ -201,24 +201,24 @@ class Supervisor(RunStarter):
 
     async def _revived(self, state: AgentState, rows: Sequence[JournalRow], principal: Principal) -> Claimed:
         services = self._services
-        past = RunHistory.of(rows)
-        definition, start = services.definition_of(state.agent_type), decode_start(past.first)
+        history = RunHistory.of(rows)
+        definition, start = services.definition_of(state.agent_type), decode_start(history.first)
         if start.model is not None:
             selected_model(services.app, start.model)
-        deadline = self.claims.deadline(definition, state, past)
-        ledger = await self.claims.take_over(definition, state, past, principal)
+        deadline = self.claims.deadline(definition, state, history)
+        ledger = await self.claims.take_over(definition, state, history, principal)
         pending = await services.pending_signals(ledger.run)
         cancel = next((signal for signal in pending if signal.kind is AgentSignalKind.CANCEL), None)
         if cancel is not None and state.status is not AgentStatus.CANCELLING:
             await begin_cancellation(ledger, cancel)
         for signal in pending:
-            if signal.kind in _TURNING:
+            if signal.kind in _PAUSE_AND_RESUME:
                 ledger.consume_signal(signal.id)
-        if cancel is None and _is_wanted_back(state, pending):
-            # With the signal the wish is gone: what it wanted must be true in the same commit.
+        if cancel is None and _is_resume_requested(state, pending):
+            # The signal is consumed: the state it requests must be recorded in the same commit.
             ledger.change_state(ledger.state.moved_to(AgentSituation.RUNNING))
-        history, instance = await self.history(start), services.instance_of(definition)
-        return Claimed(definition, instance, start, ledger, past, pending, deadline, history)
+        turns, instance = await self.history(start), services.instance_of(definition)
+        return Claimed(definition, instance, start, ledger, history, pending, deadline, turns)
 
     async def end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
         run = RunKey(state.tenant_id, state.id)
@@ -229,16 +229,16 @@ class Supervisor(RunStarter):
             await release_lease(lease)
 
     async def _end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
-        # Read anew, the rows first: whoever had the run may have brought it to its end meanwhile.
+        # Read again, the rows first: the previous owner may have ended the run meanwhile.
         state, rows = await self.records.standing(state.id, principal)
         if state.is_terminal:
             return
-        definition, past = self._services.definition_of(state.agent_type), RunHistory.of(rows)
-        ledger = await self.claims.take_over(definition, state, past, principal)
+        definition, history = self._services.definition_of(state.agent_type), RunHistory.of(rows)
+        ledger = await self.claims.take_over(definition, state, history, principal)
         if state.status is not AgentStatus.CANCELLING:
             is_stored = signal.id in {each.id for each in await self._services.signals.list_pending(state.id)}
             await begin_cancellation(ledger, signal, is_stored=is_stored)
-        claimed = Claimed(definition, None, decode_start(past.first), ledger, past)
+        claimed = Claimed(definition, None, decode_start(history.first), ledger, history)
         await self._composer.compose(claimed).drive()
         if self._audit_trail is not None:
             await self._audit_trail.write(ledger.run)
@@ -249,15 +249,15 @@ class Supervisor(RunStarter):
         return None if log is None else AuditTrail(log, self.records, self._services.clock)
 
     def handle(self, live: LiveRun) -> RunHandle:
-        """What a caller holds of a run that is live here."""
-        telling = live.run.events
-        after = telling.resumed_after if isinstance(telling, DurableEventWriter) else START
+        """Return the handle of a run that is live in this process."""
+        writer = live.run.events
+        after = writer.resumed_after if isinstance(writer, DurableEventWriter) else START
         run = live.run.ledger.run
         events = partial(self._subscription, partial(_known, run), after, live)
         return RunHandle(live.id, lambda: asyncio.shield(live.task), events)
 
     def attached(self, state: AgentState) -> RunHandle:
-        """What a caller holds of a run that was started before: live here, elsewhere, waiting or ended."""
+        """Return the handle of a run that was started before: live here, live elsewhere, waiting or ended."""
         live = self._live.get(state.id)
         if live is not None:
             return self.handle(live)
@@ -268,13 +268,13 @@ class Supervisor(RunStarter):
     def events(
         self, run_id: str, after: EventCursor, principal: Principal | None, *, follows: bool = True
     ) -> Subscription:
-        """A reader of a run's events; without a principal in whatever tenant the run is."""
+        """Return a subscription to the events of a run; without a principal, in the run's own tenant."""
         live = self._live.get(run_id)
-        is_mine = live is not None and (
+        is_in_tenant = live is not None and (
             principal is None or live.run.ledger.run.tenant_id == principal.tenant
         )
         find = partial(self._named, run_id, principal)
-        return self._subscription(find, after, live if is_mine else None, follows=follows)
+        return self._subscription(find, after, live if is_in_tenant else None, follows=follows)
 
     async def _named(self, run_id: str, principal: Principal | None) -> RunKey:
         return RunKey(principal.tenant if principal else await self.records.tenant_of(run_id), run_id)
@@ -288,9 +288,9 @@ class Supervisor(RunStarter):
         follows: bool = True,
     ) -> Subscription:
         log = LogReader(self._services.journal, find, self._attribution)
-        telling = live.run.events if live else None
-        kept = telling if isinstance(telling, DurableEventWriter) else None
-        return Subscription(log, kept, self._services.clock, after, follows=follows)
+        writer = live.run.events if live else None
+        durable = writer if isinstance(writer, DurableEventWriter) else None
+        return Subscription(log, durable, self._services.clock, after, follows=follows)
 
     async def _attribution(self, run: RunKey) -> AgentEventAttribution:
         state = await self.records.find(run.run_id, run.tenant_id)
@@ -303,7 +303,7 @@ class Supervisor(RunStarter):
         raise RunNotFoundError(f"run {run.run_id!r} has no journal.")
 
     async def cancel(self, signal: AgentSignal) -> bool:
-        """Cancel a run that is live here and wait for the attempt's end; False where it came to its own end."""
+        """Cancel a run that is live here and wait for the end of the attempt; return False if it ended by itself."""
         live = self._live.get(signal.agent_state_id)
         if live is None:
             return False
@@ -319,7 +319,7 @@ class Supervisor(RunStarter):
         return is_cancelled
 
     async def hand_over(self, seconds: float) -> None:
-        """Let the attempts of this process end, each when its current action has; who takes longer is stopped."""
+        """End the attempts of this process, each after its current action; stop the others after `seconds`."""
         self._is_leaving = True
         late = asyncio.ensure_future(self._services.clock.sleep(seconds))
         while self._live and not late.done():
@@ -333,7 +333,7 @@ class Supervisor(RunStarter):
 
     async def stop(self) -> None:
         """End the attempts of this process, not their runs."""
-        # What has not begun yet would end without leaving; now it has begun.
+        # A task cancelled before its first step would not run its clean-up: let all tasks begin first.
         await asyncio.sleep(0)
         tasks = [live.task for live in self._live.values()]
         for task in tasks:
@@ -353,8 +353,8 @@ class Supervisor(RunStarter):
         return live
 
     async def history(self, start: RunStart) -> Sequence[ConversationTurn]:
-        """What was said in the run's conversation before it began."""
-        # Whoever asks for the conversations of an application may open its database.
+        """Return the turns of the run's conversation before the run began."""
+        # Checked first: accessing `services.conversations` may open a database.
         if not start.history or start.conversation is None:
             return ()
         conversations = self._services.conversations
@@ -364,14 +364,14 @@ class Supervisor(RunStarter):
         return await conversations.load_history(tenant, start.conversation, up_to=start.history)
 
     def _forget(self, live: LiveRun, task: asyncio.Task[RunResult]) -> None:
-        # What an attempt ended with is for those who wait for it; where nobody does, it is no news either.
+        # Retrieve the exception, so that asyncio does not log it: callers get it from `result()`.
         _ = task.cancelled() or task.exception()
         if self._live.get(live.id) is live:
             del self._live[live.id]
 
 
-def _is_wanted_back(state: AgentState, pending: Sequence[AgentSignal]) -> bool:
-    """Whether somebody paused the run, and somebody wants it to go on."""
+def _is_resume_requested(state: AgentState, pending: Sequence[AgentSignal]) -> bool:
+    """Return whether the run was paused by a signal and a RESUME signal is pending."""
     if state.reason is not AgentStateReason.USER_INTERRUPTED:
         return False
     return any(signal.kind is AgentSignalKind.RESUME for signal in pending)

@@ -1,4 +1,4 @@
-"""Hearing what other processes send to runs that are live here: by hints, and by a slow poll that always runs."""
+"""Delivery of signals from other processes to live runs: by wake-up hints, and by a slow poll that always runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POLL_SECONDS = 2.0
 
 
 class SignalWatch:
-    """Looks after the live runs of this process while there are any."""
+    """Delivers pending signals to the live runs of this process while there are any."""
 
     def __init__(self, services: Services, launcher: Supervisor) -> None:
         self._services = services
@@ -25,19 +25,19 @@ class SignalWatch:
         self._watching: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Look from now on, until `stop` or until no run is live."""
+        """Start watching, until `stop` or until no run is live."""
         if self._watching is None or self._watching.done():
             self._watching = asyncio.create_task(self._watch(), name="watch over live runs")
 
     async def stop(self) -> None:
-        """Look no longer."""
+        """Stop watching."""
         watching, self._watching = self._watching, None
         if watching is not None:
             watching.cancel()
             await asyncio.wait([watching])
 
     async def deliver(self, signal: AgentSignal) -> None:
-        """Let a run that is live here know at once, and others be told to look."""
+        """Deliver a signal to a run that is live here; otherwise send a wake-up hint to the other processes."""
         live = self._launcher.live(signal.agent_state_id)
         if live is not None:
             await _hand_over(live, signal)
@@ -60,11 +60,11 @@ class SignalWatch:
             await self._services.clock.sleep(POLL_SECONDS)
             for run in self._launcher.live_runs:
                 await self._look(run)
-        # Nothing is live. A run that begins while this task ends must find that nobody watches.
+        # No run is live. A run that begins while this task ends must start a new watch.
         self._watching = None
 
     async def _listen(self, wake_ups: IAgentWakeUps) -> None:
-        """Hints only make it faster: where they fail, the poll goes on."""
+        """Deliver signals at wake-up hints, which only save time: if they fail, the poll continues."""
         with suppress(Exception):
             async with wake_ups.subscribe() as hints:
                 while True:
@@ -73,7 +73,7 @@ class SignalWatch:
                         await self._look(live.run.ledger.run)
 
     async def _look(self, run: RunKey) -> None:
-        """Take what is pending to the run. A store that does not answer is asked again later."""
+        """Deliver the pending signals of a run; if the store fails, the next poll tries again."""
         with suppress(Exception):
             for signal in await self._services.pending_signals(run):
                 live = self._launcher.live(run.run_id)
@@ -85,6 +85,6 @@ async def _hand_over(live: LiveRun, signal: AgentSignal) -> None:
     if signal.kind is not AgentSignalKind.CANCEL:
         live.hear(signal)
         return
-    # An attempt that is dead already cannot be cancelled; whoever has the run now hears of it as well.
+    # An attempt that is over cannot be cancelled; the present owner of the run gets the signal as well.
     with suppress(RunInterruption):
         await live.cancel(signal)
