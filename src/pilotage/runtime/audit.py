@@ -70,10 +70,10 @@ def entries_in(run: RunKey, by: Principal, rows: Sequence[JournalRow]) -> Iterat
         found = _claim(row, run, by) if row.kind is None else _action(row, row.kind, by)
         if found is None or row.created_at is None:
             continue
-        who, act, outcome, facts = found
+        principal, act, outcome, facts = found
         yield AuditEntry(
             run.run_id,
-            who,
+            principal,
             act,
             outcome,
             row.created_at,
@@ -122,6 +122,6 @@ def _question(row: JournalRow, by: Principal, view: Mapping[str, JsonValue]) -> 
     if row.stage is not JournalStage.AFTER:
         return None
     answer = str(view.get(words.DECISION) or view.get(words.ANSWER) or "answered")
-    who = view.get(words.DECIDED_BY)
-    answerer = Principal(who, by.tenant) if isinstance(who, str) and who else by
+    principal_id = view.get(words.DECIDED_BY)
+    answerer = Principal(principal_id, by.tenant) if isinstance(principal_id, str) and principal_id else by
     return answerer, f"{name}.answered", answer, {"action_id": about}

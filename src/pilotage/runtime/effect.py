@@ -54,7 +54,7 @@ class Attempt:
     run: RunKey
     action_id: str
     arguments: JsonObject | None = None
-    """Arguments to use instead of those asked for, where a person changed them."""
+    """Arguments that replace the requested ones, if a person changed them."""
 
     @property
     def idempotency_key(self) -> str:
@@ -72,7 +72,7 @@ def idempotency_key(run: RunKey, action_id: str) -> str:
 
 @value
 class Outcome:
-    """What an effect came to: the record for replay, the view for everyone else, and the program's own value.
+    """The outcome of an effect: the record for replay, the view for readers, and the program's own value.
 
     `added` is shown to readers besides the view and is not part of the record.
     """
@@ -100,7 +100,7 @@ class Ask:
 
 
 class Grant:
-    """What the admission of one effect came to: the wish to ask a person, other arguments, what is held for it."""
+    """The result of admitting one effect: a question to ask, other arguments, amounts reserved for it."""
 
     __slots__ = ("arguments", "ask", "held", "reservation", "settle_with")
 
@@ -108,7 +108,7 @@ class Grant:
         self.ask: Ask | None = None
         self.arguments: JsonObject | None = None
         self.held: BudgetAmount = _NOTHING
-        """Tokens and money held against the limits of the run until the call has come to its end."""
+        """Tokens and money reserved against the limits of the run until the call has ended."""
         self.reservation: BudgetReservation | None = None
         """What is set aside in the application's budget until it is settled."""
         self.settle_with: Callable[[BudgetReservation, BudgetAmount], Awaitable[None]] | None = None

@@ -132,7 +132,7 @@ class Children:
         return value_field(ended, words.OUTPUT)
 
     async def give_up(self, path: str) -> None:
-        """Cancel the children below a path whose results are not needed any more."""
+        """Cancel the child runs below a path, because their results are no longer needed."""
         run, launcher = self.run, self._launcher
         for action, number in run.outcomes.still_open(run.replay):
             if action.kind is AgentActionKind.DELEGATION and action.id.startswith(f"{path}/"):
@@ -189,7 +189,7 @@ class Children:
             return found
 
     async def _stop(self, child: LiveRun) -> None:
-        """Stop a child: a cancelled run takes its children along, one whose process ends leaves them."""
+        """Stop a child run: cancelled together with its parent, only stopped at the shutdown of the process."""
         if self.run.ledger.state.status is AgentStatus.CANCELLING:
             await child.cancel_unstored(cancellation_of(child.id))
         else:

@@ -103,7 +103,7 @@ class ChildLauncher:
             try:
                 return await self._attached(parent, child, task, relays)
             except RunConflictError:
-                # Another process drives it: it comes to its end or its pause there, or that process goes silent.
+                # Another process drives it: it ends or pauses there, or the lease of that process expires.
                 await self._services.clock.sleep(_RETRY_SECONDS)
             except (AgentDefinitionError, AgentToolDispatchError):
                 raise
@@ -119,7 +119,7 @@ class ChildLauncher:
             try:
                 await self._starter.end(state, cancellation_of(child), principal)
             except RunConflictError:
-                # Another process drives it, and is told there.
+                # Another process drives it and gets the signal.
                 await self._services.signals.append(cancellation_of(child))
                 await self._services.clock.sleep(_RETRY_SECONDS)
             state = await self._reader.find(child, parent.tenant_id)
@@ -176,7 +176,7 @@ class ChildLauncher:
 
 
 def cancellation_of(child: str) -> AgentSignal:
-    """Return the cancellation of a parent, as its child hears it."""
+    """Return the cancellation signal of a parent for its child run."""
     payload: JsonObject = {"reason": "the run it belongs to has ended"}
     return AgentSignal(f"parent-of-{child}", child, AgentSignalKind.CANCEL, payload)
 

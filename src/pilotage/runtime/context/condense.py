@@ -135,8 +135,8 @@ class ContextChange(Effect):
             summary: str | None = None
             plan = self._context.plan(window, strategy)
             if isinstance(plan, SummaryNeeded):
-                said = await self._summary(plan)
-                spent, summary = spent + said.spent, said.text
+                reply = await self._summary(plan)
+                spent, summary = spent + reply.spent, reply.text
                 if not summary.strip():
                     continue
             grown = self._carry_out(window, plan, summary, signals, number)

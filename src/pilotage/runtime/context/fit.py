@@ -1,7 +1,7 @@
 """Fitting requests to their context: what a model call shows the model, assembled, measured and condensed.
 
-A program hands in its whole transcript with every call; the stage remembers what its beginning was condensed to. What
-was done to a context is recorded with the call, so that replay does the same without asking anybody.
+A program hands in its whole transcript with every call; the stage remembers the condensed form of its beginning. The
+changes of a context are recorded with the call, so that replay repeats it without a further call.
 """
 
 from __future__ import annotations

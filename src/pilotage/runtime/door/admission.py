@@ -231,7 +231,7 @@ class HookStage(Stage):
 
 
 class LimitStage(Stage):
-    """The limits of the run and of those above it: counted before the effect begins, in one act without a wait."""
+    """The limits of the run and of its ancestors: counted before the effect begins, without an await in between."""
 
     def admit(self, run: Run, effect: Effect, grant: Grant) -> None:
         if effect.kind is not EffectKind.TOOL_CALL:

@@ -120,7 +120,7 @@ async def _begin(run: Run, effect: Effect) -> object:
 
 
 async def _admit(run: Run, effect: Effect) -> Grant:
-    """Let an effect pass all stages that look at it, or give back what was held for it."""
+    """Admit an effect through all stages that apply to it, or release the amounts reserved for it."""
     grant, stages, passed = Grant(), run.admission.stages[effect.kind], 0
     try:
         for stage in stages:
@@ -258,7 +258,7 @@ def _found_out(run: Run, effect: Effect, attempt: Attempt, result: object) -> ob
 
 
 async def _ask_people(run: Run, effect: Effect, attempt: Attempt) -> object:
-    """Return the result of a call whose outcome is unknown, as the handler or a person says, or of doing it again."""
+    """Return the result of a call with an unknown outcome, from its handler, an answer or a repetition."""
     number, known = attempt.number, None
     late: tuple[JsonValue, ...] = ()
     if not run.replay.knows(f"{effect.action.id}/{recovery_label(number)}"):
@@ -319,7 +319,7 @@ async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object
         effect.take_up(recorded.row)
         return await _act(run, effect, run.attempt(effect, 1))
     if not effect.is_call:
-        # The reply to a model call that could not be kept is asked for again.
+        # A reply of a model that could not be recorded is requested again.
         return await _begin(run, effect)
     for stage in run.admission.again[effect.kind]:
         waiting = stage.admit(run, effect, Grant())
@@ -351,7 +351,7 @@ def _reuse(run: Run, effect: Effect, row: JournalRow) -> object:
 
 
 async def _read_again(run: Run, effect: Effect) -> object:
-    """Read again what could not be kept; the program gets it as it would have got the recorded one."""
+    """Repeat a read with a result that could not be recorded; the program gets it like a recorded one."""
     run.learn(effect)
     try:
         with inside(effect.action.id):

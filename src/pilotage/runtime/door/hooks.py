@@ -55,7 +55,7 @@ class PortCaller:
         return await _ask(self._seconds, partial(port, *args, **kwargs))
 
     async def notify(self, port: Callable[P, Awaitable[None]], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Call a port whose failure changes nothing for the run."""
+        """Call a port; its failure does not affect the run."""
         with suppress(NoAnswerError):
             await _ask(self._seconds, partial(port, *args, **kwargs))
 

@@ -45,17 +45,17 @@ def expected_usage(request: ModelRequest) -> ModelUsage:
     return ModelUsage(read, answer, read + answer)
 
 
-def usage_of_left(request: ModelRequest, pieces: Sequence[str], told: ReportedUsage | None) -> PartialUsage:
+def usage_of_left(request: ModelRequest, pieces: Sequence[str], report: ReportedUsage | None) -> PartialUsage:
     """Return what a request and the pieces that were read of its reply took; a report covers the pieces before it."""
-    known = told.usage if told is not None else ModelUsage()
-    tells_output = known.output_tokens is not None or known.total_tokens is not None
-    unheard = "".join(pieces[told.pieces if told is not None and tells_output else 0 :])
-    output = (known.output_tokens or 0) + BYTE_ESTIMATOR.tokens_of(unheard)
+    known = report.usage if report is not None else ModelUsage()
+    reports_output = known.output_tokens is not None or known.total_tokens is not None
+    uncounted = "".join(pieces[report.pieces if report is not None and reports_output else 0 :])
+    output = (known.output_tokens or 0) + BYTE_ESTIMATOR.tokens_of(uncounted)
     if known.total_tokens is not None and known.input_tokens is None:
-        total = known.total_tokens + BYTE_ESTIMATOR.tokens_of(unheard)
-        return PartialUsage(ModelUsage(None, None, total), bool(unheard))
+        total = known.total_tokens + BYTE_ESTIMATOR.tokens_of(uncounted)
+        return PartialUsage(ModelUsage(None, None, total), bool(uncounted))
     read = known.input_tokens if known.input_tokens is not None else _asked(request)
-    is_known = known.input_tokens is not None and known.output_tokens is not None and not unheard
+    is_known = known.input_tokens is not None and known.output_tokens is not None and not uncounted
     return PartialUsage(ModelUsage(read, output, read + output), not is_known)
 
 
@@ -78,7 +78,7 @@ class ReplyRecorder:
     """
 
     took: BudgetAmount = NOTHING
-    """What a reply took that did not come to its end."""
+    """The usage of a reply that ended early."""
     asked_at: float | None = None
     """When the model was asked, where telemetry observes it."""
     _reported: ReportedUsage | None = None
@@ -95,7 +95,7 @@ class ReplyRecorder:
         self._reasoning: list[str] = []
 
     def note(self, event: ModelStreamEvent) -> ModelStreamEvent:
-        """Return the event as the reader gets it; its text counts, whether or not the stream comes to its end."""
+        """Return the event as the reader gets it; its text counts, whether or not the stream completes."""
         kind = event.kind
         if kind is _TOKEN or kind is _MESSAGE:
             self.text.append(event.token_delta or event.message_delta or "")
@@ -157,7 +157,7 @@ class ReplyRecorder:
         return failure
 
     def _counted(self) -> PartialUsage:
-        """Count what a stream took that does not come to its end."""
+        """Count the usage of a stream that ended early."""
         left = usage_of_left(self._effect.request, [*self._reasoning, *self.text], self._reported)
         self._run.telemetry.count("agent.model.tokens", left.usage.total_tokens or 0)
         self.took = self._run.spending.count_left(self._model, left.usage, self._effect.grant.held)

@@ -1,4 +1,4 @@
-"""Recording what an effect came to: the program gets the same, live and in replay.
+"""Recording the outcome of an effect: the program gets the same, live and in replay.
 
 The one module that appends the rows of actions.
 """
@@ -37,9 +37,9 @@ _TOOLS_AND_STEPS = frozenset({AgentActionKind.TOOL_CALL, AgentActionKind.STEP})
 
 
 class Outcomes:
-    """Writes the rows of the actions of one attempt. `under_way` holds those that were begun and have no outcome.
+    """Writes the rows of the actions of one attempt. `under_way` has the actions that were begun and have no outcome.
 
-    `is_seen` says whether anybody reads the views: the results of an ephemeral run without hooks are shown to nobody.
+    `is_seen` is True if the views have a reader: the results of an ephemeral run without hooks have none.
     """
 
     def __init__(self, ledger: Ledger, redactor: Redactor, *, is_seen: bool = True) -> None:
@@ -72,7 +72,7 @@ class Outcomes:
         return [each for action_id, each in begun.items() if action_id not in self._closed]
 
     def done(self, effect: Effect, number: int, result: object) -> Outcome:
-        """Record that an effect came to a result, and return what others and the program get of it.
+        """Record the result of an effect, and return its record, its view and the program's value.
 
         Raises:
             ToolError: the result has no JSON form, and that is recorded instead.
@@ -96,11 +96,11 @@ class Outcomes:
     def ended(self, effect: Effect, number: int, error: Exception) -> ToolError:
         """Record an error as the outcome, and return it as the program gets it."""
         reason = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
-        kept = reason if not self._redactor.revision else self._redactor.without_secrets(reason)
-        record: JsonObject = {words.ERROR: kept}
-        view = record if self._redactor.is_idle else {words.ERROR: self._redactor.text(kept)}
+        recorded = reason if not self._redactor.revision else self._redactor.without_secrets(reason)
+        record: JsonObject = {words.ERROR: recorded}
+        view = record if self._redactor.is_idle else {words.ERROR: self._redactor.text(recorded)}
         self.record(effect, number, Outcome(record, view, None))
-        return error if isinstance(error, ToolError) and kept == reason else ToolError(kept)
+        return error if isinstance(error, ToolError) and recorded == reason else ToolError(recorded)
 
     def as_recorded(self, effect: Effect, result: object) -> object:
         """Return a live result as the program may have it: secrets in it are marks, now as in replay."""
@@ -136,12 +136,12 @@ class Outcomes:
             self._ledger.append(action, JournalStage.AFTER, number, record, record)
 
     def _outcome(self, effect: Effect, result: object) -> Outcome:
-        kept = whole = to_json_value(result)
+        recorded = whole = to_json_value(result)
         if self._may_hold_secrets(effect):
-            kept = self._without_secrets(effect, whole)
-        record: JsonObject = {words.RESULT: kept}
+            recorded = self._without_secrets(effect, whole)
+        record: JsonObject = {words.RESULT: recorded}
         view = effect.view_of(result) if self.is_seen else record
-        given = result if kept is whole or kept == whole else effect.decode(kept)
+        given = result if recorded is whole or recorded == whole else effect.decode(recorded)
         return Outcome(record, view, given)
 
     def _report(self, effect: Effect, *, has_failed: bool) -> None:
@@ -177,7 +177,7 @@ def _secrets_of(effect: Effect) -> list[SensitiveFieldDescriptor]:
 
 
 class LateOutcomes:
-    """Outcomes of an attempt that has lost its run. Reporting one waits for nobody and fails nothing."""
+    """Outcomes of an attempt that has lost its run. Reporting one never waits and never fails."""
 
     def __init__(self, port: IAgentLateOutcomes, run: RunKey, epoch: int) -> None:
         self._port = port

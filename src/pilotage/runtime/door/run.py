@@ -118,7 +118,7 @@ class Stage(ABC):
 
     @abstractmethod
     def admit(self, run: Run, effect: Effect, grant: Grant) -> Awaitable[None] | None:
-        """Let the effect pass; return an awaitable where somebody outside the run has to be asked first.
+        """Admit the effect; return an awaitable if a check outside the run comes first.
 
         Raises:
             RefusedError: the effect must not begin.
@@ -212,7 +212,7 @@ class Run:
         self.trust: TrustLabel = RUN_INPUT
         """The joined label of everything the program knows by now."""
         self.secrets_to_recall: list[AgentToolDescriptor] = []
-        """Tools whose replayed results may hold secrets that the redactor of this attempt does not know yet."""
+        """Tools with replayed results that may contain secrets unknown to the redactor of this attempt."""
         self.open_streams: list[OpenStream] = []
         self.is_context_fitted: bool = ledger.is_durable
         """Whether every request is fitted to its context, whatever it asks for."""
@@ -258,7 +258,7 @@ class Run:
         return speaker if isinstance(speaker, str) else message_id_of(self.id, *speaker)
 
     def streams_at(self, path: str) -> list[OpenStream]:
-        """Return the streams whose reply must be recorded before another effect begins in their scope."""
+        """Return the streams with replies that must be recorded before another effect begins in their scope."""
         return [stream for stream in self.open_streams if stream.path == path and not stream.is_over]
 
     def was_asked(self, action_id: str) -> bool:
@@ -331,7 +331,7 @@ class Run:
             self.trust = self.trust.join(self.signals.trust)
 
     def attempt(self, effect: Effect, number: int, arguments: JsonObject | None = None) -> Attempt:
-        """Return an attempt at an effect; with other arguments than those asked for, where a person changed them."""
+        """Return an attempt at an effect, with the changed arguments if a person changed them."""
         return new_attempt(number, self.ledger.epoch, self.ledger.run, effect.action.id, arguments)
 
 

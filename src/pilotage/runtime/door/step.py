@@ -33,7 +33,7 @@ async def step(
     """Do something through a plain port, as an action of the run: `await step("mail", partial(self.mail.send, to))`.
 
     Its result is recorded, so it must have a JSON form; in replay it comes back in the type the function says it
-    returns. Unless it is declared idempotent, an attempt whose outcome is unknown is left to a person.
+    returns. Unless it is declared idempotent, an attempt with an unknown outcome becomes a question.
 
     Raises:
         ToolError: it failed for certain.

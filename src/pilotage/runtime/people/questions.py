@@ -109,7 +109,7 @@ class Questions:
 
         Raises:
             RunEnded: the answer ends the run.
-            ToolError: the answer is no, and the agent is told and goes on.
+            ToolError: the answer is a rejection; the agent gets the error and continues.
         """
         comment = optional_text(answer, words.COMMENT) or "no reason given"
         match ApprovalDecision(text_field(answer, words.DECISION)):
@@ -214,7 +214,7 @@ class ApprovalQuestion(Question):
 
 
 class RecoveryQuestion(Question):
-    """What became of an attempt whose outcome is unknown; `late` holds outcomes that a former owner reported.
+    """The question about an unknown outcome of an attempt; `late` has outcomes that a former owner reported.
 
     `known` is the answer of the application's own handler: recorded as if a person had given it.
     """

@@ -23,7 +23,7 @@ from pilotage.safety.guard import guard_json_value
 from pilotage.values import value
 
 DECIDED_BY = words.DECIDED_BY
-"""The key under which a signal, and the row of an answer, say who answered."""
+"""The key of the answering principal's id in a signal and in the row of an answer."""
 
 _WITHOUT_MODIFY = tuple(each for each in ApprovalDecision if each is not ApprovalDecision.MODIFY)
 
@@ -147,8 +147,8 @@ def guarded_answer(effect: Effect, record: JsonObject) -> JsonObject:
 
 def decided_by(signal: AgentSignal) -> str | None:
     """Return the person that an answer names; None where the signal does not say."""
-    who = signal.payload.get(DECIDED_BY)
-    return who if isinstance(who, str) and who.strip() else None
+    decider = signal.payload.get(DECIDED_BY)
+    return decider if isinstance(decider, str) and decider.strip() else None
 
 
 def question_action(action: Action, what: str) -> Action:

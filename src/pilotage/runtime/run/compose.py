@@ -115,7 +115,7 @@ class Composer:
             self._services.output_guard,
             partial(self._cleanup, run),
             start.conversation if start.history is not None else None,
-            # What the user said, for the conversation; an agent with an input of its own has no such thing.
+            # The user's message for the conversation; an agent with a custom input has none.
             instruction.prompt if instruction else None,
             hidden_output(definition),
         )

@@ -1,7 +1,6 @@
 """Every way in which an attempt at a run can end: each is one commit, then the last event for its readers.
 
-Tasks that are still at work when the program has ended may come to their own end, as long as the run has time; then
-they are stopped where they stand.
+Tasks that still run when the program has ended may complete before the deadline of the run; then they are cancelled.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class RemainingTasks:
         self._awaited: Collection[asyncio.Task[object]] = ()
 
     async def wait(self) -> None:
-        """Return when all have come to their end, or wait for people themselves.
+        """Wait until all tasks have ended or wait for an answer.
 
         Raises:
             LimitReached: the time of the run is up; they have been stopped.
@@ -82,7 +81,7 @@ class RemainingTasks:
             await asyncio.wait(siblings)
 
     def stop(self) -> None:
-        """Stop those that are waited for."""
+        """Stop the tasks that are waited for."""
         for task in self._awaited:
             task.cancel()
 
@@ -155,9 +154,9 @@ class Ending:
 
         Raises:
             AgentOutputGuardError: the answer must not leave.
-            LimitReached: the time of the run is up before everything under way has come to its end.
+            LimitReached: the deadline of the run is reached before everything under way has ended.
             Paused: a person is asked first.
-            RunEnded: a person said no.
+            RunEnded: the answer of a person is a rejection.
         """
         run, policy = self._run, self._policy
         published = await self._publisher.guarded(answer)
@@ -180,7 +179,7 @@ class Ending:
         return await self._finish(AgentSituation.COMPLETED, published, record)
 
     async def stop_short(self, answer: Answer, situation: AgentSituation, error: JsonObject) -> RunResult:
-        """End a run before it has its answer; what it has so far is kept with the reason."""
+        """End a run before it has its answer; its output so far is recorded with the reason."""
         run, end = self._run, RunEnded(situation, str(error["message"]))
         try:
             await self._tasks.settle(end, at_once=situation is AgentSituation.TIMED_OUT)
@@ -196,7 +195,7 @@ class Ending:
         return await self._finish(situation, left, record, error)
 
     async def pause(self, pause: Paused | None = None) -> RunResult:
-        """Pause a run, once the tasks beside the waiting one have come to their own end or wait.
+        """Pause a run, after its other tasks have ended or wait as well.
 
         `pause` may say what it waits for, where that is neither a person's answer nor a pause signal.
         """
@@ -218,7 +217,7 @@ class Ending:
         return RunResult(self._run.ledger.state)
 
     async def interrupt(self, divergence: RunDiverged) -> RunResult:
-        """Interrupt a run whose program asks for something else than is recorded."""
+        """Interrupt a run with a program that differs from the record."""
         await self._run.replay.liveness.quiesce(divergence)
         return await Pausing(self._run).diverge(divergence)
 
@@ -256,7 +255,7 @@ class Ending:
         return None if self._policy.cleanup is None else self._policy.cleanup()
 
     def _flush_or_drop(self) -> None:
-        """Emit the last words of a run that does not come to its answer; what must not be seen is left out."""
+        """Emit the last events of a run that ends without an answer, without refused content."""
         try:
             self._run.events.flush()
         except AgentOutputGuardError:
@@ -325,7 +324,7 @@ class Pausing:
         return RunResult(self._ledger.state)
 
     def _waiting(self, waits: Mapping[str, JsonObject]) -> AgentState:
-        """Return the state of a run that waits for people; one whose question was deferred stays deferred."""
+        """Return the state of a run that waits for people; a run with a deferred question stays deferred."""
         if self._ledger.state.reason is AgentStateReason.APPROVAL_DEFERRED:
             return self._with_wake_up()
         prompt = next((str(wait.get("prompt") or wait["reason"]) for wait in waits.values()), "waiting")
@@ -410,5 +409,5 @@ def _turns(
     answer = output if isinstance(output, str) else canonical_json(output)
     if output is None or not answer.strip():
         return None
-    said = (ConversationTurn("user", question), ConversationTurn("assistant", answer, trust))
-    return ConversationTurns(conversation, said)
+    turns = (ConversationTurn("user", question), ConversationTurn("assistant", answer, trust))
+    return ConversationTurns(conversation, turns)

@@ -88,7 +88,7 @@ class Publisher:
         """Publish a whole answer and return the record of the result.
 
         Raises:
-            RunEnded: a person said no.
+            RunEnded: the answer of a person is a rejection.
             Paused: a person is asked first.
         """
         try:
@@ -99,7 +99,7 @@ class Publisher:
         return record
 
     async def partial(self, answer: Answer) -> Answer:
-        """Return what a run leaves that does not come to its answer: nothing that was refused or needs approval."""
+        """Return the output of a run that ends without an answer: nothing that was refused or needs approval."""
         output = _as_json(answer.output)
         if output in _EMPTY:
             return answer
@@ -129,8 +129,8 @@ class Publisher:
         run = self._run
         if not run.ledger.is_durable:
             return new_outcome(record, record, record)
-        kept = secretless(with_label(record, run.trust), run.redactor)
-        return new_outcome(kept, self.view_of(kept), record)
+        recorded = secretless(with_label(record, run.trust), run.redactor)
+        return new_outcome(recorded, self.view_of(recorded), record)
 
     def view_of(self, record: JsonObject) -> JsonObject:
         """Return what others may see of the record of a result."""
