@@ -200,7 +200,7 @@ class ScopedTools(IScopedTools):
 
     async def _done(self, call: ModelToolCall, prepared: ToolCall | ChildRun) -> ToolCallOutcome:
         try:
-            if isinstance(prepared, ChildRun):
+            if type(prepared) is ChildRun:
                 return ToolCallOutcome(call, await self._children.perform(prepared))
             result = await perform(self._run, prepared)
             return _outcome(call, to_json_value(shown_to_the_model(prepared.descriptor, result)))

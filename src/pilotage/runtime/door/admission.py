@@ -2,7 +2,7 @@
 
 | stage      | looks at                                          | refuses by                                  |
 |------------|---------------------------------------------------|---------------------------------------------|
-| alive      | every effect (`Replay.enter`, before the record)  | ending the attempt or the branch            |
+| alive      | every effect (`Liveness.begin`, before the record)| ending the attempt or the branch            |
 | switch     | all that act; also an attempt and an answer       | pausing the run                             |
 | deadline   | all that act                                      | ending the run                              |
 | permission | tool calls, steps, values, children               | a recorded error, or a question             |
@@ -56,6 +56,7 @@ from pilotage.runtime.people.questions import ApprovalQuestion
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 from pilotage.values import value
 
+_TOOL_CALL = EffectKind.TOOL_CALL
 _CALLS = frozenset({EffectKind.TOOL_CALL, EffectKind.STEP, EffectKind.VALUE, EffectKind.CHILD})
 _MODEL_CALLS = frozenset({EffectKind.MODEL_CALL, EffectKind.SUMMARY})
 _ACTING = _CALLS | _MODEL_CALLS
@@ -234,7 +235,7 @@ class LimitStage(Stage):
     """The limits of the run and of its ancestors: counted before the effect begins, without an await in between."""
 
     def admit(self, run: Run, effect: Effect, grant: Grant) -> None:
-        if effect.kind is not EffectKind.TOOL_CALL:
+        if effect.kind is not _TOOL_CALL:
             grant.held = run.spending.reserve_model_call()
         elif not effect.is_counted:
             run.spending.reserve_tool_calls()

@@ -25,7 +25,7 @@ from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.budget.spending import NOTHING
 from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.outcome import executed_arguments
-from pilotage.runtime.door.run import RefusedError, Run
+from pilotage.runtime.door.run import RefusedError, Run, Stage
 from pilotage.runtime.effect import NO_OUTCOME, Ask, Attempt, Effect, EffectKind, Grant
 from pilotage.runtime.journal.interruptions import Paused, RunEnded, RunInterruption
 from pilotage.runtime.journal.record_fields import decode_row
@@ -49,6 +49,8 @@ from pilotage.runtime.people.questions import (
 )
 from pilotage.runtime.people.requests import fits
 
+# Looking a member up costs as much as a call.
+_MODEL_CALL, _QUESTION = EffectKind.MODEL_CALL, EffectKind.QUESTION
 _UNKNOWN = object()
 """The answer of a tool that cannot say what became of an attempt."""
 
@@ -63,7 +65,8 @@ async def perform(run: Run, effect: Effect) -> Any:
     if not effect.is_tracked:
         run.ledger.check_alive()
         return await _begin_or_recover(run, effect)
-    run.replay.enter(effect.scope)
+    liveness = run.replay.liveness
+    liveness.begin(effect.scope)
     try:
         if effect.is_call:
             if run.open_streams:
@@ -73,9 +76,9 @@ async def perform(run: Run, effect: Effect) -> Any:
                 await run.at_boundary(effect)
         result = await _begin_or_recover(run, effect)
     except BaseException as end:
-        run.replay.leave(effect.scope, end)
+        liveness.ended(effect.scope, end)
         raise
-    run.replay.leave(effect.scope)
+    liveness.ended(effect.scope)
     return result
 
 
@@ -108,20 +111,11 @@ def _put(run: Run, question: Question) -> None:
 
 
 async def _begin(run: Run, effect: Effect) -> object:
-    """Carry an effect out for the first time; what is not admitted never begins."""
+    """Carry an effect out for the first time, once all stages that look at it let it pass."""
     if run.events.is_replaying:
         run.go_live()
-    grant = await _admit(run, effect)
-    effect.grant = grant
-    if grant.reservation is not None and effect.is_call:
-        # Before it begins: the row that says so and what it takes out of the budget are one commit.
-        await grant.settle(effect.counts)
-    return await _carry_out(run, effect, run.attempt(effect, 1, grant.arguments))
-
-
-async def _admit(run: Run, effect: Effect) -> Grant:
-    """Admit an effect through all stages that apply to it, or release the amounts reserved for it."""
-    grant, stages, passed = Grant(), run.admission.stages[effect.kind], 0
+    grant = effect.grant = Grant()
+    stages, passed = run.admission.stages[effect.kind], 0
     try:
         for stage in stages:
             waiting = stage.admit(run, effect, grant)
@@ -129,14 +123,22 @@ async def _admit(run: Run, effect: Effect) -> Grant:
                 await waiting
             passed += 1
     except BaseException as end:
-        for stage in stages[:passed]:
-            giving_back = stage.give_back(run, effect, grant)
-            if giving_back is not None:
-                await giving_back
+        await _give_back(run, effect, stages[:passed])
         if isinstance(end, RefusedError):
             raise _refused(run, effect, str(end)) from end
         raise
-    return grant
+    if grant.reservation is not None and effect.is_call:
+        # Before it begins: the row that says so and what it takes out of the budget are one commit.
+        await grant.settle(effect.counts)
+    return await _carry_out(run, effect, run.attempt(effect, 1, grant.arguments))
+
+
+async def _give_back(run: Run, effect: Effect, stages: Sequence[Stage]) -> None:
+    """Give back what stages hold for an effect that a later one did not let pass."""
+    for stage in stages:
+        giving_back = stage.give_back(run, effect, effect.grant)
+        if giving_back is not None:
+            await giving_back
 
 
 def _refused(run: Run, effect: Effect, reason: str) -> Exception:
@@ -149,17 +151,20 @@ def _refused(run: Run, effect: Effect, reason: str) -> Exception:
     return run.outcomes.ended(effect, 1, error)
 
 
-async def _carry_out(run: Run, effect: Effect, attempt: Attempt) -> object:
+def _carry_out(run: Run, effect: Effect, attempt: Attempt) -> Awaitable[object]:
     """Begin an effect that is admitted: recorded before it acts, unless it only reads."""
     if effect.is_deferred:
-        return await _result_from_caller(run, effect, attempt)
-    if effect.is_call or effect.kind is EffectKind.MODEL_CALL:
+        return _result_from_caller(run, effect, attempt)
+    if effect.is_call or effect.kind is _MODEL_CALL:
         run.mark_running()
     if effect.action.is_read_only:
-        return await _act(run, effect, attempt)
+        return _act(run, effect, attempt)
     run.outcomes.ask(effect, attempt)
-    if effect.kind is EffectKind.QUESTION:
-        return await _act(run, effect, attempt)
+    return _act(run, effect, attempt) if effect.kind is _QUESTION else _dispatch(run, effect, attempt)
+
+
+async def _dispatch(run: Run, effect: Effect, attempt: Attempt) -> object:
+    """Carry out what is recorded as begun, once that is committed and the lease is certain."""
     run.outcomes.begin(effect, attempt.number)
     await run.ledger.barrier()
     await run.ensure_lease()
@@ -176,7 +181,7 @@ async def _result_from_caller(run: Run, effect: Effect, attempt: Attempt) -> obj
     return run.outcomes.done(effect, attempt.number, result).result
 
 
-async def _act(run: Run, effect: Effect, attempt: Attempt) -> object:
+def _act(run: Run, effect: Effect, attempt: Attempt) -> Awaitable[object]:
     """Carry an effect out, and record its outcome.
 
     Raises:
@@ -184,7 +189,12 @@ async def _act(run: Run, effect: Effect, attempt: Attempt) -> object:
         RunInterruption: this attempt at the run ends here; also where the outcome is unknown.
     """
     if effect.is_call:
-        return await _act_for_program(run, effect, attempt)
+        return _act_for_program(run, effect, attempt)
+    return _act_for_run(run, effect, attempt)
+
+
+async def _act_for_run(run: Run, effect: Effect, attempt: Attempt) -> object:
+    """Carry out an effect of the run itself: its errors are no outcomes."""
     result = await effect.act(attempt)
     if result is NO_OUTCOME or not effect.is_recorded:
         return result

@@ -17,7 +17,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.effect import Attempt, Effect, Outcome
+from pilotage.runtime.effect import Attempt, Effect, Outcome, new_outcome
 from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import MAY_BE_REPEATED, Action
@@ -99,7 +99,7 @@ class Outcomes:
         recorded = reason if not self._redactor.revision else self._redactor.without_secrets(reason)
         record: JsonObject = {words.ERROR: recorded}
         view = record if self._redactor.is_idle else {words.ERROR: self._redactor.text(recorded)}
-        self.record(effect, number, Outcome(record, view, None))
+        self.record(effect, number, new_outcome(record, view, None))
         return error if isinstance(error, ToolError) and recorded == reason else ToolError(recorded)
 
     def as_recorded(self, effect: Effect, result: object) -> object:
@@ -142,7 +142,7 @@ class Outcomes:
         record: JsonObject = {words.RESULT: recorded}
         view = effect.view_of(result) if self.is_seen else record
         given = result if recorded is whole or recorded == whole else effect.decode(recorded)
-        return Outcome(record, view, given)
+        return new_outcome(record, view, given)
 
     def _report(self, effect: Effect, *, has_failed: bool) -> None:
         """Report what may have changed something; the outcome of a child is reported by the child."""

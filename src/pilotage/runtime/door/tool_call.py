@@ -15,6 +15,7 @@ from pilotage.agent.ports.handlers import IAgentToolHandler
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentStatus
+from pilotage.agent.tools.active import active_tool_calls
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.context import AgentToolRuntimeContext, CancellationToken
 from pilotage.errors import AgentToolDispatchError, PermissionDeniedError, ToolError
@@ -35,7 +36,7 @@ from pilotage.runtime.door.tool_binding import (
 )
 from pilotage.runtime.effect import Attempt, Effect, EffectKind
 from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.scope import Scope, current_place, enter_thread, scope_for
+from pilotage.runtime.journal.scope import Place, Scope, enter_thread, scope_for
 from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SecretRef
 from pilotage.safety.guard import guard_json_value
@@ -275,8 +276,10 @@ class ToolCalls:
 
 def active_run() -> Run | None:
     """Return the run that the running code belongs to; None outside every run."""
-    place = current_place()
-    return place.calls.run if place is not None and isinstance(place.calls, ToolCalls) else None
+    place = active_tool_calls.get()
+    if isinstance(place, Place) and isinstance(place.calls, ToolCalls):
+        return place.calls.run
+    return None
 
 
 @value

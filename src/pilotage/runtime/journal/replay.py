@@ -194,15 +194,3 @@ class Replay(Recording):
         """
         recorded = self.take(action) if self.has_record else None
         return recorded.after if recorded is not None else None
-
-    def enter(self, scope: Scope) -> None:
-        """Begin a call; `leave` must follow, whatever the outcome.
-
-        Raises:
-            RunInterruption: this attempt, or this branch of it, is over; the call has not begun.
-        """
-        self.liveness.begin(scope)
-
-    def leave(self, scope: Scope, end: BaseException | None = None) -> None:
-        """End a call, with the exception it raised."""
-        self.liveness.ended(scope, end)

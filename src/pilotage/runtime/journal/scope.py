@@ -133,7 +133,9 @@ class Inside:
 
     def __enter__(self) -> None:
         if self._scope is not None:
-            place = _here()
+            place = active_tool_calls.get()
+            if not isinstance(place, Place):
+                raise LookupError("no run is active in this context")
             self._token = active_tool_calls.set(Place(place.calls, self._scope, is_thread=place.is_thread))
 
     def __exit__(
