@@ -19,7 +19,6 @@ from pilotage.runtime.children.children import Children, ChildRun
 from pilotage.runtime.children.delegation import Teammate
 from pilotage.runtime.children.tasks import ChildTask
 from pilotage.runtime.door.door import ask_ahead, perform
-from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_binding import Invocation, KnownTool, offered_tool, shown_to_the_model
 from pilotage.runtime.door.tool_call import ToolCall, ToolCalls
 from pilotage.runtime.effect import Effect
@@ -85,6 +84,7 @@ class ScopedTools(IScopedTools):
     def __init__(self, offer: ToolOffer, calls: ToolCalls, scope: Scope | None = None) -> None:
         self._offer = offer
         self._calls = calls
+        self._run = calls.run
         self._scope = scope
         self._teammates = offer.teammates
 
@@ -210,10 +210,6 @@ class ScopedTools(IScopedTools):
     @property
     def _children(self) -> Children:
         return self._run.part(Children)
-
-    @property
-    def _run(self) -> Run:
-        return self._calls.run
 
 
 def _shown(tools: Sequence[BoundTool], teammates: Mapping[str, Teammate]) -> ToolCallingSpec:

@@ -64,7 +64,8 @@ async def perform(run: Run, effect: Effect) -> Any:
     """
     if not effect.is_tracked:
         run.ledger.check_alive()
-        return await _begin_or_recover(run, effect)
+        recorded = run.replay.take(effect.action) if run.replay.has_record else None
+        return await (_begin(run, effect) if recorded is None else _recover(run, effect, recorded))
     liveness = run.replay.liveness
     liveness.begin(effect.scope)
     try:
@@ -74,17 +75,13 @@ async def perform(run: Run, effect: Effect) -> Any:
                     await stream.drain()
             if run.at_boundary is not None and not effect.action.is_read_only:
                 await run.at_boundary(effect)
-        result = await _begin_or_recover(run, effect)
+        recorded = run.replay.take(effect.action) if run.replay.has_record else None
+        result = await (_begin(run, effect) if recorded is None else _recover(run, effect, recorded))
     except BaseException as end:
         liveness.ended(effect.scope, end)
         raise
     liveness.ended(effect.scope)
     return result
-
-
-def _begin_or_recover(run: Run, effect: Effect) -> Awaitable[object]:
-    recorded = run.replay.take(effect.action) if run.replay.has_record else None
-    return _begin(run, effect) if recorded is None else _recover(run, effect, recorded)
 
 
 def ask_ahead(run: Run, effects: Sequence[Effect]) -> None:

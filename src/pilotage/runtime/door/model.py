@@ -262,5 +262,5 @@ def plain_model(model: IAgentModel) -> IAgentModel:
 def next_message_id(run: Run) -> str:
     """Return the id of the model's message in the next call of this scope; in replay, the recorded one."""
     action_id = scope_for("model").coming_id("model")
-    recorded = run.replay.outcome_of(action_id)
+    recorded = run.replay.outcome_of(action_id) if run.replay.has_record else None
     return message_id_of(run.id, action_id, run.ledger.epoch if recorded is None else recorded.epoch)

@@ -24,7 +24,7 @@ from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.model_reply import ReplyRecorder
 from pilotage.runtime.door.run import ModelEffect, OpenStream, Run
 from pilotage.runtime.door.signals import with_signals
-from pilotage.runtime.effect import Attempt, EffectKind, Grant
+from pilotage.runtime.effect import Attempt, EffectKind
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.record_fields import object_field, optional_text
@@ -58,7 +58,6 @@ class ModelCall(ModelEffect):
     ) -> None:
         super().__init__(scope, action, name, request)
         self.program_request = request
-        self.grant = Grant()
         self._opened: ReplyRecorder | None = None
         self._manifest: JsonObject | None = None
         self._run = run
@@ -211,7 +210,7 @@ class ModelReading(OpenStream):
         if run.ledger.is_durable and run.signals.listens:
             request = await with_signals(run, call.scope, call.action.id, call.program_request)
             call.request = request
-        recorded = run.replay.outcome_of(call.action.id)
+        recorded = run.replay.outcome_of(call.action.id) if run.replay.has_record else None
         is_live = recorded is None or not has_record(recorded)
         if run.is_context_fitted or call.request.context:
             await self._fit(is_live=is_live)
@@ -294,15 +293,17 @@ class ModelReading(OpenStream):
             event = self._recorder.note(event)
             if event.response is not None:
                 self.is_over = True
-                await self._end(event.response)
+                used = self._recorder.end(event.response)
+                if self._call.grant.reservation is not None or self._run.hooks is not None:
+                    await self._notify(event.response, used)
         except BaseException:
             await self.close()
             raise
         return event
 
-    async def _end(self, response: ModelResponse) -> None:
+    async def _notify(self, response: ModelResponse, used: BudgetAmount) -> None:
+        """Settle the application's budget, and show hooks the reply."""
         run, call = self._run, self._call
-        used = self._recorder.end(response)
         if call.grant.reservation is not None:
             await self._settle(ONE_STEP + used)
         if run.hooks is not None:

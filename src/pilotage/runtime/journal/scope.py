@@ -168,7 +168,9 @@ def scope_for(label: str, asked: JsonValue = None) -> Scope:
 
     Without a task (in a thread), and where a scope has no owner, this is the current scope itself.
     """
-    place = _here()
+    place = active_tool_calls.get()
+    if type(place) is not Place:
+        raise LookupError("no run is active in this context")
     scope = place.scope
     try:
         task = current_task()
