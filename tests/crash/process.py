@@ -71,14 +71,14 @@ class Processes:
             return
         self.answered.append(request.id)
         if isinstance(request, AgentApprovalRequest):
-            await runs.answer(run_id, request.id, ApprovalDecision.APPROVE)
+            await runs.answer(run_id, request.id, ApprovalDecision.APPROVE, resume=False)
             return
         happened = self.world.done[str(request.action_name)]
         if happened:
             receipt = f"{request.action_name}-{happened}"
-            await runs.answer(run_id, request.id, RecoveryDecision.DONE, result=receipt)
+            await runs.answer(run_id, request.id, RecoveryDecision.DONE, result=receipt, resume=False)
         else:
-            await runs.answer(run_id, request.id, RecoveryDecision.RETRY)
+            await runs.answer(run_id, request.id, RecoveryDecision.RETRY, resume=False)
 
 
 def assert_done_right(processes: Processes, result: RunResult) -> None:

@@ -239,15 +239,15 @@ class Story:
             if isinstance(question, AgentRecoveryRequest):
                 await self._tell_the_truth(runs, question)
             else:
-                await runs.approve(question.id)
+                await runs.approve(question.id, resume=False)
 
     async def _tell_the_truth(self, runs: AgentRuns, question: AgentRecoveryRequest) -> None:
         key = idempotency_key(RunKey("default", self.run_id), question.action_id)
         if question.attempt in self.ledger.done.get(key, []):
             result = SECRETIVE[::-1] if "refund" in question.action_id else 1
-            await runs.answer(self.run_id, question.id, RecoveryDecision.DONE, result=result)
+            await runs.answer(self.run_id, question.id, RecoveryDecision.DONE, result=result, resume=False)
         else:
-            await runs.answer(self.run_id, question.id, RecoveryDecision.RETRY)
+            await runs.answer(self.run_id, question.id, RecoveryDecision.RETRY, resume=False)
 
 
 @dataclass

@@ -195,7 +195,7 @@ async def test_a_person_says_what_became_of_an_unrepeatable_action(
     bureau, outside, program, run_id = await asked_about_a_lost_payment()
     async with bureau.process(AGENT, program) as runs:
         (question,) = await runs.questions(run_id)
-        await runs.answer(run_id, question.id, decision, **details)
+        await runs.answer(run_id, question.id, decision, **details, resume=False)
         result = await resumed(runs, run_id)
         assert await runs.verify(run_id) > 0
     assert (triple(result.state), result.output, outside.effects) == (state, output, effects)
@@ -232,7 +232,7 @@ async def test_a_run_that_dies_in_an_approval_wait_still_waits_with_the_same_req
     assert seen[0] == seen[1] == seen[2]
     assert (len(seen[0]), outside.attempts) == (1, 0)
     async with bureau.process(AGENT, program, handler) as runs:
-        await runs.approve(seen[0][0])
+        await runs.approve(seen[0][0], resume=False)
         assert triple((await resumed(runs, handle.id)).state) == COMPLETED
     assert outside.effects == 1
 

@@ -50,7 +50,7 @@ class Rolling:
         for request in await runs.questions(run_id):
             self.questions.append(request)
             if request.id not in answered:
-                await runs.approve(request.id)
+                await runs.approve(request.id, resume=False)
 
 
 @pytest.mark.parametrize("turns", TURNS)

@@ -151,9 +151,11 @@ class Place:
                     stamped = f"stamp {cast(JsonObject, question.arguments['view'])['what']}"
                     if stamped in self.world.done:
                         result = stamped.replace("stamp", "stamped")
-                        await runs.answer(state.id, question.id, RecoveryDecision.DONE, result=result)
+                        await runs.answer(
+                            state.id, question.id, RecoveryDecision.DONE, result=result, resume=False
+                        )
                     else:
-                        await runs.answer(state.id, question.id, RecoveryDecision.RETRY)
+                        await runs.answer(state.id, question.id, RecoveryDecision.RETRY, resume=False)
                 state = (await (await runs.resume(state.id)).result()).state
             transcript, events = Transcript(), runs.events(state.id)
             async for event in events:

@@ -179,7 +179,7 @@ class Runs(RuleBasedStateMachine):
         if decision is ApprovalDecision.MODIFY:
             await runs.modify(request.id, {"amount": amount})
         else:
-            await runs.answer(request.agent_state_id, request.id, decision)
+            await runs.answer(request.agent_state_id, request.id, decision, resume=False)
         self.decisions.setdefault(request.id, []).append(decision.value)
 
     async def tell_truth(
@@ -189,12 +189,12 @@ class Runs(RuleBasedStateMachine):
         run_id, tool = request.agent_state_id, str(request.action_name)
         made = self.town.world.made(run_id, tool)
         if gives_up is not None:
-            await runs.answer(run_id, request.id, gives_up)
+            await runs.answer(run_id, request.id, gives_up, resume=False)
         elif made:
             result = receipt(tool, made[0].amount)
-            await runs.answer(run_id, request.id, RecoveryDecision.DONE, result=result)
+            await runs.answer(run_id, request.id, RecoveryDecision.DONE, result=result, resume=False)
         else:
-            await runs.answer(run_id, request.id, RecoveryDecision.RETRY)
+            await runs.answer(run_id, request.id, RecoveryDecision.RETRY, resume=False)
 
     async def send(self, runs: AgentRuns, run_id: str) -> None:
         """Send a message twice with one id; whether it was accepted is remembered."""

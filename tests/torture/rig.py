@@ -133,15 +133,15 @@ class Customer:
             self._told.add(order)
         for question in await self._runs.questions(run_id):
             if not isinstance(question, AgentRecoveryRequest):
-                await self._runs.answer(run_id, question.id, ApprovalDecision.APPROVE)
+                await self._runs.answer(run_id, question.id, ApprovalDecision.APPROVE, resume=False)
                 continue
             self._asked.add(question.id)
             effect = str(question.action_name)
             if self._rig.world.happened(effect, order):
                 done = f"{effect} {order}"
-                await self._runs.answer(run_id, question.id, RecoveryDecision.DONE, result=done)
+                await self._runs.answer(run_id, question.id, RecoveryDecision.DONE, result=done, resume=False)
             else:
-                await self._runs.answer(run_id, question.id, RecoveryDecision.RETRY)
+                await self._runs.answer(run_id, question.id, RecoveryDecision.RETRY, resume=False)
 
     async def check(self) -> None:
         """Compare what the runs say with what has happened."""

@@ -285,11 +285,11 @@ class _Story:
                 continue
             if isinstance(request, AgentRecoveryRequest) and request.deferred_call is not None:
                 result = self._people.carry_out(request)
-                await runs.answer(run_id, request.id, RecoveryDecision.DONE, result=result)
+                await runs.answer(run_id, request.id, RecoveryDecision.DONE, result=result, resume=False)
             elif isinstance(request, AgentRecoveryRequest):
                 await self._tell_the_truth(runs, run_id, request)
             else:
-                await runs.answer(run_id, request.id, self._people.approve(request))
+                await runs.answer(run_id, request.id, self._people.approve(request), resume=False)
 
     async def _tell_the_truth(self, runs: AgentRuns, run_id: str, request: AgentRecoveryRequest) -> None:
         asked = (request.agent_state_id, request.action_id, request.attempt)
@@ -298,9 +298,9 @@ class _Story:
                 continue
             if isinstance(row.record, Mapping):
                 result = row.record["result"]
-                await runs.answer(run_id, request.id, RecoveryDecision.DONE, result=result)
+                await runs.answer(run_id, request.id, RecoveryDecision.DONE, result=result, resume=False)
                 return
-        await runs.answer(run_id, request.id, RecoveryDecision.RETRY)
+        await runs.answer(run_id, request.id, RecoveryDecision.RETRY, resume=False)
 
 
 def _has_result(row: JournalRow) -> bool:
