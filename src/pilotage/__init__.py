@@ -1,20 +1,21 @@
 """Agents that are ordinary application components: durable, typed, streaming, behind ports."""
 
 from pilotage.agent.events import AgentEvent, MessageDeltaEvent, RunPausedEvent, ToolCallStartEvent
-from pilotage.agent.limits import AgentExecutionLimits
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind
-from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec, ToolCallingSpec
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.principal import Principal, RunContext, get_run_context
-from pilotage.agent.run_input import RunAgentInput
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunAgentInput, RunResult
 from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
-from pilotage.agent.spec import AgentExecutionSpec, RecoveryStrategy, StreamingExposureMode
+from pilotage.agent.spec import (
+    AgentExecutionLimits,
+    AgentExecutionSpec,
+    RecoveryStrategy,
+    StreamingExposureMode,
+)
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.agent.stereotype import Agent
-from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tool_calling import ToolCallingSpec
 from pilotage.agent.tools.context import AgentToolRuntimeContext
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.agent.tools.metadata import (

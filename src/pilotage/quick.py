@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.principal import LOCAL, Principal
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.errors import CallerError
 
 

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 from pilotage import AgentExecutionLimits, AgentStatus, ModelMessage, RunAgentInput
 from pilotage.agent import AgentApprovalRequest, AgentDefinition, StepFinishedEvent
-from pilotage.agent.limits import LimitCode
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
+from pilotage.agent.spec import LimitCode
 from pilotage.jsonvalue import to_json_value
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import ScriptedModel, calls, crash_matrix

@@ -30,7 +30,7 @@ from pilotage import (
 from pilotage.agent import ModelUsage
 from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
 from pilotage.agent.ports.model import ModelCapability
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns

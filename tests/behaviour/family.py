@@ -22,7 +22,7 @@ from pilotage.agent import AgentApprovalRequest, RecoveryDecision, ToolApprovalR
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
 from pilotage.agent.ports.journal import JournalRow, RunKey
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import ToolError
 from pilotage.runtime.plugin import initialize

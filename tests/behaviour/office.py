@@ -29,7 +29,7 @@ from pilotage.agent import (
 )
 from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.principal import LOCAL
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns

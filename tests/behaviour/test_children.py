@@ -32,14 +32,14 @@ from pilotage.agent.events import (
     RunStartedEvent,
     StepFinishedEvent,
 )
-from pilotage.agent.limits import AgentExecutionLimits
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import BranchFailure, Dependencies, FailurePolicy
 from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, JournalRow, JournalStage, RunKey
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.run_input import RunAgentInput
+from pilotage.agent.run_values import RunAgentInput
 from pilotage.agent.signals import AgentSignalKind
+from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason
 from pilotage.errors import CallerError, RunFailedError, ToolError
 from pilotage.runtime.children.children import child_id

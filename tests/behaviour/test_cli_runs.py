@@ -415,7 +415,7 @@ def test_a_run_that_was_erased_is_shown_as_such(till: Till) -> None:
     (till.folder / "erase.py").write_text(
         "import asyncio, sys\n"
         "from pilotage.agent.ports.journal import RunKey\n"
-        "from pilotage.agent.ports.retention import IAgentRetention\n"
+        "from pilotage.agent.ports.repositories import IAgentRetention\n"
         "from till import app\n"
         "async def main():\n"
         "    async with app:\n"

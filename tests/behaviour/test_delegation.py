@@ -31,9 +31,9 @@ from pilotage.agent.delegation import (
     DelegationReturnPolicy,
 )
 from pilotage.agent.ports.architecture import Dependencies
-from pilotage.agent.ports.delegate import IAgentDelegate
 from pilotage.agent.ports.handlers import ApprovalSubject, IAgentApprovalHandler
 from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.runner import IAgentDelegate
 from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.yields import Final

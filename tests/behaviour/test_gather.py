@@ -12,13 +12,12 @@ import pytest
 from tests.behaviour.family import Family, Play, member, resume, start, told
 
 from pilotage import AgentStatus
-from pilotage.agent.limits import AgentExecutionLimits
 from pilotage.agent.messages import ModelMessage, ModelToolCall
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import BranchFailure, Dependencies, FailurePolicy
 from pilotage.agent.ports.journal import JournalStage
-from pilotage.agent.run_result import RunResult
-from pilotage.agent.spec import RejectionPolicy
+from pilotage.agent.run_values import RunResult
+from pilotage.agent.spec import AgentExecutionLimits, RejectionPolicy
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import ToolError
 from pilotage.testing import ProcessStopped, ScriptedModel, StopAfter, says, when

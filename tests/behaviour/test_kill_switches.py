@@ -37,7 +37,7 @@ from pilotage import (
 )
 from pilotage.agent import ContextTokenBudget, IAgentSwitches, RunPausedEvent, Switch, SwitchedOff
 from pilotage.agent.ports.architecture import Dependencies
-from pilotage.context.strategies import SummariseOldTurns
+from pilotage.context.compaction import SummariseOldTurns
 from pilotage.runtime.runner import AgentRunner
 from pilotage.testing import Fault, ScriptedModel, StopAfter, StopBefore, calls, says
 

@@ -11,12 +11,12 @@ import pytest
 from tests.behaviour.family import Family, Play, member, resume, start
 
 from pilotage import AgentStatus
-from pilotage.agent.limits import AgentExecutionLimits
 from pilotage.agent.messages import ModelMessage, ModelToolCall
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import Dependencies
 from pilotage.agent.ports.journal import JournalStage
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
+from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.testing import (
     FailWrite,
     Fault,

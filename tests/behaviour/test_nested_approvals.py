@@ -22,7 +22,7 @@ from pilotage.agent.delegation import AgentTeammate
 from pilotage.agent.ports.architecture import BranchFailure, Dependencies, FailurePolicy
 from pilotage.agent.ports.journal import JournalStage
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.spec import RejectionPolicy
 from pilotage.errors import CallerError
 from pilotage.runtime.runs import AgentRuns

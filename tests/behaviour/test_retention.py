@@ -9,7 +9,7 @@ from tests.crash.shop import Clerk, Shop, World
 
 from pilotage import AgentStatus, Application
 from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.ports.retention import IAgentRetention
+from pilotage.agent.ports.repositories import IAgentRetention
 from pilotage.errors import CallerError, RunErasedError, RunNotFoundError
 from pilotage.runtime import AgentRuns
 from pilotage.testing import MemoryStore, ScriptedModel, says

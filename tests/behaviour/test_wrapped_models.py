@@ -19,7 +19,7 @@ from pilotage import (
     agent_tool,
 )
 from pilotage.agent import IAgentPricing, ModelCapability, ModelCost, ModelUsage
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.models import FallbackModel, OfflineModel, RateLimitedModel
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import FaultyJournal, MemoryStore, ProcessStopped, ScriptedModel, StopAfter, fails

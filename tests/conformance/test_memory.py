@@ -7,20 +7,18 @@ from collections.abc import Sequence
 import pytest
 
 from pilotage.agent.ports.audit import IAgentAuditLog
-from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
-from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
-from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps
 from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
+    IAgentLateOutcomes,
+    IAgentRetention,
     IAgentSignalRepository,
     IAgentStateRepository,
 )
-from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.switches import IAgentSwitches
-from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.testing import (
     FaultyJournal,
     MemoryAuditLog,

@@ -18,9 +18,8 @@ from pilotage.agent.ports.journal import (
     JournalCommit,
     RunKey,
 )
-from pilotage.agent.ports.late_outcomes import LateOutcome
-from pilotage.agent.ports.leases import Lease
-from pilotage.agent.ports.wakeups import IWakeUpSubscription
+from pilotage.agent.ports.leases import IWakeUpSubscription, Lease
+from pilotage.agent.ports.repositories import LateOutcome
 from pilotage.agent.state import AgentStatus
 from pilotage.ids import SystemClock
 from pilotage.testing import MemoryJournal, MemoryStore, VirtualClock

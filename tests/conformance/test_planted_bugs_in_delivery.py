@@ -8,9 +8,8 @@ from datetime import datetime
 
 import pytest
 
-from pilotage.agent.ports.backlog import has_something_to_do
 from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.ports.leases import Lease
+from pilotage.agent.ports.leases import Lease, has_something_to_do
 from pilotage.agent.ports.outbox import OutboxEntry, OutboxPage, OutboxStatus
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError

@@ -8,13 +8,14 @@ from decimal import Decimal
 
 import pytest
 
-from pilotage.agent.budget_windows import BudgetPeriod, BudgetWindow
 from pilotage.agent.ports.budget import (
     BudgetAmount,
     BudgetGranted,
+    BudgetPeriod,
     BudgetReservation,
     BudgetSettlement,
     BudgetVerdict,
+    BudgetWindow,
 )
 from pilotage.testing import MemoryStore, MemoryTenantSpending, VirtualClock
 from pilotage.testing.conformance.spending import SpendingConformance

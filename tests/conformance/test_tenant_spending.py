@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
+from pilotage.agent.ports.budget import ITenantSpending
 from pilotage.agent.ports.journal import IAgentJournal
-from pilotage.agent.ports.tenant_spending import ITenantSpending
 from pilotage.testing import MemoryStore, MemoryTenantSpending, VirtualClock
 from pilotage.testing.conformance import SpendingConformance
 from pilotage.testing.conformance.leases import PassTime

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pilotage import AgentStatus, Application, ApprovalDecision
 from pilotage.agent import AgentApprovalRequest, AgentRecoveryRequest, RecoveryDecision
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import Fault, FaultyJournal, MemoryStore, ProcessStopped, ScriptedModel, SeededIds, says

@@ -43,7 +43,7 @@ from pilotage.agent import (
     ToolApprovalRequirement,
 )
 from pilotage.agent.ports.journal import JournalStage, RunKey
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.runtime.effect import idempotency_key
 from pilotage.runtime.journal.interruptions import RunInterruption
 from pilotage.runtime.plugin import initialize

@@ -9,7 +9,7 @@ import pytest
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.runtime.journal.chain import first_broken
 from pilotage.testing import (
     FailWrite,

@@ -25,7 +25,7 @@ from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import metadata
 from pilotage.agent import ToolApprovalRequirement
-from pilotage.agent.fact_types import AgentRunCompleted
+from pilotage.agent.facts import AgentRunCompleted
 from pilotage.agent.on_event import on_event
 from pilotage.agent.ports.journal import (
     CommitOutcome,
@@ -35,7 +35,7 @@ from pilotage.agent.ports.journal import (
     JournalRow,
     RunKey,
 )
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.runtime import AgentRuns, LeaseSettings, StoreUnavailable, WorkerSettings
 from pilotage.testing import Fault
 from tests.adapters.sqlalchemy.cutting_proxy import Cut, CuttingProxy

@@ -21,7 +21,7 @@ from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import Dependencies, FailurePolicy
 from pilotage.agent.ports.budget import BudgetAmount
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState
 from pilotage.runtime.children.delegation import LocalDelegate
 from pilotage.runtime.journal.interruptions import RunInterruption

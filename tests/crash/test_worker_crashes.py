@@ -9,7 +9,7 @@ import pytest
 
 from pilotage import AgentStatus, Application
 from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.runtime import WorkerSettings
 from pilotage.runtime.journal.lease import LeaseSettings
 from pilotage.runtime.plugin import initialize

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import pytest
 
-from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.filling import unchecked_without
 from pilotage.values import value
 

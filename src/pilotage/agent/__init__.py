@@ -19,13 +19,7 @@ from pilotage.agent.approval_decision import (
     parse_agent_approval_decision_signal,
 )
 from pilotage.agent.bootstrap import AgentBootstrapValidationPostProcessor
-from pilotage.agent.budget_windows import BudgetPeriod, BudgetWindow
 from pilotage.agent.cancellation import (
-    begin_agent_cancellation,
-    complete_agent_cancellation,
-    run_agent_cancellation_cleanup,
-)
-from pilotage.agent.cancellation_cleanup import (
     AgentCancellationCleanupCallable,
     AgentCancellationCleanupReport,
     AgentCancellationCleanupResult,
@@ -33,26 +27,27 @@ from pilotage.agent.cancellation_cleanup import (
     AgentCancellationCleanupTask,
     AgentCancellationRequest,
     AgentCancellationTargetKind,
+    begin_agent_cancellation,
+    complete_agent_cancellation,
+    run_agent_cancellation_cleanup,
 )
 from pilotage.agent.context import (
     ContextDigest,
     ContextFreshness,
+    ContextHealthSignal,
     ContextManifest,
     ContextManifestEntry,
+    ContextOptimizationAction,
+    ContextOptimizationActionKind,
+    ContextOptimizationEvidenceStage,
     ContextPack,
     ContextPackRole,
+    ContextRotSymptom,
     ContextSensitivity,
     ContextTokenBudget,
     render_context_pack,
 )
-from pilotage.agent.context_health import (
-    ContextHealthSignal,
-    ContextOptimizationAction,
-    ContextOptimizationActionKind,
-    ContextOptimizationEvidenceStage,
-    ContextRotSymptom,
-)
-from pilotage.agent.control_tools import ControlTools, NoTools, control_call
+from pilotage.agent.control_tools import ControlTools, Exit, NoTools, control_call
 from pilotage.agent.decisions import (
     DecisionMalformed,
     DecisionMisdirected,
@@ -91,11 +86,14 @@ from pilotage.agent.events import (
     ToolCallResultEvent,
     ToolCallStartEvent,
 )
-from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate, AgentEvidenceKind
-from pilotage.agent.evidence_capture import STRUCTURED_RESULT_LIMIT
+from pilotage.agent.evidence import (
+    STRUCTURED_RESULT_LIMIT,
+    AgentEvidence,
+    AgentEvidenceCandidate,
+    AgentEvidenceKind,
+)
 from pilotage.agent.execution import ExecuteContract, ExecuteShape
-from pilotage.agent.exits import Exit
-from pilotage.agent.fact_types import (
+from pilotage.agent.facts import (
     AgentActionCompleted,
     AgentActionOutcome,
     AgentApprovalRequested,
@@ -109,11 +107,11 @@ from pilotage.agent.fact_types import (
     AgentRunPaused,
     AgentRunResumed,
     AgentRunStarted,
+    IAgentEventPublisher,
     UnreadableFactError,
     read_fact,
     write_fact,
 )
-from pilotage.agent.limits import AgentExecutionLimits, LimitCode
 from pilotage.agent.messages import (
     ContentPart,
     MediaPart,
@@ -131,9 +129,17 @@ from pilotage.agent.model_reply import (
     ModelStreamEventKind,
     ModelUsage,
 )
-from pilotage.agent.model_request import ModelRequest, SamplingOptions, StreamingOptions
+from pilotage.agent.model_request import (
+    JsonSchemaConstraint,
+    ModelRequest,
+    ModelToolChoice,
+    ModelToolSpec,
+    SamplingOptions,
+    StreamingOptions,
+    StructuredOutputSpec,
+    ToolCallingSpec,
+)
 from pilotage.agent.on_event import on_event
-from pilotage.agent.permission_rules import PermissionRule, PermissionRules, StrictestOf
 from pilotage.agent.ports.architecture import (
     AgentRef,
     AgentSession,
@@ -147,23 +153,26 @@ from pilotage.agent.ports.architecture import (
     ToolCallOutcome,
 )
 from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
-from pilotage.agent.ports.backlog import IAgentBacklog
 from pilotage.agent.ports.budget import (
     BudgetAmount,
     BudgetExhausted,
     BudgetGranted,
+    BudgetPeriod,
     BudgetReservation,
     BudgetSettlement,
     BudgetVerdict,
+    BudgetWindow,
     IAgentBudget,
+    IAgentPricing,
+    ITenantSpending,
+    ModelCost,
     NoBudget,
 )
-from pilotage.agent.ports.cleanup import IAgentCancellationCleanup
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns, ITaskStore
-from pilotage.agent.ports.delegate import IAgentDelegate
 from pilotage.agent.ports.handlers import (
     ApprovalSubject,
     IAgentApprovalHandler,
+    IAgentCancellationCleanup,
     IAgentContextHandler,
     IAgentOutputGuard,
     IAgentRecoveryHandler,
@@ -187,45 +196,48 @@ from pilotage.agent.ports.journal import (
     RunKey,
     SealedRecord,
 )
-from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes, LateOutcome
-from pilotage.agent.ports.leases import IAgentLeases, Lease
+from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps, IWakeUpSubscription, Lease
 from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope, MemoryUse
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
 from pilotage.agent.ports.permissions import (
     AllowAll,
     IAgentPermissions,
+    IPrincipalResolver,
+    ISecrets,
     PermissionDecision,
     PermissionRequest,
+    PermissionRule,
+    PermissionRules,
     PermissionVerdict,
     RequireHeld,
+    StrictestOf,
     strictest,
 )
-from pilotage.agent.ports.pricing import IAgentPricing, ModelCost
-from pilotage.agent.ports.principals import IPrincipalResolver
-from pilotage.agent.ports.publisher import IAgentEventPublisher
 from pilotage.agent.ports.repositories import (
     EvidencePage,
     IAgentEvidenceRepository,
+    IAgentLateOutcomes,
+    IAgentRetention,
     IAgentSignalRepository,
     IAgentStateRepository,
+    LateOutcome,
     RunPage,
+    consume_pending_agent_signals,
 )
-from pilotage.agent.ports.retention import IAgentRetention
-from pilotage.agent.ports.runner import IAgentRunner, IAgentRunnerFactory
+from pilotage.agent.ports.runner import IAgentDelegate, IAgentRunner, IAgentRunnerFactory
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
-from pilotage.agent.ports.secret_store import ISecrets
 from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff, SwitchKind
 from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry, TelemetryValue
-from pilotage.agent.ports.tenant_spending import ITenantSpending
-from pilotage.agent.ports.tools import IAgentToolProvider
-from pilotage.agent.ports.wakeups import IAgentWakeUps, IWakeUpSubscription
 from pilotage.agent.principal import Principal, RunContext, get_run_context, run_context
 from pilotage.agent.recovery import (
     AgentActionBoundaryCheckpoint,
     AgentActionBoundaryStage,
     AgentActionKind,
+    AgentResumeAction,
     AgentResumeBoundary,
+    AgentResumePlan,
+    plan_agent_resume,
 )
 from pilotage.agent.recovery_request import (
     AgentRecoveryRequest,
@@ -239,10 +251,7 @@ from pilotage.agent.recovery_request import (
     materialize_agent_recovery_decision_state,
     parse_agent_recovery_decision_signal,
 )
-from pilotage.agent.resume import AgentResumeAction, AgentResumePlan, plan_agent_resume
-from pilotage.agent.run_input import AgentContext, RunAgentInput
-from pilotage.agent.run_result import RunResult
-from pilotage.agent.signal_consumption import consume_pending_agent_signals
+from pilotage.agent.run_values import AgentContext, RunAgentInput, RunResult
 from pilotage.agent.signal_handlers import on_signal
 from pilotage.agent.signals import (
     AgentSignal,
@@ -254,7 +263,14 @@ from pilotage.agent.signals import (
     accepts_signal,
     select_signals,
 )
-from pilotage.agent.spec import AgentExecutionSpec, RecoveryStrategy, RejectionPolicy, StreamingExposureMode
+from pilotage.agent.spec import (
+    AgentExecutionLimits,
+    AgentExecutionSpec,
+    LimitCode,
+    RecoveryStrategy,
+    RejectionPolicy,
+    StreamingExposureMode,
+)
 from pilotage.agent.state import (
     AgentSituation,
     AgentState,
@@ -264,14 +280,18 @@ from pilotage.agent.state import (
     can_move,
 )
 from pilotage.agent.stereotype import Agent
-from pilotage.agent.structured_output import JsonSchemaConstraint, StructuredOutputSpec
-from pilotage.agent.tool_calling import ModelToolChoice, ModelToolSpec, ToolCallingSpec
-from pilotage.agent.tools.active import IToolCalls, tool_calls_go_to
 from pilotage.agent.tools.bind import AgentToolBoundInvocation, bind_agent_tool_invocation
 from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, discover_agent_tools
 from pilotage.agent.tools.context import AgentToolApprovalContext, AgentToolRuntimeContext, CancellationToken
-from pilotage.agent.tools.declare import AgentToolDefinition, agent_tool, get_agent_tool_definition
-from pilotage.agent.tools.identity import AgentToolIdentity, AgentToolSchemaHandle
+from pilotage.agent.tools.declare import (
+    AgentToolDefinition,
+    IToolCalls,
+    ToolOptions,
+    agent_tool,
+    get_agent_tool_definition,
+    tool_calls_go_to,
+)
+from pilotage.agent.tools.described import IAgentToolProvider
 from pilotage.agent.tools.metadata import (
     AgentToolMetadata,
     DataAccess,
@@ -288,7 +308,7 @@ from pilotage.agent.tools.metadata import (
     ToolRisk,
     ToolRiskAxis,
 )
-from pilotage.agent.tools.options import ToolOptions
+from pilotage.agent.tools.schema import AgentToolIdentity, AgentToolSchemaHandle
 from pilotage.agent.yields import (
     AgentYield,
     AgentYieldJsonEncoder,

@@ -12,9 +12,9 @@ from functools import partial
 
 from pilotage.agent.definition import AgentDefinition, attach_runner
 from pilotage.agent.ports.architecture import AgentRef, workers_of
+from pilotage.agent.ports.budget import IAgentPricing
 from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.model import IAgentModel
-from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.ports.runner import IAgentRunnerFactory
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.rule_of_two import AgentReach, rule_of_two

@@ -1,24 +1,280 @@
-"""Cancellation: a run stops, cleans up what it had begun, and says how that went.
+"""Cancellation: a run stops, cleans up what it had begun, and reports the outcome.
 
-A cancel signal moves the run to CANCELLING; hooks for its open model streams, tools and delegates run
-concurrently under one deadline; the report of their outcomes ends the run as CANCELLED or, if one failed, as
-FAILED. Everything but running the hooks is pure.
+A cancel signal moves the run to CANCELLING; hooks for its open model streams, tools and delegates run concurrently
+under one deadline; the report of their outcomes ends the run as CANCELLED or, if one failed, as FAILED. Everything but
+running the hooks is pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import field
+from enum import StrEnum
+from typing import TypeAlias
 
-from pilotage.agent.cancellation_cleanup import (
-    AgentCancellationCleanupReport,
-    AgentCancellationCleanupTask,
-    check_cancel_signal,
-    text_in,
-)
-from pilotage.agent.signals import AgentSignal
+from pilotage.agent.evidence import AgentEvidenceCandidate, AgentEvidenceKind
+from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
-from pilotage.checks import reject_not_positive
+from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.values import value
+
+
+class AgentCancellationTargetKind(StrEnum):
+    """What is being stopped."""
+
+    MODEL_STREAM = "model_stream"
+    TOOL_EXECUTION = "tool_execution"
+    DELEGATE_EXECUTION = "delegate_execution"
+
+
+class AgentCancellationCleanupStatus(StrEnum):
+    """How stopping it went."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+def check_cancel_signal(state: AgentState, signal: AgentSignal) -> None:
+    """Refuse a signal that does not cancel this run.
+
+    Raises:
+        AgentDefinitionError: the signal is of another kind or belongs to another run.
+    """
+    if signal.kind is not AgentSignalKind.CANCEL:
+        raise AgentDefinitionError(f"Signal {signal.id!r} is of kind {signal.kind.value!r}. Send a 'cancel'.")
+    if signal.agent_state_id != state.id:
+        raise AgentDefinitionError(
+            f"Signal {signal.id!r} is for run {signal.agent_state_id!r}, not {state.id!r}."
+        )
+
+
+def text_in(signal: AgentSignal, name: str) -> str | None:
+    """The text under a key of the payload; anything else counts as not given."""
+    value = signal.payload.get(name)
+    return value if isinstance(value, str) else None
+
+
+@value
+class AgentCancellationRequest:
+    """What a cleanup hook is asked to stop, for which run, and why."""
+
+    state_id: str
+    signal_id: str
+    target_kind: AgentCancellationTargetKind
+    target_ref: str
+    reason: str | None = None
+    requested_by: str | None = None
+    metadata: JsonObject = field(default_factory=empty_object)
+
+    def __post_init__(self) -> None:
+        reject_blank(
+            self,
+            state_id=self.state_id,
+            signal_id=self.signal_id,
+            target_ref=self.target_ref,
+            reason=self.reason,
+            requested_by=self.requested_by,
+        )
+
+    @classmethod
+    def from_signal(
+        cls,
+        *,
+        state: AgentState,
+        signal: AgentSignal,
+        target_kind: AgentCancellationTargetKind,
+        target_ref: str,
+        metadata: JsonObject | None = None,
+    ) -> AgentCancellationRequest:
+        """The request that a cancel signal of this run makes for one target.
+
+        Raises:
+            AgentDefinitionError: the signal is no cancel signal or belongs to another run.
+        """
+        check_cancel_signal(state, signal)
+        return cls(
+            state.id,
+            signal.id,
+            target_kind,
+            target_ref,
+            text_in(signal, "reason"),
+            text_in(signal, "requested_by"),
+            metadata or {},
+        )
+
+    def to_payload(self) -> JsonObject:
+        """The request as JSON, every key present."""
+        return {
+            "state_id": self.state_id,
+            "signal_id": self.signal_id,
+            "target_kind": self.target_kind.value,
+            "target_ref": self.target_ref,
+            "reason": self.reason,
+            "requested_by": self.requested_by,
+            "metadata": self.metadata,
+        }
+
+
+@value
+class AgentCancellationCleanupResult:
+    """How one hook fared."""
+
+    target_kind: AgentCancellationTargetKind
+    target_ref: str
+    status: AgentCancellationCleanupStatus
+    reason: str | None = None
+    error_code: str | None = None
+    message: str | None = None
+    metadata: JsonObject = field(default_factory=empty_object)
+
+    def __post_init__(self) -> None:
+        reject_blank(
+            self,
+            target_ref=self.target_ref,
+            reason=self.reason,
+            error_code=self.error_code,
+            message=self.message,
+        )
+
+    @classmethod
+    def succeeded(
+        cls,
+        *,
+        target_kind: AgentCancellationTargetKind,
+        target_ref: str,
+        reason: str | None = None,
+        metadata: JsonObject | None = None,
+    ) -> AgentCancellationCleanupResult:
+        """The target is stopped and cleaned up."""
+        status = AgentCancellationCleanupStatus.SUCCEEDED
+        return cls(target_kind, target_ref, status, reason, metadata=metadata or {})
+
+    @classmethod
+    def failed(
+        cls,
+        *,
+        target_kind: AgentCancellationTargetKind,
+        target_ref: str,
+        error_code: str,
+        message: str,
+        metadata: JsonObject | None = None,
+    ) -> AgentCancellationCleanupResult:
+        """The target could not be cleaned up."""
+        return cls(
+            target_kind,
+            target_ref,
+            AgentCancellationCleanupStatus.FAILED,
+            error_code=error_code,
+            message=message,
+            metadata=metadata or {},
+        )
+
+    @classmethod
+    def skipped(
+        cls,
+        *,
+        target_kind: AgentCancellationTargetKind,
+        target_ref: str,
+        reason: str,
+        metadata: JsonObject | None = None,
+    ) -> AgentCancellationCleanupResult:
+        """There was nothing to clean up."""
+        status = AgentCancellationCleanupStatus.SKIPPED
+        return cls(target_kind, target_ref, status, reason, metadata=metadata or {})
+
+    @property
+    def failed_cleanup(self) -> bool:
+        """Whether this outcome makes the cancellation fail."""
+        return self.status is AgentCancellationCleanupStatus.FAILED
+
+    def to_payload(self) -> JsonObject:
+        """The outcome as JSON, every key present."""
+        return {
+            "target_kind": self.target_kind.value,
+            "target_ref": self.target_ref,
+            "status": self.status.value,
+            "reason": self.reason,
+            "error_code": self.error_code,
+            "message": self.message,
+            "metadata": self.metadata,
+        }
+
+
+AgentCancellationCleanupCallable: TypeAlias = Callable[
+    [AgentCancellationRequest], Awaitable[AgentCancellationCleanupResult]
+]
+
+
+@value
+class AgentCancellationCleanupTask:
+    """A hook and the target it cleans up."""
+
+    target_kind: AgentCancellationTargetKind
+    target_ref: str
+    cleanup: AgentCancellationCleanupCallable
+    metadata: JsonObject = field(default_factory=empty_object)
+
+    def __post_init__(self) -> None:
+        reject_blank(self, target_ref=self.target_ref)
+
+    async def run(self, *, state: AgentState, signal: AgentSignal) -> AgentCancellationCleanupResult:
+        """Await the hook; whatever it raises is the caller's.
+
+        Raises:
+            AgentDefinitionError: the signal is not this run's, or the outcome names another target.
+        """
+        request = AgentCancellationRequest.from_signal(
+            state=state,
+            signal=signal,
+            target_kind=self.target_kind,
+            target_ref=self.target_ref,
+            metadata=self.metadata,
+        )
+        result = await self.cleanup(request)
+        if (result.target_kind, result.target_ref) != (self.target_kind, self.target_ref):
+            raise AgentDefinitionError(
+                f"The cleanup of {self.target_kind.value} {self.target_ref!r} answered for "
+                f"{result.target_kind.value} {result.target_ref!r}. Answer with the target of the request."
+            )
+        return result
+
+
+@value
+class AgentCancellationCleanupReport:
+    """How the whole cleanup went, in the order of the tasks."""
+
+    state_id: str
+    signal_id: str
+    outcomes: tuple[AgentCancellationCleanupResult, ...] = ()
+
+    def __post_init__(self) -> None:
+        reject_blank(self, state_id=self.state_id, signal_id=self.signal_id)
+
+    @property
+    def cleanup_succeeded(self) -> bool:
+        """Whether nothing failed; having nothing to do counts as success."""
+        return not self.failed_outcomes
+
+    @property
+    def failed_outcomes(self) -> tuple[AgentCancellationCleanupResult, ...]:
+        """The outcomes that failed."""
+        return tuple(outcome for outcome in self.outcomes if outcome.failed_cleanup)
+
+    def to_payload(self) -> JsonObject:
+        """The report as JSON."""
+        return {
+            "state_id": self.state_id,
+            "signal_id": self.signal_id,
+            "cleanup_succeeded": self.cleanup_succeeded,
+            "outcomes": tuple(outcome.to_payload() for outcome in self.outcomes),
+        }
+
+    def to_evidence_candidate(self, summary: str | None = None) -> AgentEvidenceCandidate:
+        """The report as a record of the run."""
+        return AgentEvidenceCandidate(AgentEvidenceKind.CANCELLATION, self.to_payload(), summary)
 
 
 def begin_agent_cancellation(state: AgentState, signal: AgentSignal) -> AgentState:

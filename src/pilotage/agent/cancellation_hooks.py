@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
-from pilotage.agent.cancellation_cleanup import AgentCancellationCleanupResult, AgentCancellationCleanupTask
+from pilotage.agent.cancellation import AgentCancellationCleanupResult, AgentCancellationCleanupTask
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState
 from pilotage.errors import PilotageError

@@ -1,6 +1,7 @@
-"""Control calls: decisions that a model takes by calling a tool which is none.
+"""Control calls: decisions that a model takes by calling a tool without a function.
 
-They are data in a recorded reply. Who drives the agent reads them and answers; no function stands behind them.
+They are data in a recorded reply; the architecture reads and answers them. An exit is a control call that ends the
+run: its name and arguments become the output.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec, ToolCallingSpec
 from pilotage.agent.ports.architecture import IScopedTools, ToolCallOutcome
-from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tool_calling import ModelToolSpec, ToolCallingSpec
-from pilotage.jsonvalue import JsonObject, as_object, object_or_empty
+from pilotage.jsonvalue import JsonObject, JsonValue, as_object, object_or_empty
+from pilotage.values import value
 
 Answering: TypeAlias = Callable[[Sequence[ModelToolCall]], Awaitable[Sequence[ToolCallOutcome]]]
 """Gives the outcomes of the control calls of one reply, in their order."""
@@ -89,3 +90,28 @@ def _one_of(member: JsonObject, allowed: list[str]) -> JsonObject:
     if member.get("type") == "array":
         return {**member, "items": {"type": "string", "enum": allowed}}
     return {**member, "enum": allowed}
+
+
+# No field of a type can have this name, so no answer with a type looks like an exit.
+_TAKEN = "pilotage.exit"
+
+
+@value
+class Exit:
+    """The way out that a run took: the name of the control call, and its arguments."""
+
+    name: str
+    arguments: JsonObject
+
+    @property
+    def output(self) -> JsonObject:
+        """The exit as the output of a run."""
+        return {_TAKEN: {"name": self.name, "arguments": self.arguments}}
+
+    @classmethod
+    def taken_in(cls, output: JsonValue) -> Exit | None:
+        """The exit that an output stands for; None for an answer."""
+        taken = output.get(_TAKEN) if isinstance(output, Mapping) else None
+        if not isinstance(taken, Mapping):
+            return None
+        return cls(str(taken["name"]), as_object(taken["arguments"]))

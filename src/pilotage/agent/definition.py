@@ -19,7 +19,7 @@ from pilotage.agent.ports.repositories import (
     IAgentStateRepository,
 )
 from pilotage.agent.ports.runner import IAgentRunnerFactory
-from pilotage.agent.run_input import RunAgentInput
+from pilotage.agent.run_values import RunAgentInput
 from pilotage.agent.signal_handlers import SignalHandler, read_signal_handlers
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.spec import AgentExecutionSpec

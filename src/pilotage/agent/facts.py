@@ -1,30 +1,219 @@
-"""What became true of a run, for the outbox: which step makes which fact true. Pure."""
+"""Facts about runs: their types, their stored form, which step makes which one true, and their publisher.
+
+Not to be confused with `AgentEvent`, an item of a run's stream. A fact is written in the transaction of the change it
+reports, and delivered at least once, in order per run. It carries ids and codes, no payloads. Type and version say how
+a stored fact is read: a shape that changes gets a class of its own with the next version, and the old one stays
+readable. Everything but the publisher port is pure.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import field, fields
+from datetime import datetime
+from enum import StrEnum
 from functools import cache
+from typing import Any, ClassVar
 
-from pilotage.agent.fact_types import (
-    AgentActionCompleted,
-    AgentActionOutcome,
-    AgentApprovalRequested,
-    AgentFact,
-    AgentQuestionKind,
-    AgentRunCancelled,
-    AgentRunCancelling,
-    AgentRunCompleted,
-    AgentRunDelegated,
-    AgentRunFailed,
-    AgentRunPaused,
-    AgentRunResumed,
-    AgentRunStarted,
-)
 from pilotage.agent.ports.journal import OutboxEvent
+from pilotage.agent.ports.outbox import OutboxEntry
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
+from pilotage.errors import PilotageError
 from pilotage.filling import unchecked
-from pilotage.jsonvalue import JsonObject
+from pilotage.jsonvalue import JsonObject, JsonValue, as_string
+from pilotage.values import value
+
+
+class UnreadableFactError(PilotageError):
+    """A fact in the outbox is of a type or version that this program does not know, or lacks something."""
+
+    message: ClassVar[str] = "The fact cannot be read."
+    code: ClassVar[str] = "fact_unreadable"
+
+
+class AgentQuestionKind(StrEnum):
+    """What a person is asked: whether something may happen, or what became of it."""
+
+    APPROVAL = "approval"
+    RECOVERY = "recovery"
+
+
+class AgentActionOutcome(StrEnum):
+    """What came of an action; one whose outcome is unknown has not come to it yet."""
+
+    DONE = "done"
+    FAILED = "failed"
+
+
+@value
+class AgentFact:
+    """Something that became true of a run; subscribe to this class to hear of everything.
+
+    `id` is the same however often a fact is delivered, so that a receiver can tell; `occurred_at` is the store's
+    clock. Both are known once the fact is in the outbox. `parent` is the run that this one belongs to.
+    """
+
+    run_id: str
+    tenant_id: str
+    agent: str
+    parent: str | None = field(default=None, kw_only=True)
+    id: str = field(default="", kw_only=True)
+    occurred_at: datetime | None = field(default=None, kw_only=True)
+
+    version: ClassVar[int] = 1
+
+
+@value
+class AgentRunStarted(AgentFact):
+    """A run began."""
+
+
+@value
+class AgentRunPaused(AgentFact):
+    """A run waits, for a person or because somebody paused it."""
+
+    reason: AgentStateReason
+
+
+@value
+class AgentApprovalRequested(AgentFact):
+    """A person is asked about an action; `AgentRuns.approvals` has the question, `approve` and its like answer it."""
+
+    request_id: str
+    question: AgentQuestionKind
+    action: str
+
+
+@value
+class AgentRunResumed(AgentFact):
+    """A run that waited goes on."""
+
+
+@value
+class AgentRunDelegated(AgentFact):
+    """A run gave work to another one, its `child`."""
+
+    child: str
+    child_agent: str
+
+
+@value
+class AgentActionCompleted(AgentFact):
+    """A tool call or a step that may have changed something came to its outcome."""
+
+    action_id: str
+    kind: AgentActionKind
+    action: str
+    outcome: AgentActionOutcome
+
+
+@value
+class AgentRunCancelling(AgentFact):
+    """Somebody cancelled a run; it is being stopped and cleaned up after."""
+
+
+@value
+class AgentRunCompleted(AgentFact):
+    """A run has its answer; `AgentRuns.result` has it."""
+
+
+@value
+class AgentRunFailed(AgentFact):
+    """A run ended without its answer."""
+
+    reason: AgentStateReason
+
+
+@value
+class AgentRunCancelled(AgentFact):
+    """A run that was cancelled has ended."""
+
+
+FACTS: Mapping[tuple[str, int], type[AgentFact]] = {
+    (fact.__name__, fact.version): fact
+    for fact in (
+        AgentRunStarted,
+        AgentRunPaused,
+        AgentApprovalRequested,
+        AgentRunResumed,
+        AgentRunDelegated,
+        AgentActionCompleted,
+        AgentRunCancelling,
+        AgentRunCompleted,
+        AgentRunFailed,
+        AgentRunCancelled,
+    )
+}
+"""The class of every type and version that can be read."""
+
+_NOT_STORED = frozenset({"id", "occurred_at"})
+_CODES: Mapping[str, type[StrEnum]] = {
+    "reason": AgentStateReason,
+    "kind": AgentActionKind,
+    "question": AgentQuestionKind,
+    "outcome": AgentActionOutcome,
+}
+
+
+def write_fact(fact: AgentFact) -> OutboxEvent:
+    """The fact as the outbox keeps it, and as a publisher may put it on the wire: type, version, payload."""
+    payload = {name: _stored(getattr(fact, name)) for name in _stored_names(type(fact))}
+    return OutboxEvent(type(fact).__name__, fact.version, payload)
+
+
+def read_fact(entry: OutboxEntry) -> AgentFact:
+    """The fact that an entry of the outbox stands for; what a newer program has added to it is left out.
+
+    Raises:
+        UnreadableFactError: its type or version is unknown here, or something is missing in it.
+    """
+    event = entry.event
+    known = FACTS.get((event.event_type, event.version))
+    if known is None:
+        raise UnreadableFactError(
+            f"{event.event_type!r} version {event.version} is unknown here. Deliver entry {entry.id!r} with the "
+            "release of Pilotage that wrote it, or a newer one."
+        )
+    try:
+        given = {name: _read(name, event.payload[name]) for name in _stored_names(known)}
+    except (KeyError, ValueError) as error:
+        raise UnreadableFactError(f"entry {entry.id!r} is no {event.event_type}: {error!r}.") from error
+    make: Any = known
+    fact: AgentFact = make(**given, id=entry.id, occurred_at=entry.created_at)
+    return fact
+
+
+def _stored_names(fact: type[AgentFact]) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(fact) if each.name not in _NOT_STORED)
+
+
+def _stored(given: Any) -> JsonValue:
+    return given.value if isinstance(given, StrEnum) else given
+
+
+def _read(name: str, stored: JsonValue) -> object:
+    code = _CODES.get(name)
+    return stored if code is None else code(as_string(stored))
+
+
+class IAgentEventPublisher(ABC):
+    """Passes facts on. Every pod of this type gets every fact.
+
+    Every adapter guarantees: what `publish` returned for has reached the other side for good. It is called in order
+    per run, and for several runs at once; a fact may come again, with the same `id`.
+    """
+
+    @abstractmethod
+    async def publish(self, fact: AgentFact) -> None:
+        """Pass a fact on; durable on the other side when this returns.
+
+        Raises:
+            Exception: whatever went wrong. The fact comes again after a while, and is parked after some tries; what
+                happens to the run later waits behind it.
+        """
+
 
 _OF_STATUS: Mapping[AgentStatus, type[AgentFact]] = {
     AgentStatus.CANCELLING: AgentRunCancelling,

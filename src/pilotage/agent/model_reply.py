@@ -12,7 +12,7 @@ from typing import Any
 
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.messages import ModelMessage, ModelToolCall
-from pilotage.agent.tool_calling import ToolCallingSpec
+from pilotage.agent.model_request import ToolCallingSpec
 from pilotage.errors import AgentToolDispatchError
 from pilotage.filling import changing
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
-from pilotage.agent.fact_types import AgentFact
+from pilotage.agent.facts import AgentFact
 from pilotage.annotations import UnresolvedAnnotationError, resolve_annotation
 from pilotage.errors import AgentDefinitionError
 from pilotage.values import value

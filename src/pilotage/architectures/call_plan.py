@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pilotage.agent.tool_calling import ModelToolSpec
+from pilotage.agent.model_request import ModelToolSpec
 from pilotage.architectures.graph import graph_problems
 from pilotage.jsonvalue import JsonValue, list_or_empty, object_or_empty
 from pilotage.values import value

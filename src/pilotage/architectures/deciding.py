@@ -11,9 +11,8 @@ from typing import Annotated, TypeAlias, TypeVar, cast
 from pilotage.agent.control_tools import limited
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
-from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec
 from pilotage.agent.ports.architecture import AgentSession, Dependencies
-from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.architectures.turn import added, lead_of
 from pilotage.architectures.wording import as_text
 from pilotage.errors import AgentStructuredOutputError

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar, cast
 
+from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.ports.architecture import AgentSession, Dependencies
 from pilotage.agent.spec import AgentExecutionSpec
-from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.architectures.deciding import Choices, Unusable, decide, nothing_wrong, outside
 from pilotage.architectures.wording import as_text
 from pilotage.architectures.workers import WorkerRef, ask_worker

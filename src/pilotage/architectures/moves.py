@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
-from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.values import value
 

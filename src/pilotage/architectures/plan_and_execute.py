@@ -10,6 +10,7 @@ from typing import cast
 
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.messages import ModelMessage
+from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.ports.architecture import (
     AgentRef,
     AgentSession,
@@ -19,7 +20,6 @@ from pilotage.agent.ports.architecture import (
     FailurePolicy,
     workers_of,
 )
-from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.architectures.deciding import decide
 from pilotage.architectures.graph import graph_problems, levels
 from pilotage.architectures.moves import StopReason

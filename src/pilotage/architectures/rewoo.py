@@ -16,8 +16,8 @@ from pilotage.agent.events import (
 )
 from pilotage.agent.messages import ModelMessage, ModelToolCall
 from pilotage.agent.model_events import call_id_at
+from pilotage.agent.model_request import hidden_arguments
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies, ToolCallOutcome
-from pilotage.agent.tool_calling import hidden_arguments
 from pilotage.architectures.call_plan import CallPlan, PlannedCall, call_plan_problems, resolved
 from pilotage.architectures.deciding import decide
 from pilotage.architectures.graph import levels

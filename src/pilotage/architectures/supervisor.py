@@ -9,6 +9,7 @@ from functools import partial
 from pilotage.agent.control_tools import ControlTools, control_call
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
 from pilotage.agent.ports.architecture import (
     AgentRef,
     AgentSession,
@@ -19,8 +20,6 @@ from pilotage.agent.ports.architecture import (
     ToolCallOutcome,
     workers_of,
 )
-from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.architectures.deciding import outside
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import close_stream

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from pilotage.agent.control_tools import control_call
+from pilotage.agent.control_tools import Exit, control_call
 from pilotage.agent.events import AgentEvent
-from pilotage.agent.exits import Exit
+from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
-from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.architectures.parts import take_up
 from pilotage.architectures.wording import briefing
 from pilotage.architectures.workers import (

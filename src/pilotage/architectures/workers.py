@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies, workers_of
 from pilotage.agent.spec import AgentExecutionSpec
-from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.architectures.parts import carry_out
 from pilotage.architectures.wording import as_text
 from pilotage.checks import reject_blank, reject_empty

@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from pilotage.adapters.sqlalchemy.plugin import database_settings, key_beside, sealer_beside_the_database
 from pilotage.adapters.sqlalchemy.settings import URL, DatabaseSettings, sqlite_file
 from pilotage.agent.ports.journal import IAgentJournal
-from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
+    IAgentLateOutcomes,
     IAgentSignalRepository,
     IAgentStateRepository,
 )

@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
-from pilotage.agent.compaction.estimate import (
+from pilotage.agent.compaction import (
     BYTE_ESTIMATOR,
+    LEAST_TRUSTED,
     ByteEstimator,
-    TokenEstimator,
-    fixed_tokens,
-    message_tokens,
-)
-from pilotage.agent.compaction.plan import (
     CompactionPlan,
     CompactionStrategy,
     NothingToDo,
     Rewrite,
+    Summary,
     SummaryNeeded,
+    TokenEstimator,
+    Unit,
+    fixed_tokens,
+    message_tokens,
+    units_of,
+    untouchable,
 )
-from pilotage.agent.compaction.rules import untouchable
-from pilotage.agent.compaction.summary import LEAST_TRUSTED, Summary
-from pilotage.agent.compaction.turns import Unit, units_of
-from pilotage.context.assemble import TRANSCRIPT_ENTRY, Assembled, assemble
-from pilotage.context.compaction import Compaction, carry_out
-from pilotage.context.evidence import digest_evidence, manifest_evidence, manifest_payload
-from pilotage.context.handler import KeepWithinBudget
-from pilotage.context.health import excess_of, health_signals, over_budget, room_of, stale_packs
-from pilotage.context.strategies import KeepRecent, SummariseOldTurns, TrimToolResults
+from pilotage.context.assemble import (
+    TRANSCRIPT_ENTRY,
+    Assembled,
+    assemble,
+    digest_evidence,
+    manifest_evidence,
+    manifest_payload,
+)
+from pilotage.context.compaction import (
+    Compaction,
+    ContextWindow,
+    KeepRecent,
+    SummariseOldTurns,
+    TrimToolResults,
+    carry_out,
+)
+from pilotage.context.health import (
+    KeepWithinBudget,
+    excess_of,
+    health_signals,
+    over_budget,
+    room_of,
+    stale_packs,
+)
 from pilotage.context.transcript import Transcript, TranscriptDigest
-from pilotage.context.window import ContextWindow
 
 __all__ = [
     "BYTE_ESTIMATOR",

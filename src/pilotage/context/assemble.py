@@ -1,7 +1,9 @@
 """From a request with context packs to what the model gets, and the manifest of what that was.
 
-Pure. A manifest names every pack but never holds content, and the whole transcript is one entry of it: it
-is stored for every model call, so its size must not depend on how long the run already is.
+Pure. A manifest names every pack but never holds content, and the whole transcript is one entry of it: it is stored for
+every model call, so its size must not depend on the length of the run, and what is not given is left out. Of a call
+that shows only a transcript, the row keeps the figures; the rest of the manifest follows from them. A digest's summary
+is not in its evidence: it stays with the recorded reply it came from.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from pilotage.agent.context import (
     ContextPackRole,
     render_context_pack,
 )
+from pilotage.agent.evidence import AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.model_request import ModelRequest
 from pilotage.context.transcript import Transcript
 from pilotage.filling import changing, unchecked
-from pilotage.jsonvalue import JsonObject
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.values import value
 
@@ -133,3 +136,79 @@ def _describe(
     return _Described(
         replace(entry, sensitive_fields=pack.sensitive_fields, metadata={**entry.metadata, **facts}), tokens
     )
+
+
+def manifest_payload(manifest: ContextManifest) -> JsonObject:
+    """The manifest as JSON; it has no key for what is not given."""
+    return _given(
+        id=manifest.id,
+        entries=[_entry(entry) for entry in manifest.entries],
+        origin_ref=manifest.origin_ref,
+        evidence_refs=list(manifest.evidence_refs),
+        created_at=manifest.created_at.isoformat() if manifest.created_at else None,
+        metadata=manifest.metadata,
+    )
+
+
+def _entry(entry: ContextManifestEntry) -> JsonObject:
+    return _given(
+        pack_id=entry.pack_id,
+        source=entry.source,
+        role=entry.role.value,
+        origin_ref=entry.origin_ref,
+        evidence_ref=entry.evidence_ref,
+        digest_ref=entry.digest_ref,
+        sensitive_fields=[field.to_metadata() for field in entry.sensitive_fields],
+        metadata=entry.metadata,
+    )
+
+
+def manifest_evidence(manifest: ContextManifest) -> AgentEvidenceCandidate:
+    """What a model was shown, as a record that is found by the manifest's id."""
+    return AgentEvidenceCandidate(
+        AgentEvidenceKind.CONTEXT_MANIFEST, manifest_payload(manifest), manifest_ref=manifest.id
+    )
+
+
+def digest_evidence(digest: ContextDigest) -> AgentEvidenceCandidate:
+    """What a context was condensed from and how, as a record; the words of the summary are not in it."""
+    payload = _given(
+        id=digest.id,
+        context_identity=digest.context_identity,
+        source_manifest_ref=digest.source_manifest_ref,
+        digest=digest.digest,
+        derived_from_pack_ids=list(digest.derived_from_pack_ids),
+        compression_evidence_ref=digest.compression_evidence_ref,
+        algorithm=digest.algorithm,
+        created_at=digest.created_at.isoformat() if digest.created_at else None,
+        metadata=digest.metadata,
+    )
+    return AgentEvidenceCandidate(
+        AgentEvidenceKind.CONTEXT_DIGEST,
+        payload,
+        digest=digest.digest,
+        manifest_ref=digest.source_manifest_ref,
+        reference=digest.compression_evidence_ref,
+    )
+
+
+def _given(**facts: JsonValue) -> JsonObject:
+    return {name: fact for name, fact in facts.items() if fact is not None and fact not in ([], {})}
+
+
+def manifest_id_of(action_id: str) -> str:
+    """The id of the manifest of a call."""
+    return f"{action_id}/context"
+
+
+def kept_manifest(assembled: Assembled) -> JsonObject:
+    """The manifest as the row of the call keeps it; it has the id that follows from the call's."""
+    manifest = assembled.manifest
+    return manifest.entries[-1].metadata if assembled.is_plain else manifest_payload(manifest)
+
+
+def whole_manifest(kept: JsonObject, action_id: str) -> JsonObject:
+    """The manifest of a call as everybody reads it."""
+    if "entries" in kept:
+        return kept
+    return manifest_payload(ContextManifest(manifest_id_of(action_id), (transcript_entry(kept),)))

@@ -1,7 +1,9 @@
-"""A rewrite that is carried out: the new transcript, its digest, and the evidence before and after.
+"""Making a context smaller: the built-in strategies, carrying out a rewrite, the window of a run.
 
-Pure. Nothing is lost by it: the run's record keeps every message, a rewrite changes only what the model is
-shown from now on.
+Pure. Nothing is lost: the run's record keeps every message, a rewrite changes only what the model is shown from now
+on. A strategy does all it can at once instead of just enough: servers cache the beginning of a request, and a beginning
+that changes with every call is paid for every time. A program hands in all of its messages with every call; the window
+remembers what their beginning was condensed to, so that a context is condensed once.
 """
 
 from __future__ import annotations
@@ -10,16 +12,33 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from pilotage.agent.compaction.plan import Rewrite
-from pilotage.agent.context import ContextDigest, ContextManifest
-from pilotage.agent.context_health import (
+from pilotage.agent.compaction import (
+    BYTE_ESTIMATOR,
+    CompactionPlan,
+    NothingToDo,
+    Rewrite,
+    SummaryNeeded,
+    TokenEstimator,
+    is_summary,
+    message_tokens,
+    older_than,
+    spoken,
+    units_of,
+    untouchable,
+)
+from pilotage.agent.context import (
+    ContextDigest,
     ContextHealthSignal,
+    ContextManifest,
     ContextOptimizationAction,
     ContextOptimizationEvidenceStage,
 )
 from pilotage.agent.evidence import AgentEvidenceCandidate
-from pilotage.agent.messages import ModelMessage
+from pilotage.agent.messages import MediaPart, ModelMessage, ModelMessageRole, TextPart
+from pilotage.agent.model_request import ModelRequest
+from pilotage.checks import reject_negative, reject_not_positive
 from pilotage.context.transcript import Transcript, TranscriptDigest
+from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject
 from pilotage.values import value
 
@@ -102,3 +121,138 @@ def _ranges(indices: Sequence[int]) -> tuple[str, ...]:
         else:
             spans.append((place, place))
     return tuple(f"transcript:{first}-{last}" for first, last in spans)
+
+
+@value
+class ContextWindow:
+    """`heard` is everything the program said, `shown` what the model gets of it."""
+
+    heard: tuple[ModelMessage, ...]
+    shown: Transcript
+    digest: ContextDigest | None = None
+
+    @classmethod
+    def opening(cls, salt: str, estimator: TokenEstimator = BYTE_ESTIMATOR) -> ContextWindow:
+        """A window on nothing yet. The salt is the run's id, or anything else that does not change."""
+        return cls((), Transcript.of(salt=salt, estimator=estimator))
+
+    def goes_on_to(self, messages: Sequence[ModelMessage]) -> bool:
+        """Whether the messages are those heard so far and perhaps more."""
+        return tuple(messages[: len(self.heard)]) == self.heard
+
+    def hear(self, messages: Sequence[ModelMessage]) -> ContextWindow:
+        """The window on these messages. Where they are another conversation, nothing of it is condensed."""
+        heard = tuple(messages)
+        if self.digest is None or not self.goes_on_to(heard):
+            return ContextWindow(heard, self.shown.grown_to(heard))
+        return ContextWindow(heard, self.shown.followed_by(heard[len(self.heard) :]), self.digest)
+
+    def condensed(self, compaction: Compaction) -> ContextWindow:
+        """The window that shows what came out of a compaction."""
+        return ContextWindow(self.heard, compaction.shown, compaction.digest)
+
+    def show(self, request: ModelRequest) -> ModelRequest:
+        """The request with the messages as the model gets to see them."""
+        if self.digest is None:
+            return request
+        return replace(request, messages=self.shown.messages, context_digest=self.digest)
+
+
+_SHORTEST_TRIM = 100
+"""The note about what is missing must fit."""
+
+
+@value
+class KeepRecent:
+    """Leaves out all turns but the last ones, with what was asked in between."""
+
+    turns: int = 8
+
+    def __post_init__(self) -> None:
+        reject_not_positive(self, turns=self.turns)
+
+    def plan(
+        self, messages: Sequence[ModelMessage], *, excess: int, estimator: TokenEstimator
+    ) -> CompactionPlan:
+        del estimator
+        old = _old(messages, self.turns) if excess > 0 else ()
+        dropped = frozenset(index for index in old if not is_summary(messages[index]))
+        return Rewrite("keep_recent", tuple(messages), dropped) if dropped else NothingToDo()
+
+
+@value
+class TrimToolResults:
+    """Shows long results of tools only in part, except those of the last turns."""
+
+    max_chars: int = 2_000
+    keep_last: int = 2
+
+    def __post_init__(self) -> None:
+        reject_negative(self, keep_last=self.keep_last)
+        if self.max_chars < _SHORTEST_TRIM:
+            raise AgentDefinitionError(
+                f"TrimToolResults.max_chars is {self.max_chars!r}. Use at least {_SHORTEST_TRIM}: what is left "
+                "out is said in a note, and the note must fit."
+            )
+
+    def plan(
+        self, messages: Sequence[ModelMessage], *, excess: int, estimator: TokenEstimator
+    ) -> CompactionPlan:
+        units = older_than(units_of(messages), self.keep_last) if excess > 0 else ()
+        old = sorted(index for unit in units for index in unit.members)
+        trimmed = {
+            index: _trimmed(messages[index], self.max_chars) for index in old if _is_result(messages[index])
+        }
+        shorter = {
+            index: message
+            for index, message in trimmed.items()
+            if message_tokens(message, estimator) < message_tokens(messages[index], estimator)
+        }
+        return Rewrite("trim_tool_results", tuple(messages), replaced=shorter) if shorter else NothingToDo()
+
+
+@value
+class SummariseOldTurns:
+    """Puts a summary in the place of all turns but the last ones; an earlier summary goes into the new one.
+
+    Nothing is done where the old turns are hardly longer than a summary may be.
+    """
+
+    keep_recent: int = 4
+    max_summary_chars: int = 4_000
+
+    def __post_init__(self) -> None:
+        reject_not_positive(self, keep_recent=self.keep_recent, max_summary_chars=self.max_summary_chars)
+
+    def plan(
+        self, messages: Sequence[ModelMessage], *, excess: int, estimator: TokenEstimator
+    ) -> CompactionPlan:
+        del estimator
+        old = _old(messages, self.keep_recent) if excess > 0 else ()
+        length = sum(len(spoken(messages[index])) for index in old if not is_summary(messages[index]))
+        if length <= self.max_summary_chars:
+            return NothingToDo()
+        return SummaryNeeded("summarise_old_turns", tuple(messages), frozenset(old), self.max_summary_chars)
+
+
+def _old(messages: Sequence[ModelMessage], turns: int) -> tuple[int, ...]:
+    """The messages before the last turns that may go."""
+    staying = untouchable(messages)
+    old = (index for unit in older_than(units_of(messages), turns) for index in unit.members)
+    return tuple(index for index in old if index not in staying)
+
+
+def _is_result(message: ModelMessage) -> bool:
+    return message.role is ModelMessageRole.TOOL
+
+
+def _trimmed(message: ModelMessage, max_chars: int) -> ModelMessage:
+    text = message.text
+    if len(text) <= max_chars:
+        return message
+    note = f"\n[{len(text):,} characters in all; the rest was left out to save room]"
+    short = text[: max_chars - len(note)] + note
+    if isinstance(message.content, str):
+        return replace(message, content=short)
+    media = [part for part in message.content if isinstance(part, MediaPart)]
+    return replace(message, content=(TextPart(short), *media))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pilotage.agent.compaction.estimate import BYTE_ESTIMATOR, TokenEstimator, message_tokens
+from pilotage.agent.compaction import BYTE_ESTIMATOR, TokenEstimator, message_tokens
 from pilotage.agent.messages import MediaPart, ModelMessage
 from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
 from pilotage.values import value

@@ -7,7 +7,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TypeAlias
 
-from pilotage.agent.compaction.estimate import fixed_tokens, message_tokens
+from pilotage.agent.compaction import fixed_tokens, message_tokens
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse, ModelStreamEvent
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability

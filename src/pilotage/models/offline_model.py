@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 
-from pilotage.agent.compaction.estimate import fixed_tokens, message_tokens
+from pilotage.agent.compaction import fixed_tokens, message_tokens
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse, ModelStreamEvent
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability

@@ -1,6 +1,6 @@
 """Durable execution: runs that survive their process, with nothing lost and nothing done twice."""
 
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.runtime.architecture.memory import MemoryTools, Recalled
 from pilotage.runtime.architecture.registry import find_architecture
 from pilotage.runtime.budget.tenants import TenantBudget

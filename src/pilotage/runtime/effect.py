@@ -13,9 +13,9 @@ from inspect import unwrap
 from typing import Any, ClassVar
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
+from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
 from pilotage.agent.ports.journal import OutboxEvent, RunKey
-from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.annotations import UnresolvedAnnotationError, resolve_annotation
 from pilotage.errors import AgentDefinitionError, ToolError

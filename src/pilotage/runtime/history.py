@@ -8,15 +8,15 @@ from dataclasses import replace
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
+from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
-from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tools.metadata import EvidenceCapture
-from pilotage.context.kept_manifest import whole_manifest
+from pilotage.context.assemble import whole_manifest
 from pilotage.errors import (
     AgentDefinitionError,
     AgentStructuredOutputError,

@@ -9,7 +9,7 @@ from pilotage.agent.bootstrap import delegates_of
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.principal import Principal
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.container.application import Application
 from pilotage.container.graph import Graph
 from pilotage.container.node import Missing

@@ -14,12 +14,11 @@ from typing import Any
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.execution import ExecuteShape
+from pilotage.agent.ports.budget import IAgentPricing
 from pilotage.agent.ports.model import IAgentModel
-from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.ports.runner import IAgentRunner, IAgentRunnerFactory
 from pilotage.agent.principal import LOCAL, Principal
-from pilotage.agent.run_input import RunAgentInput
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunAgentInput, RunResult
 from pilotage.agent.state import AgentStatus
 from pilotage.agent.yields import AgentYield, Final
 from pilotage.container.pod import Pod

@@ -16,7 +16,7 @@ from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.repositories import RunPage
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.recovery_request import RecoveryDecision
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision, accepts_signal
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application

@@ -9,26 +9,28 @@ from typing import TypeVar
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.audit import IAgentAuditLog
-from pilotage.agent.ports.backlog import IAgentBacklog
-from pilotage.agent.ports.cleanup import IAgentCancellationCleanup
+from pilotage.agent.ports.budget import IAgentPricing
 from pilotage.agent.ports.conversations import ITaskStore
-from pilotage.agent.ports.handlers import IAgentContextHandler, IAgentOutputGuard, IAgentToolHandler
+from pilotage.agent.ports.handlers import (
+    IAgentCancellationCleanup,
+    IAgentContextHandler,
+    IAgentOutputGuard,
+    IAgentToolHandler,
+)
 from pilotage.agent.ports.journal import IAgentJournal, RunKey
-from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
-from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps
 from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.outbox import IAgentOutbox
-from pilotage.agent.ports.pricing import IAgentPricing
+from pilotage.agent.ports.permissions import ISecrets
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
+    IAgentLateOutcomes,
     IAgentSignalRepository,
     IAgentStateRepository,
 )
 from pilotage.agent.ports.sealing import IRecordSealer
-from pilotage.agent.ports.secret_store import ISecrets
 from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry
-from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
 from pilotage.container.application import Application

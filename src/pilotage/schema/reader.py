@@ -16,19 +16,19 @@ from typing import Annotated, Any, Literal, NewType, Union, cast, get_args, get_
 from pilotage.annotations import UnresolvedAnnotationError, is_any_json, resolve_alias
 from pilotage.jsonvalue import to_json_value
 from pilotage.schema import shape as shapes
-from pilotage.schema.choices import enum_shape, literal_shape
 from pilotage.schema.constraints import Remarks, constrain, read_remarks
-from pilotage.schema.definitions import TypeDefinitions
-from pilotage.schema.pydantic_types import PydanticTypeError, is_pydantic_type, pydantic_shape
 from pilotage.schema.records import (
     Default,
     Field,
     KnownDefault,
     NoDefault,
+    PydanticTypeError,
     constructing,
     dataclass_fields,
     hidden_parameters,
+    is_pydantic_type,
     is_typed_dict,
+    pydantic_shape,
     typed_dict_fields,
 )
 from pilotage.schema.rejections import (
@@ -42,7 +42,15 @@ from pilotage.schema.rejections import (
     reject_unresolved,
     spelling,
 )
-from pilotage.schema.shape import ANYTHING, Property, Shape, scalars
+from pilotage.schema.shape import (
+    ANYTHING,
+    Property,
+    Shape,
+    TypeDefinitions,
+    enum_shape,
+    literal_shape,
+    scalars,
+)
 from pilotage.typevars import arguments_of, substitute
 
 # No type that ends has so many others around it.

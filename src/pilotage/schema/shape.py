@@ -1,19 +1,22 @@
 """The shape of a type: what the model is shown and what its arguments are validated by.
 
-Both halves are made together, so that the schema never promises what validation refuses. A core schema is
-what pydantic-core compiles into a validator; it is plain data, so nothing of pydantic is imported here.
+Both halves are made together, so that the schema never promises what validation refuses. A core schema is what
+pydantic-core compiles into a validator; it is plain data, so nothing of pydantic is imported here. A type that contains
+itself is defined once and referred to by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from enum import Enum
 from functools import cache
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from pilotage.annotations import AnyJson
 from pilotage.jsonvalue import JsonObject, JsonValue, as_list, as_object
+from pilotage.schema.rejections import Rejection, spelling
 from pilotage.values import value
 
 JsonSchema: TypeAlias = dict[str, JsonValue]
@@ -145,3 +148,107 @@ def closed_object(properties: Sequence[Property]) -> Shape:
 def reference(name: str) -> Shape:
     """A type defined elsewhere in the same schema."""
     return Shape({"$ref": f"#/$defs/{name}"}, {"type": "definition-ref", "schema_ref": name})
+
+
+class TypeDefinitions:
+    """Builds named types in place, or as a definition when one turns out to contain itself."""
+
+    def __init__(self) -> None:
+        self.json: dict[str, JsonSchema] = {}
+        self._core: dict[str, CoreSchema] = {}
+        self._open: list[Hashable] = []
+        self._references: dict[Hashable, Shape] = {}
+
+    @property
+    def depth(self) -> int:
+        """How many types the one being built is inside of."""
+        return len(self._open)
+
+    def once(self, key: Hashable, name: str, build: Callable[[], Shape]) -> Shape:
+        """The shape of the type `key`, or a reference to it."""
+        if key in self._references:
+            return self._references[key]
+        if key in self._open:
+            return self._references.setdefault(key, reference(self._free_name(name)))
+        self._open.append(key)
+        try:
+            shape = build()
+        finally:
+            self._open.pop()
+        return self._define(self._references[key], shape) if key in self._references else shape
+
+    def add(self, name: str, schema: JsonSchema) -> bool:
+        """Keep a definition made elsewhere; False when the name already means something else."""
+        return self.json.setdefault(name, schema) == schema
+
+    def lift(self, core: CoreSchema) -> CoreSchema:
+        """A core schema made elsewhere, its definitions kept here: two parameters of one type share them."""
+        if core["type"] != "definitions":
+            return core
+        for definition in cast("list[CoreSchema]", core["definitions"]):
+            self._core[cast(str, definition["ref"])] = definition
+        return cast(CoreSchema, core["schema"])
+
+    def with_core(self, core: CoreSchema) -> CoreSchema:
+        """A core schema together with the definitions it may refer to."""
+        if not self._core:
+            return core
+        return {"type": "definitions", "schema": core, "definitions": list(self._core.values())}
+
+    def with_json(self, schema: JsonSchema) -> JsonSchema:
+        """A JSON schema together with the definitions it may refer to."""
+        return {**schema, "$defs": dict(self.json)} if self.json else schema
+
+    def _define(self, target: Shape, shape: Shape) -> Shape:
+        name = cast(str, target.core["schema_ref"])
+        self.json[name] = shape.json
+        self._core[name] = {**shape.core, "ref": name}
+        return target
+
+    def _free_name(self, name: str) -> str:
+        taken = {
+            cast(str, known.core["schema_ref"]) for known in self._references.values()
+        } | self.json.keys()
+        return name if name not in taken else f"{name}_{len(taken) + 1}"
+
+
+_JSON_TYPES: dict[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    type(None): "null",
+}
+
+
+def enum_shape(members: type[Enum]) -> Shape | Rejection:
+    """The values of an enum; validation gives the members."""
+    for member in members:
+        if _json_type_of(member.value) is None:
+            what = f"whose member {member.name!r} is no text, number, bool or None"
+            return Rejection(f"is the enum {spelling(members)}, {what}", "Give the members plain values.")
+    if not list(members):
+        return Rejection(f"is the enum {spelling(members)}, which is empty", "Give it members.")
+    values: list[JsonValue] = [member.value for member in members]
+    return _choice(values, {"type": "enum", "cls": members, "members": list(members)})
+
+
+def literal_shape(values: Sequence[object]) -> Shape | Rejection:
+    """The values of a `Literal`."""
+    for each in values:
+        if _json_type_of(each) is None or isinstance(each, Enum):
+            remedy = "Use texts, numbers, bools or None in a Literal, or write the enum itself."
+            return Rejection(f"is a Literal with {each!r}", remedy)
+    return _choice(cast("Sequence[JsonValue]", values), {"type": "literal", "expected": list(values)})
+
+
+def _choice(values: Sequence[JsonValue], core: CoreSchema) -> Shape:
+    """One of some plain values, with their JSON type when they share one."""
+    kinds = {_json_type_of(each) for each in values}
+    shared: JsonSchema = {"type": kinds.pop()} if len(kinds) == 1 else {}
+    return Shape({"enum": list(values), **shared}, core)
+
+
+def _json_type_of(given: object) -> str | None:
+    # The order matters: a bool is an int.
+    return next((name for kind, name in _JSON_TYPES.items() if isinstance(given, kind)), None)

@@ -6,15 +6,16 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pilotage.agent.memory_words import best_first, words_of
 from pilotage.agent.ports.memory import (
     MOST_ITEMS,
     IAgentMemory,
     MemoryItem,
     MemoryKind,
     MemoryScope,
+    best_first,
     memory_full,
     reject_unfit_limit,
+    words_of,
 )
 from pilotage.errors import AgentDefinitionError
 from pilotage.ids import IClock, SystemClock

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from datetime import timedelta
 
-from pilotage.agent.ports.backlog import IAgentBacklog, has_something_to_do
 from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.ports.leases import Lease
+from pilotage.agent.ports.leases import IAgentBacklog, Lease, has_something_to_do
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.testing.kept import KeptState

@@ -21,7 +21,7 @@ from pilotage.agent.ports.repositories import (
 )
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application

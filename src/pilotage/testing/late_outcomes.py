@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes, LateOutcome
+from pilotage.agent.ports.repositories import IAgentLateOutcomes, LateOutcome
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import as_object, canonical_json, parsed
 from pilotage.testing.tables import MemoryTables

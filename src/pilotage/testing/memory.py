@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence
-from pilotage.agent.ports.backlog import IAgentBacklog
+from pilotage.agent.ports.budget import ITenantSpending
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import (
     CommitOutcome,
@@ -22,20 +22,18 @@ from pilotage.agent.ports.journal import (
     OutboxEvent,
     RunKey,
 )
-from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
-from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps
 from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
     EvidencePage,
     IAgentEvidenceRepository,
+    IAgentLateOutcomes,
+    IAgentRetention,
     IAgentSignalRepository,
     IAgentStateRepository,
     RunPage,
 )
-from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.sealing import IRecordSealer
-from pilotage.agent.ports.tenant_spending import ITenantSpending
-from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.checks import reject_naive, reject_not_positive

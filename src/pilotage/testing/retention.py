@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.ports.retention import IAgentRetention
+from pilotage.agent.ports.repositories import IAgentRetention
 from pilotage.checks import reject_naive, reject_not_positive
 from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.jsonvalue import canonical_json

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import reduce
 
-from pilotage.agent.budget_windows import BudgetPeriod, BudgetWindow, verdict_for
 from pilotage.agent.ports.budget import (
     BudgetAmount,
     BudgetGranted,
+    BudgetPeriod,
     BudgetReservation,
     BudgetSettlement,
     BudgetVerdict,
+    BudgetWindow,
+    ITenantSpending,
+    verdict_for,
 )
-from pilotage.agent.ports.tenant_spending import ITenantSpending
 from pilotage.checks import reject_not_positive
 from pilotage.ids import IClock
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from pilotage.agent.ports.wakeups import IAgentWakeUps, IWakeUpSubscription
+from pilotage.agent.ports.leases import IAgentWakeUps, IWakeUpSubscription
 from pilotage.checks import reject_not_positive
 
 _CAPACITY = 1000

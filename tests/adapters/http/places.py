@@ -43,7 +43,7 @@ from pilotage.adapters.fastapi import (
     sse,
 )
 from pilotage.agent import IPrincipalResolver
-from pilotage.agent.run_input import RunAgentInput as CoreRunInput
+from pilotage.agent.run_values import RunAgentInput as CoreRunInput
 from pilotage.errors import NotAuthenticatedError
 from pilotage.runtime import AgentRuns
 from pilotage.testing import MemoryStore, VirtualClock

@@ -20,9 +20,8 @@ from pilotage.adapters.openai import (
 )
 from pilotage.adapters.openai_plugin import initialize
 from pilotage.agent.messages import ModelMessage
-from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec
 from pilotage.agent.ports.model import IAgentModel, ModelCapability
-from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError
 from pilotage.testing import ScriptedModel

@@ -13,10 +13,17 @@ from pilotage.adapters.openai.dialect import COMMON, Dialect, vllm_dialect
 from pilotage.adapters.openai.request_mapping import chat_body, is_closed, names_of
 from pilotage.agent.context import ContextPack, ContextPackRole
 from pilotage.agent.messages import MediaPart, ModelMessage, ModelMessageRole, ModelToolCall, TextPart
-from pilotage.agent.model_request import ModelRequest, SamplingOptions, StreamingOptions
+from pilotage.agent.model_request import (
+    JsonSchemaConstraint,
+    ModelRequest,
+    ModelToolChoice,
+    ModelToolSpec,
+    SamplingOptions,
+    StreamingOptions,
+    StructuredOutputSpec,
+    ToolCallingSpec,
+)
 from pilotage.agent.ports.model import ModelCapability
-from pilotage.agent.structured_output import JsonSchemaConstraint, StructuredOutputSpec
-from pilotage.agent.tool_calling import ModelToolChoice, ModelToolSpec, ToolCallingSpec
 from pilotage.errors import AgentDefinitionError
 
 SETTINGS = OpenAICompatibleSettings("http://127.0.0.1:8000", "tiny")

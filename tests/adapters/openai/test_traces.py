@@ -17,8 +17,7 @@ from pilotage.adapters.openai.sse import SseParser
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelFinishReason, ModelUsage
 from pilotage.agent.model_reply import ModelStreamEventKind as Kind
-from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.structured_output import JsonSchemaConstraint, StructuredOutputSpec
+from pilotage.agent.model_request import JsonSchemaConstraint, ModelRequest, StructuredOutputSpec
 from pilotage.errors import AgentStructuredOutputError
 
 PARIS = ("get_weather", {"city": "Paris", "unit": "c"})

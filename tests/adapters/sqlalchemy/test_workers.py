@@ -17,7 +17,7 @@ from pilotage import (
     agent_tool,
 )
 from pilotage.adapters.sqlalchemy import DatabaseSettings
-from pilotage.agent.fact_types import AgentRunCompleted
+from pilotage.agent.facts import AgentRunCompleted
 from pilotage.agent.on_event import on_event
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.delivery.worker import WorkerSettings

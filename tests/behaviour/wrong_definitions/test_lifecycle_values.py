@@ -15,27 +15,26 @@ from pilotage.agent.approval_decision import (
     materialize_agent_approval_decision_state,
     parse_agent_approval_decision_signal,
 )
-from pilotage.agent.cancellation import begin_agent_cancellation, complete_agent_cancellation
-from pilotage.agent.cancellation_cleanup import (
+from pilotage.agent.cancellation import (
     AgentCancellationCleanupReport,
     AgentCancellationCleanupResult,
     AgentCancellationCleanupTask,
     AgentCancellationRequest,
     AgentCancellationTargetKind,
+    begin_agent_cancellation,
+    complete_agent_cancellation,
 )
 from pilotage.agent.context import (
     ContextDigest,
+    ContextHealthSignal,
     ContextManifest,
     ContextManifestEntry,
-    ContextPack,
-    ContextPackRole,
-    ContextTokenBudget,
-)
-from pilotage.agent.context_health import (
-    ContextHealthSignal,
     ContextOptimizationAction,
     ContextOptimizationActionKind,
+    ContextPack,
+    ContextPackRole,
     ContextRotSymptom,
+    ContextTokenBudget,
 )
 from pilotage.agent.delegation import (
     AgentDelegateTarget,
@@ -48,13 +47,17 @@ from pilotage.agent.delegation import (
     DelegationToolResult,
 )
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate, AgentEvidenceKind
-from pilotage.agent.recovery import AgentActionBoundaryCheckpoint, AgentActionBoundaryStage, AgentActionKind
+from pilotage.agent.recovery import (
+    AgentActionBoundaryCheckpoint,
+    AgentActionBoundaryStage,
+    AgentActionKind,
+    plan_agent_resume,
+)
 from pilotage.agent.recovery_request import (
     AgentRecoveryRequest,
     RecoveryFailed,
     materialize_agent_recovery_decision_state,
 )
-from pilotage.agent.resume import plan_agent_resume
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateTransition, AgentStatus
 from pilotage.agent.tools.metadata import EvidenceCapture, ToolRisk

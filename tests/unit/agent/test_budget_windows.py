@@ -8,8 +8,13 @@ from decimal import Decimal
 import pytest
 
 from pilotage.agent import BudgetPeriod, BudgetWindow
-from pilotage.agent.budget_windows import verdict_for
-from pilotage.agent.ports.budget import BudgetAmount, BudgetExhausted, BudgetGranted, BudgetReservation
+from pilotage.agent.ports.budget import (
+    BudgetAmount,
+    BudgetExhausted,
+    BudgetGranted,
+    BudgetReservation,
+    verdict_for,
+)
 from pilotage.errors import AgentDefinitionError
 
 HOUR, DAY, MONTH = BudgetPeriod

@@ -7,17 +7,15 @@ import asyncio
 import pytest
 
 from pilotage.agent.cancellation import (
-    begin_agent_cancellation,
-    complete_agent_cancellation,
-    run_agent_cancellation_cleanup,
-)
-from pilotage.agent.cancellation_cleanup import (
     AgentCancellationCleanupCallable,
     AgentCancellationCleanupReport,
     AgentCancellationCleanupResult,
     AgentCancellationCleanupTask,
     AgentCancellationRequest,
     AgentCancellationTargetKind,
+    begin_agent_cancellation,
+    complete_agent_cancellation,
+    run_agent_cancellation_cleanup,
 )
 from pilotage.agent.evidence import AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind

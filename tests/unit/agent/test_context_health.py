@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pilotage.agent.context_health import (
+from pilotage.agent.context import (
     ContextHealthSignal,
     ContextOptimizationAction,
     ContextOptimizationActionKind,

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from tests.unit.architectures.plain import PlainTools
 
 from pilotage import ToolEffects, agent_tool
-from pilotage.agent.control_tools import ControlTools, NoTools, control_call
-from pilotage.agent.exits import Exit
+from pilotage.agent.control_tools import ControlTools, Exit, NoTools, control_call
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.ports.architecture import ToolCallOutcome
 

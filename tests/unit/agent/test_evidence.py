@@ -7,15 +7,14 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from pilotage.agent.context_health import (
+from pilotage.agent.context import (
     ContextHealthSignal,
     ContextOptimizationAction,
     ContextOptimizationActionKind,
     ContextOptimizationEvidenceStage,
     ContextRotSymptom,
 )
-from pilotage.agent.evidence import AgentEvidenceCandidate, AgentEvidenceKind
-from pilotage.agent.evidence_capture import STRUCTURED_RESULT_LIMIT
+from pilotage.agent.evidence import STRUCTURED_RESULT_LIMIT, AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.tools.metadata import EvidenceCapture
 from pilotage.jsonvalue import JsonValue, canonical_json, json_digest
 from pilotage.safety.exposure import EvidenceExposurePolicy

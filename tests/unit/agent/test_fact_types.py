@@ -23,8 +23,14 @@ from pilotage.agent import (
     UnreadableFactError,
     read_fact,
 )
-from pilotage.agent.fact_types import FACTS, write_fact
-from pilotage.agent.facts import action_completed, approval_requested, fact_of, run_delegated
+from pilotage.agent.facts import (
+    FACTS,
+    action_completed,
+    approval_requested,
+    fact_of,
+    run_delegated,
+    write_fact,
+)
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

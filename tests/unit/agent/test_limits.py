@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pilotage.agent.limits import AgentExecutionLimits
+from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.errors import AgentDefinitionError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pilotage.agent import MemoryItem, MemoryKind, MemoryScope, MemoryUse
-from pilotage.agent.memory_words import best_first, words_of
+from pilotage.agent.ports.memory import best_first, words_of
 from pilotage.agent.principal import RunContext
 from pilotage.errors import AgentDefinitionError
 from pilotage.safety.trust import TrustLabel

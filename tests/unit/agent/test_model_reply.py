@@ -11,7 +11,7 @@ from pilotage.agent.model_reply import (
     ModelStreamEventKind,
     ModelUsage,
 )
-from pilotage.agent.tool_calling import ToolCallingSpec
+from pilotage.agent.model_request import ToolCallingSpec
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.errors import AgentToolDispatchError
 from pilotage.safety.fields import PII, SensitiveField, SensitiveFieldDescriptor

@@ -6,9 +6,7 @@ import pytest
 
 from pilotage.agent.context import ContextPack, ContextPackRole, render_context_pack
 from pilotage.agent.messages import ModelMessage
-from pilotage.agent.model_request import ModelRequest, SamplingOptions
-from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tool_calling import ToolCallingSpec
+from pilotage.agent.model_request import ModelRequest, SamplingOptions, StructuredOutputSpec, ToolCallingSpec
 
 SYSTEM, USER, ANSWER = ModelMessage.system("s"), ModelMessage.user("u"), ModelMessage.assistant("a")
 QUESTION = ModelMessage.user("q")

@@ -8,8 +8,13 @@ from itertools import product
 import pytest
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
-from pilotage.agent.recovery import AgentActionBoundaryCheckpoint, AgentActionBoundaryStage, AgentActionKind
-from pilotage.agent.resume import AgentResumeAction, plan_agent_resume
+from pilotage.agent.recovery import (
+    AgentActionBoundaryCheckpoint,
+    AgentActionBoundaryStage,
+    AgentActionKind,
+    AgentResumeAction,
+    plan_agent_resume,
+)
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.agent.tools.metadata import Idempotency

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pilotage.agent.messages import ModelMessage
-from pilotage.agent.run_input import RunAgentInput
+from pilotage.agent.run_values import RunAgentInput
 
 
 def test_a_run_without_a_conversation_is_its_own() -> None:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pilotage.agent.ports.repositories import IAgentSignalRepository
-from pilotage.agent.signal_consumption import consume_pending_agent_signals
+from pilotage.agent.ports.repositories import IAgentSignalRepository, consume_pending_agent_signals
 from pilotage.agent.signals import (
     AgentSignal,
     AgentSignalKind,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pilotage.agent.limits import AgentExecutionLimits
 from pilotage.agent.signals import AgentSignalKind
-from pilotage.agent.spec import AgentExecutionSpec, RecoveryStrategy
+from pilotage.agent.spec import AgentExecutionLimits, AgentExecutionSpec, RecoveryStrategy
 
 
 @pytest.mark.parametrize(

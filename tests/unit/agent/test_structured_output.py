@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 from pydantic import BaseModel
 
-from pilotage.agent.structured_output import JsonSchemaConstraint, StructuredOutputSpec
+from pilotage.agent.model_request import JsonSchemaConstraint, StructuredOutputSpec
 from pilotage.errors import AgentStructuredOutputError
 
 

@@ -9,9 +9,8 @@ from typing import Annotated, Any, cast
 import pytest
 
 from pilotage.agent.messages import ModelToolCall
-from pilotage.agent.tool_calling import ModelToolChoice, ModelToolSpec, ToolCallingSpec
-from pilotage.agent.tools.active import tool_calls_go_to
-from pilotage.agent.tools.declare import agent_tool, original_function
+from pilotage.agent.model_request import ModelToolChoice, ModelToolSpec, ToolCallingSpec
+from pilotage.agent.tools.declare import agent_tool, original_function, tool_calls_go_to
 from pilotage.errors import AgentDefinitionError, AgentToolBindingError, AgentToolDispatchError
 from pilotage.safety.fields import SecretField
 

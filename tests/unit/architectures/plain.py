@@ -11,7 +11,7 @@ from typing import TypeVar
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, StepFinishedEvent
 from pilotage.agent.messages import ModelMessage, ModelToolCall
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
-from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_request import ModelRequest, ModelToolSpec, StructuredOutputSpec, ToolCallingSpec
 from pilotage.agent.ports.architecture import (
     AgentRef,
     AgentSession,
@@ -27,8 +27,6 @@ from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.permissions import AllowAll
 from pilotage.agent.ports.telemetry import NoTelemetry
 from pilotage.agent.principal import RunContext
-from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tool_calling import ModelToolSpec, ToolCallingSpec
 from pilotage.agent.tools.declare import get_agent_tool_definition
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentToolBindingError, AgentToolDispatchError, ToolError

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pilotage.agent.structured_output import JsonSchemaConstraint
-from pilotage.agent.tool_calling import ModelToolSpec
+from pilotage.agent.model_request import JsonSchemaConstraint, ModelToolSpec
 from pilotage.architectures.call_plan import Argument, CallPlan, PlannedCall, call_plan_problems, resolved
 from pilotage.jsonvalue import JsonObject, JsonValue
 

@@ -8,7 +8,7 @@ import pytest
 
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
-from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.architectures.moves import (
     BE_BRIEF,
     GO_ON,

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from pilotage.agent.principal import Principal
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentSituation, AgentState
 from pilotage.cli.commands.runs import moment
 from pilotage.cli.configured import configured_application, principal_of

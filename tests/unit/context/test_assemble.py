@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from tests.unit.context.transcripts import LONG, a_loop
 
-from pilotage.agent.compaction.estimate import message_tokens
+from pilotage.agent.compaction import message_tokens
 from pilotage.agent.context import (
     ContextDigest,
     ContextManifest,
@@ -17,8 +17,7 @@ from pilotage.agent.context import (
 )
 from pilotage.agent.messages import ModelMessage, ModelMessageRole
 from pilotage.agent.model_request import ModelRequest
-from pilotage.context.assemble import TRANSCRIPT_ENTRY, assemble
-from pilotage.context.evidence import manifest_payload
+from pilotage.context.assemble import TRANSCRIPT_ENTRY, assemble, manifest_payload
 from pilotage.context.transcript import Transcript
 from pilotage.jsonvalue import canonical_json
 from pilotage.safety.exposure import ContextExposurePolicy

@@ -7,19 +7,17 @@ from datetime import UTC, datetime
 
 from tests.unit.context.transcripts import LONG, a_loop
 
-from pilotage.agent.compaction.estimate import BYTE_ESTIMATOR
-from pilotage.agent.compaction.plan import Rewrite, SummaryNeeded
-from pilotage.agent.context import ContextManifest
-from pilotage.agent.context_health import (
+from pilotage.agent.compaction import BYTE_ESTIMATOR, Rewrite, SummaryNeeded
+from pilotage.agent.context import (
     ContextHealthSignal,
+    ContextManifest,
     ContextOptimizationAction,
     ContextOptimizationActionKind,
     ContextRotSymptom,
 )
 from pilotage.agent.evidence import AgentEvidenceKind
 from pilotage.agent.messages import ModelMessage
-from pilotage.context.compaction import Compaction, carry_out
-from pilotage.context.strategies import KeepRecent, SummariseOldTurns
+from pilotage.context.compaction import Compaction, KeepRecent, SummariseOldTurns, carry_out
 from pilotage.context.transcript import Transcript
 from pilotage.jsonvalue import canonical_json
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from pilotage.agent.context import ContextDigest, ContextManifest, ContextManifestEntry, ContextPackRole
 from pilotage.agent.evidence import AgentEvidenceKind
-from pilotage.context.evidence import digest_evidence, manifest_evidence
+from pilotage.context.assemble import digest_evidence, manifest_evidence
 from pilotage.safety.fields import PII, SensitiveField, SensitiveFieldDescriptor
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

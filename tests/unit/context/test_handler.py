@@ -6,15 +6,18 @@ from typing import Any
 
 import pytest
 
-from pilotage.agent.context import ContextManifest, ContextPack, ContextPackRole, ContextSensitivity
-from pilotage.agent.context_health import (
+from pilotage.agent.context import (
     ContextHealthSignal,
+    ContextManifest,
     ContextOptimizationActionKind,
+    ContextPack,
+    ContextPackRole,
     ContextRotSymptom,
+    ContextSensitivity,
 )
 from pilotage.agent.delegation import AgentDelegateTarget, DelegationContextSlice, DelegationPacket
 from pilotage.context.assemble import TRANSCRIPT_ENTRY
-from pilotage.context.handler import KeepWithinBudget
+from pilotage.context.health import KeepWithinBudget
 from pilotage.errors import AgentDefinitionError
 from pilotage.safety.fields import PII, SensitiveField, SensitiveFieldDescriptor
 

@@ -6,8 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pilotage.agent.context import ContextFreshness, ContextPack, ContextPackRole, ContextTokenBudget
-from pilotage.agent.context_health import ContextRotSymptom
+from pilotage.agent.context import (
+    ContextFreshness,
+    ContextPack,
+    ContextPackRole,
+    ContextRotSymptom,
+    ContextTokenBudget,
+)
 from pilotage.context.health import excess_of, health_signals, over_budget, room_of, stale_packs
 from pilotage.errors import AgentDefinitionError
 

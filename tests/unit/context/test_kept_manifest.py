@@ -9,9 +9,13 @@ import pytest
 from pilotage.agent.context import ContextDigest, ContextManifest, ContextPack, ContextPackRole
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelRequest
-from pilotage.context.assemble import assemble
-from pilotage.context.evidence import manifest_payload
-from pilotage.context.kept_manifest import kept_manifest, manifest_id_of, whole_manifest
+from pilotage.context.assemble import (
+    assemble,
+    kept_manifest,
+    manifest_id_of,
+    manifest_payload,
+    whole_manifest,
+)
 from pilotage.jsonvalue import canonical_json
 
 CALL = "run/model#1"

@@ -10,19 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.context.transcripts import LONG, a_loop, a_turn, transcripts
 
-from pilotage.agent.compaction.estimate import BYTE_ESTIMATOR, message_tokens
-from pilotage.agent.compaction.plan import (
+from pilotage.agent.compaction import (
+    BYTE_ESTIMATOR,
+    LEAST_TRUSTED,
     CompactionPlan,
     CompactionStrategy,
     NothingToDo,
     Rewrite,
+    Summary,
     SummaryNeeded,
+    is_summary,
+    message_tokens,
+    units_of,
+    untouchable,
 )
-from pilotage.agent.compaction.rules import untouchable
-from pilotage.agent.compaction.summary import LEAST_TRUSTED, Summary, is_summary
-from pilotage.agent.compaction.turns import units_of
 from pilotage.agent.messages import MediaPart, ModelMessage, ModelMessageRole, TextPart
-from pilotage.context.strategies import KeepRecent, SummariseOldTurns, TrimToolResults
+from pilotage.context.compaction import KeepRecent, SummariseOldTurns, TrimToolResults
 from pilotage.errors import AgentDefinitionError
 
 USER, REPLY = ModelMessage.user("u"), ModelMessage.assistant("r")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.context.transcripts import a_loop, transcripts
 
-from pilotage.agent.compaction.estimate import message_tokens
+from pilotage.agent.compaction import message_tokens
 from pilotage.agent.messages import MediaPart, ModelMessage, ModelToolCall, TextPart
 from pilotage.context.transcript import Transcript, TranscriptDigest
 

@@ -6,18 +6,14 @@ from dataclasses import replace
 
 from tests.unit.context.transcripts import LONG, a_loop, a_turn
 
-from pilotage.agent.compaction.estimate import BYTE_ESTIMATOR
-from pilotage.agent.compaction.plan import Rewrite
+from pilotage.agent.compaction import BYTE_ESTIMATOR, Rewrite
 from pilotage.agent.context import ContextManifest, ContextTokenBudget
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.context.assemble import Assembled, assemble
-from pilotage.context.compaction import carry_out
-from pilotage.context.handler import KeepWithinBudget, compression
-from pilotage.context.health import excess_of, health_signals
-from pilotage.context.strategies import KeepRecent
+from pilotage.context.compaction import ContextWindow, KeepRecent, carry_out
+from pilotage.context.health import KeepWithinBudget, compression, excess_of, health_signals
 from pilotage.context.transcript import Transcript
-from pilotage.context.window import ContextWindow
 
 MANIFEST = ContextManifest("m-1", ())
 

@@ -8,9 +8,8 @@ import pytest
 
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelFinishReason, ModelStreamEvent
-from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_request import ModelRequest, ToolCallingSpec
 from pilotage.agent.ports.model import ModelCapability
-from pilotage.agent.tool_calling import ToolCallingSpec
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.errors import AgentDefinitionError, ModelCallError
 from pilotage.models import Condition, FallbackCondition, FallbackModel

@@ -9,9 +9,8 @@ import pytest
 from tests.unit.models.offline.shop import CALLING
 
 from pilotage.agent.messages import ModelMessage, ModelToolCall
-from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec
 from pilotage.agent.ports.model import ModelCapability
-from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError, ModelCallError
 from pilotage.models import OfflineModel
 from pilotage.testing import VirtualClock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from pilotage.agent.tools.active import IToolCalls
+from pilotage.agent.tools.declare import IToolCalls
 from pilotage.runtime.journal.scope import Scope, enter_run
 
 

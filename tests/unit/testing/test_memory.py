@@ -18,8 +18,7 @@ from pilotage.agent.ports.journal import (
     OutboxEvent,
     RunKey,
 )
-from pilotage.agent.ports.leases import IAgentLeases
-from pilotage.agent.ports.wakeups import IAgentWakeUps
+from pilotage.agent.ports.leases import IAgentLeases, IAgentWakeUps
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application

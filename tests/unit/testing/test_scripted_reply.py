@@ -8,8 +8,7 @@ import pytest
 
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelFinishReason, ModelStreamEventKind, ModelUsage
-from pilotage.agent.model_request import ModelRequest, StreamingOptions
-from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.model_request import ModelRequest, StreamingOptions, StructuredOutputSpec
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.models.streaming import final_events
 from pilotage.testing.script import ScriptedReply, calls, says

@@ -15,7 +15,7 @@ from pilotage.adapters.agui.routes import add_routes, http_stream_route, sse_rou
 from pilotage.adapters.agui.serving import driver_for
 from pilotage.adapters.agui.settings import AgUiConfig, check_path
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.ports.principals import IPrincipalResolver
+from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.container.application import Application
 from pilotage.container.graph import Graph
 from pilotage.container.processing import IPostProcessor

@@ -17,7 +17,7 @@ from pilotage.adapters.agui.encoder import AgUiEncoder, SseEncoder
 from pilotage.adapters.agui.projector import BROKEN, AgUiProjector
 from pilotage.adapters.agui.stream import FrameStream, Marked, RecentFrames, VoidBookmarkError
 from pilotage.agent.events import AgentEvent
-from pilotage.agent.run_input import RunAgentInput as CoreRunInput
+from pilotage.agent.run_values import RunAgentInput as CoreRunInput
 from pilotage.errors import PilotageError
 from pilotage.runtime.events.feed import EventCursor
 from pilotage.runtime.events.subscription import Subscription

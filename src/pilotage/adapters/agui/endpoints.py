@@ -31,7 +31,7 @@ from pilotage.adapters.asgi.streaming import (
     until_the_first_ends,
 )
 from pilotage.adapters.asgi.streaming_response import SSE_HEARTBEAT, StreamFormat, StreamingResponse
-from pilotage.agent.ports.principals import IPrincipalResolver
+from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.agent.principal import Principal
 from pilotage.errors import PilotageError
 

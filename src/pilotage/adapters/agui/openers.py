@@ -11,8 +11,8 @@ from pilotage.adapters.agui.bookmark import Bookmark
 from pilotage.adapters.agui.errors import AgUiPendingApprovalError
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, RunFinishedEvent, RunStartedEvent
 from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
-from pilotage.agent.run_input import RunAgentInput as CoreRunInput
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunAgentInput as CoreRunInput
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, to_json_value

@@ -17,7 +17,7 @@ from pilotage.adapters.agui.errors import AgUiEndpointConflictError
 from pilotage.adapters.agui.settings import AgUiConfig
 from pilotage.adapters.asgi.middleware import HttpMiddleware
 from pilotage.adapters.asgi.streaming_response import StreamFormat
-from pilotage.agent.ports.principals import IPrincipalResolver
+from pilotage.agent.ports.permissions import IPrincipalResolver
 
 
 def add_agui_endpoint(

@@ -26,11 +26,10 @@ from pilotage.adapters.agui.interrupts import HITL_TOOL
 from pilotage.adapters.agui.settings import AgUiLimits
 from pilotage.agent.context import ContextFreshness, ContextPack, ContextPackRole
 from pilotage.agent.messages import MediaPart
+from pilotage.agent.model_request import JsonSchemaConstraint, ModelToolSpec
 from pilotage.agent.ports.model import ModelSelection
-from pilotage.agent.run_input import AgentContext
-from pilotage.agent.run_input import RunAgentInput as CoreRunInput
-from pilotage.agent.structured_output import JsonSchemaConstraint
-from pilotage.agent.tool_calling import ModelToolSpec
+from pilotage.agent.run_values import AgentContext
+from pilotage.agent.run_values import RunAgentInput as CoreRunInput
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
 from pilotage.runtime.answers import run_of

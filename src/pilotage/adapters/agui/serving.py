@@ -17,7 +17,7 @@ from pilotage.adapters.agui.run_input import check_size, with_history
 from pilotage.adapters.agui.settings import AgUiConfig
 from pilotage.adapters.agui.stream import RecentFrames
 from pilotage.agent.principal import LOCAL, Principal
-from pilotage.agent.run_input import RunAgentInput as CoreRunInput
+from pilotage.agent.run_values import RunAgentInput as CoreRunInput
 from pilotage.container.application import Application
 from pilotage.runtime.run.blueprint import can_wait_for_callers
 from pilotage.runtime.runner import AgentRunner

@@ -10,7 +10,7 @@ from starlette.requests import HTTPConnection
 
 from pilotage.adapters.asgi.errors import OriginRefusedError, RunStoreUnreachableError
 from pilotage.adapters.asgi.origins import is_allowed_origin, is_from_this_machine
-from pilotage.agent.ports.principals import IPrincipalResolver
+from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.agent.principal import Principal
 from pilotage.container.application import Application
 from pilotage.errors import NotAuthenticatedError, PilotageError

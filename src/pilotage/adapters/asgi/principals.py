@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pilotage.agent.ports.principals import IPrincipalResolver
+from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.agent.principal import DEFAULT_TENANT, LOCAL, Principal
 from pilotage.errors import AgentDefinitionError, NotAuthenticatedError
 from pilotage.jsonvalue import text_digest

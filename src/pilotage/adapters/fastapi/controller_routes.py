@@ -30,7 +30,7 @@ from pilotage.adapters.fastapi.controller_endpoints import (
 from pilotage.adapters.fastapi.frames import SSE_FORMAT
 from pilotage.adapters.fastapi.responses import stream_responses
 from pilotage.adapters.fastapi.route_class import route_class_with
-from pilotage.agent.ports.principals import IPrincipalResolver
+from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.container.application import Application
 from pilotage.errors import PilotageError, start_error
 

@@ -14,7 +14,7 @@ from pilotage.adapters.fastapi.route_class import route_class_with
 from pilotage.adapters.fastapi.run_commands import RunCommands
 from pilotage.adapters.fastapi.run_events import EncodedEvents, EventSocket
 from pilotage.adapters.fastapi.run_queries import RunQueries
-from pilotage.agent.ports.principals import IPrincipalResolver
+from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError
 from pilotage.runtime.runs import AgentRuns

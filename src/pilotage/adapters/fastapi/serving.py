@@ -25,7 +25,7 @@ from pilotage.adapters.asgi.settings import HttpSettings
 from pilotage.adapters.fastapi.controller import Place, place_of, problems_of
 from pilotage.adapters.fastapi.controller_routes import controller_routes
 from pilotage.adapters.fastapi.routes import agent_routes
-from pilotage.agent.ports.principals import IPrincipalResolver
+from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.container.application import Application
 from pilotage.errors import PilotageError, StartupError, start_error
 

@@ -12,7 +12,7 @@ from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.repositories import RunPage
 from pilotage.agent.recovery_request import AgentRecoveryRequest
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
 from pilotage.jsonvalue import to_json_value

@@ -8,10 +8,15 @@ from pilotage.adapters.openai.dialect import AnswerFormat, Dialect
 from pilotage.adapters.openai.message_mapping import mentioned_tools, wire_messages
 from pilotage.adapters.openai.settings import OpenAICompatibleSettings
 from pilotage.adapters.openai.wire_names import WireNames
-from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_request import (
+    JsonSchemaConstraint,
+    ModelRequest,
+    ModelToolChoice,
+    ModelToolSpec,
+    StructuredOutputSpec,
+    ToolCallingSpec,
+)
 from pilotage.agent.ports.model import ModelCapability
-from pilotage.agent.structured_output import JsonSchemaConstraint, StructuredOutputSpec
-from pilotage.agent.tool_calling import ModelToolChoice, ModelToolSpec, ToolCallingSpec
 from pilotage.jsonvalue import JsonObject, JsonValue, list_or_empty, object_or_empty
 
 _ANSWER = "answer"

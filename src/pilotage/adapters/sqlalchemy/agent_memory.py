@@ -14,15 +14,16 @@ from pilotage.adapters.sqlalchemy.database import Database, Work
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
 from pilotage.adapters.sqlalchemy.mapping import Stored, UnstorableError, Values, document_of, text_of
 from pilotage.adapters.sqlalchemy.tables import memories, memory_words
-from pilotage.agent.memory_words import best_first, words_of
 from pilotage.agent.ports.memory import (
     MOST_ITEMS,
     IAgentMemory,
     MemoryItem,
     MemoryKind,
     MemoryScope,
+    best_first,
     memory_full,
     reject_unfit_limit,
+    words_of,
 )
 from pilotage.checks import reject_not_positive
 from pilotage.errors import AgentDefinitionError, AgentMemoryError

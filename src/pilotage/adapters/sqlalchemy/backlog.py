@@ -10,9 +10,8 @@ from pilotage.adapters.sqlalchemy.columns import now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.leases import ACQUIRE
 from pilotage.adapters.sqlalchemy.tables import leases, runs, signals
-from pilotage.agent.ports.backlog import LETS_GO_ON, IAgentBacklog
 from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.ports.leases import Lease
+from pilotage.agent.ports.leases import LETS_GO_ON, IAgentBacklog, Lease
 from pilotage.agent.state import AgentStatus
 from pilotage.checks import reject_blank, reject_not_positive
 

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from threading import Lock
 
-from pilotage.agent.ports.wakeups import IWakeUpSubscription
+from pilotage.agent.ports.leases import IWakeUpSubscription
 
 _CAPACITY = 1000
 

@@ -12,7 +12,7 @@ from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.mapping import Stored, UnstorableError, Values, document_of, text_of
 from pilotage.adapters.sqlalchemy.tables import late_outcomes
 from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes, LateOutcome
+from pilotage.agent.ports.repositories import IAgentLateOutcomes, LateOutcome
 from pilotage.errors import AgentDefinitionError
 
 _APPEND = bulk_insert(

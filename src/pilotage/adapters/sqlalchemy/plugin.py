@@ -17,23 +17,21 @@ from pilotage.adapters.sealing import SealingSettings, record_sealer
 from pilotage.adapters.sqlalchemy.settings import DEFAULT_URL, URL, DatabaseSettings, sqlite_file
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.audit import IAgentAuditLog
-from pilotage.agent.ports.backlog import IAgentBacklog
+from pilotage.agent.ports.budget import ITenantSpending
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal
-from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
-from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps
 from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
+    IAgentLateOutcomes,
+    IAgentRetention,
     IAgentSignalRepository,
     IAgentStateRepository,
 )
-from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.ports.switches import IAgentSwitches
-from pilotage.agent.ports.tenant_spending import ITenantSpending
-from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.container.application import Application
 from pilotage.container.installed import is_installed
 from pilotage.container.lifecycle import ILifecycle

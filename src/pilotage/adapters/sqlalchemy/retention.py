@@ -21,7 +21,7 @@ from pilotage.adapters.sqlalchemy.tables import (
     turns,
 )
 from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.ports.retention import IAgentRetention
+from pilotage.agent.ports.repositories import IAgentRetention
 from pilotage.checks import reject_naive, reject_not_positive
 
 _AT_ONCE = 100

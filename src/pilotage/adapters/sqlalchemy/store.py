@@ -23,20 +23,18 @@ from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
 from pilotage.adapters.sqlalchemy.switches import SqlAlchemySwitches
 from pilotage.adapters.sqlalchemy.tenant_spending import SqlAlchemyTenantSpending
 from pilotage.adapters.sqlalchemy.wakeups import SqlAlchemyWakeUps
-from pilotage.agent.ports.backlog import IAgentBacklog
+from pilotage.agent.ports.budget import ITenantSpending
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal
-from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes
-from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps
 from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
+    IAgentLateOutcomes,
+    IAgentRetention,
     IAgentSignalRepository,
     IAgentStateRepository,
 )
-from pilotage.agent.ports.retention import IAgentRetention
-from pilotage.agent.ports.tenant_spending import ITenantSpending
-from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.ids import IClock
 
 

@@ -18,15 +18,17 @@ from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values
 from pilotage.adapters.sqlalchemy.tables import budget_holds, spending
-from pilotage.agent.budget_windows import BudgetPeriod, BudgetWindow, verdict_for
 from pilotage.agent.ports.budget import (
     BudgetAmount,
     BudgetGranted,
+    BudgetPeriod,
     BudgetReservation,
     BudgetSettlement,
     BudgetVerdict,
+    BudgetWindow,
+    ITenantSpending,
+    verdict_for,
 )
-from pilotage.agent.ports.tenant_spending import ITenantSpending
 from pilotage.checks import reject_not_positive
 
 _NOTHING = BudgetAmount()

@@ -12,7 +12,7 @@ from pilotage.adapters.sqlalchemy.columns import to_stored
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import StoreUnreachableError
 from pilotage.adapters.sqlalchemy.hub import WakeUpHub
-from pilotage.agent.ports.wakeups import IAgentWakeUps, IWakeUpSubscription
+from pilotage.agent.ports.leases import IAgentWakeUps, IWakeUpSubscription
 
 _CHANNEL = "pilotage_wake_ups_"
 

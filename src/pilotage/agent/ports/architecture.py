@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 from pilotage.agent.events import AgentEvent, AgentEventAttribution
 from pilotage.agent.messages import ModelMessage, ModelMessageRole, ModelToolCall, new_message
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage
-from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_request import ModelRequest, ModelToolSpec, StructuredOutputSpec, ToolCallingSpec
 from pilotage.agent.ports.audit import IAgentAuditLog
 from pilotage.agent.ports.budget import IAgentBudget
 from pilotage.agent.ports.hooks import IAgentHooks
@@ -24,8 +24,6 @@ from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.permissions import IAgentPermissions
 from pilotage.agent.ports.telemetry import IAgentTelemetry
 from pilotage.agent.principal import RunContext
-from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tool_calling import ModelToolSpec, ToolCallingSpec
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonValue
 from pilotage.values import shared, value

@@ -1,7 +1,7 @@
 """Handlers: decisions an application may take over. Each has a default in the runtime.
 
-A handler decides; a hook only observes or vetoes. What a handler decides is recorded, so replay never asks
-it again. One that raises counts as the strictest answer.
+A handler decides; a hook only observes or vetoes. What a handler decides is recorded, so replay never asks it again.
+One that raises counts as the strictest answer.
 """
 
 from __future__ import annotations
@@ -11,8 +11,13 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
-from pilotage.agent.context import ContextManifest, ContextPack
-from pilotage.agent.context_health import ContextHealthSignal, ContextOptimizationAction
+from pilotage.agent.cancellation import AgentCancellationCleanupResult, AgentCancellationRequest
+from pilotage.agent.context import (
+    ContextHealthSignal,
+    ContextManifest,
+    ContextOptimizationAction,
+    ContextPack,
+)
 from pilotage.agent.delegation import DelegationContextSlice, DelegationPacket
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.principal import RunContext
@@ -90,3 +95,18 @@ class IAgentToolHandler(ABC):
         Raises:
             AgentToolDispatchError: this handler cannot carry out the call.
         """
+
+
+class IAgentCancellationCleanup(ABC):
+    """Looks after one thing that a cancelled run had begun: a tool call, a model stream, a delegation.
+
+    All cleanups of a run are asked at once, about everything that was under way, under one deadline. One that raises
+    or comes too late has failed, and the run then ends as FAILED. After a crash they are asked again: cleaning up
+    twice must do no harm.
+    """
+
+    @abstractmethod
+    async def clean_up(
+        self, context: RunContext, request: AgentCancellationRequest
+    ) -> AgentCancellationCleanupResult | None:
+        """How it went; None where this cleanup has nothing to do with it."""

@@ -1,18 +1,26 @@
-"""The lease port: which owner tries to drive a run.
+"""The ports for the ownership of runs: leases, the backlog of runs without an owner, wake-up hints.
 
-A lease saves work, it keeps nothing safe: two owners that both believe in theirs are told apart by the journal,
-where one of them loses. So a lease may be lost, doubled or late without harm. It runs out by the store's clock,
-the only one that all owners share. An owner counts `granted_seconds` on its own monotonic clock from the moment
-it asked, and so stops before the store would let somebody else try.
+A lease saves work; it keeps nothing safe. Of two owners that both believe in their lease, one loses at the journal, so
+a lease may be lost, doubled or late without harm. It expires by the store's clock, the only one that all owners share.
+An owner counts `granted_seconds` on its own monotonic clock from the moment it asked, and so stops before the store
+grants the lease to another owner.
+
+A run has no owner when its process dies or stops, or when an answer arrives for one that waits. Claiming a run from the
+backlog finds it and takes its lease in one step. A wake-up hint says "look now": it may be lost, late, merged with
+others or wrong, so a listener reads the store, and also polls it slowly without any hint.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.providers import persistence_port
+from pilotage.agent.signals import AgentSignalKind
+from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.checks import reject_naive, reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.values import value
@@ -81,3 +89,97 @@ class IAgentLeases(ABC):
         Raises:
             OSError: the store cannot be reached.
         """
+
+
+LETS_GO_ON = frozenset({AgentSignalKind.APPROVAL_DECISION, AgentSignalKind.RESUME, AgentSignalKind.CANCEL})
+"""The signals that give a waiting run something to do."""
+
+_UNDER_WAY = frozenset({AgentStatus.ACTIVE, AgentStatus.CANCELLING})
+
+
+def has_something_to_do(
+    state: AgentState,
+    pending: Collection[AgentSignalKind],
+    now: datetime,
+    parent: AgentStatus | None = None,
+) -> bool:
+    """Whether a run could go on if somebody drove it; `pending` are the kinds of its unconsumed signals.
+
+    A run that is under way can. If it belongs to another run, that one brings it along, unless the `parent` waits: it
+    had come back for this run and was left in the middle, with nothing that would bring it back again. A run that waits
+    can once there is an answer or the message that it awaits, also if it belongs to another run, or once the time is up
+    until which it waits.
+    """
+    if state.status in _UNDER_WAY:
+        return state.metadata.get("parent") is None or parent is AgentStatus.INTERRUPTED
+    if state.status is not AgentStatus.INTERRUPTED:
+        return False
+    is_due = state.wake_at is not None and state.wake_at <= now
+    return is_due or not LETS_GO_ON.isdisjoint(pending) or state.awaits in pending
+
+
+@persistence_port
+class IAgentBacklog(ABC):
+    """Finds runs that have something to do and that nobody drives, and takes their leases.
+
+    Every adapter guarantees: what it gives out is what `has_something_to_do` says, of runs that have a journal; of
+    several owners that claim at once each run goes to one; the leases are those of `IAgentLeases` over the same
+    store, which renews and releases them. Nobody waits for anybody. Time is the store's and nobody else's.
+    """
+
+    @abstractmethod
+    async def claim(
+        self,
+        owner: str,
+        seconds: float,
+        limit: int,
+        *,
+        agents: Collection[str],
+        leaving: Collection[RunKey] = (),
+    ) -> Sequence[Lease]:
+        """Take the leases of up to `limit` runs of these agents, for `seconds` from now; the longest untouched first.
+
+        A run with a lease that has not run out is passed over, even if it is this owner's, and so are those of
+        `leaving`.
+
+        Raises:
+            AgentDefinitionError: `owner` is blank, or `seconds` or `limit` is not positive.
+            OSError: the store cannot be reached; what it may have claimed runs out by itself.
+        """
+
+    @abstractmethod
+    async def agents(self) -> frozenset[str]:
+        """The agents whose runs could be claimed now, so that those which nobody knows are noticed.
+
+        Raises:
+            OSError: the store cannot be reached.
+        """
+
+
+class IWakeUpSubscription(ABC):
+    """One listener's hints that it has not heard yet: each run at most once, and only so many runs."""
+
+    @abstractmethod
+    async def next(self) -> str:
+        """The id of a run to look after; waits until there is one.
+
+        Who is cancelled while waiting has missed nothing: the hint is there for the next call.
+        """
+
+
+@persistence_port
+class IAgentWakeUps(ABC):
+    """Passes hints from whoever changed something to all processes that listen.
+
+    Every adapter guarantees: a listener that keeps up hears of a run soon after the hint, in whichever process it
+    was given; a listener that does not keep up holds nobody up and costs bounded memory. Hints that do not fit are
+    dropped. A channel that is down loses hints; it comes back by itself and raises neither here nor there.
+    """
+
+    @abstractmethod
+    async def notify(self, run_id: str) -> None:
+        """Hint at a run, after what it should look at is committed. Never waits for a listener."""
+
+    @abstractmethod
+    def subscribe(self) -> AbstractAsyncContextManager[IWakeUpSubscription]:
+        """Listen for the length of the block; hints given before it begins are not heard."""

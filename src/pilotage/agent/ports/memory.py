@@ -1,12 +1,21 @@
-"""The memory port: what an agent keeps beyond one run, strictly apart per tenant and user."""
+"""The memory port: what an agent keeps beyond one run, strictly apart per tenant and user.
+
+`words_of` and `best_first` are the search that stores share. Words are compared as they are, except for case and
+spelling variants of characters: no stemming, no stop words, no meaning. A word counts the more the fewer memories have
+it. Scripts without blanks between words are compared character by character.
+"""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
+from typing import TypeVar
+from unicodedata import normalize
 
 from pilotage.agent.principal import RunContext
 from pilotage.checks import reject_blank, reject_naive, reject_not_positive
@@ -113,7 +122,7 @@ class IAgentMemory(ABC):
     """Remembers and recalls. Every adapter guarantees that a scope sees only its own items.
 
     How well an item fits a question is the adapter's to say. Those that come with Pilotage compare words: see
-    `pilotage.agent.memory_words`.
+    `pilotage.agent.ports.memory`.
     """
 
     @abstractmethod
@@ -167,3 +176,27 @@ def memory_full(scope: MemoryScope, most: int) -> AgentMemoryError:
     return AgentMemoryError(
         f"the memory of user {scope.user_id!r} has {most} items and is full. Forget some before remembering more."
     )
+
+
+T = TypeVar("T")
+
+_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+_LONGEST = 64
+"""So much of a word tells it from others; what is longer is a number or an address."""
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words that a text can be found by."""
+    return frozenset(word[:_LONGEST] for word in _WORD.findall(normalize("NFKC", text).casefold()))
+
+
+def best_first(shared: Mapping[T, Collection[str]]) -> list[T]:
+    """Those that share words with a question, the best first; of equals the later one.
+
+    `shared` says what each of them shares, the earliest first. It must hold all that share anything.
+    """
+    how_many = Counter(word for words in shared.values() for word in words)
+    scores = {each: sum(1 / how_many[word] for word in sorted(words)) for each, words in shared.items()}
+    latest_first = list(reversed(scores))
+    return sorted(latest_first, key=scores.__getitem__, reverse=True)

@@ -1,15 +1,22 @@
-"""The permission port: may this principal have this action done? Deny wins."""
+"""Access ports: who asks, what a principal may have done, which secrets a run gets.
+
+Deny wins over ask, ask over allow. `PermissionRules` is a pure implementation: every rule that fits counts, in any
+order, and what no rule covers is denied unless the list says otherwise.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
+from fnmatch import fnmatchcase
 
 from pilotage.agent.principal import Principal, RunContext
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.tools.metadata import ToolPermission, ToolRisk
+from pilotage.agent.tools.metadata import ToolPermission, ToolRisk, ToolRiskAxis
+from pilotage.checks import reject_blank
+from pilotage.safety.fields import SecretRef
 from pilotage.values import shared, value
 
 
@@ -79,3 +86,117 @@ def strictest(decisions: Iterable[PermissionDecision]) -> PermissionDecision:
         key=lambda decision: _STRICTNESS.index(decision.verdict),
         default=PermissionDecision(PermissionVerdict.DENY, "nobody decided"),
     )
+
+
+@value
+class PermissionRule:
+    """A verdict about the actions that fit everything the rule names; what it leaves out fits anything.
+
+    Texts are patterns: `*` stands for any characters, `?` for one. `holding` is a permission that the principal holds,
+    `permission` one that the tool declares, `risk` one way in which the tool says a call can matter.
+    """
+
+    verdict: PermissionVerdict
+    name: str | None = None
+    principal: str | None = None
+    tenant: str | None = None
+    holding: str | None = None
+    permission: str | None = None
+    risk: ToolRiskAxis | None = None
+    action: AgentActionKind | None = None
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        reject_blank(
+            self,
+            name=self.name,
+            principal=self.principal,
+            tenant=self.tenant,
+            holding=self.holding,
+            permission=self.permission,
+            reason=self.reason,
+        )
+
+    def fits(self, request: PermissionRequest) -> bool:
+        """Whether the rule speaks of what is about to happen."""
+        return (
+            _fits(self.name, [request.name])
+            and _fits(self.principal, [request.principal.id])
+            and _fits(self.tenant, [request.principal.tenant])
+            and _fits(self.holding, request.principal.permissions)
+            and _fits(self.permission, [each.name for each in request.permissions])
+            and (self.risk is None or request.risk.includes(self.risk))
+            and self.action in (None, request.action)
+        )
+
+    def decide(self, request: PermissionRequest) -> PermissionDecision:
+        """What the rule says of a request that fits it."""
+        who, what = request.principal.id, request.name
+        return PermissionDecision(
+            self.verdict, self.reason or f"a rule says {self.verdict} to {what!r} for {who!r}"
+        )
+
+
+class PermissionRules(IAgentPermissions):
+    """Decides by rules. Reading the clock and the like is nobody's to forbid."""
+
+    def __init__(
+        self, rules: Iterable[PermissionRule], *, otherwise: PermissionVerdict = PermissionVerdict.DENY
+    ) -> None:
+        self._rules = tuple(rules)
+        self._otherwise = otherwise
+
+    async def check(self, request: PermissionRequest) -> PermissionDecision:
+        if request.action is AgentActionKind.VALUE:
+            return PermissionDecision(PermissionVerdict.ALLOW)
+        fitting = [rule.decide(request) for rule in self._rules if rule.fits(request)]
+        if fitting:
+            return strictest(fitting)
+        words = f"no rule speaks of {request.name!r} for {request.principal.id!r}"
+        return PermissionDecision(self._otherwise, words)
+
+
+class StrictestOf(IAgentPermissions):
+    """Several policies at once, such as rules and `RequireHeld`: the strictest answer counts, the first of equals."""
+
+    def __init__(self, *policies: IAgentPermissions) -> None:
+        self._policies: Sequence[IAgentPermissions] = policies
+
+    async def check(self, request: PermissionRequest) -> PermissionDecision:
+        return strictest([await policy.check(request) for policy in self._policies])
+
+
+def _fits(pattern: str | None, names: Iterable[str]) -> bool:
+    if pattern is None:
+        return True
+    # A bracket is a bracket: a rule about "user[1]" must not miss the one it names.
+    literal = pattern.replace("[", "[[]")
+    return any(fnmatchcase(name, literal) for name in names)
+
+
+class ISecrets(ABC):
+    """Hands out secret values to tools when they run. Each is registered with every redactor of the run."""
+
+    @abstractmethod
+    async def resolve(self, ref: SecretRef, context: RunContext) -> str:
+        """The value of a secret for this run.
+
+        Raises:
+            PermissionDeniedError: this run may not have the secret, or there is none of that name: the two
+                look the same from outside.
+        """
+
+
+class IPrincipalResolver(ABC):
+    """Says for whom a request is made. There is no default: an application that lets others in says who they are.
+
+    It is asked before anything else of a request is looked at. What it raises keeps the request out.
+    """
+
+    @abstractmethod
+    async def resolve(self, headers: Mapping[str, str]) -> Principal:
+        """The principal behind a request, from its headers by lower-case name; repeated ones are joined by commas.
+
+        Raises:
+            NotAuthenticatedError: the headers name nobody that is known here.
+        """

@@ -1,9 +1,8 @@
-"""The repositories: reading and, outside journaled runs, writing state, signals and evidence.
+"""The stores beside the journal: state, signals, evidence, retention, late outcomes.
 
-All methods are async. Order is the run's sequence: never a timestamp, never an id. What goes in comes
-out again unchanged, time zones and descriptors of sensitive fields included. On a journaled run only the
-journal writes: a direct `save` or `mark_consumed` is refused there, and `append` of evidence goes through
-the journal.
+Order is the run's sequence, never a timestamp or an id. Values come back unchanged, time zones and descriptors of
+sensitive fields included. On a journaled run only the journal writes: a direct `save` or `mark_consumed` is refused
+there, and `append` of evidence goes through the journal.
 """
 
 from __future__ import annotations
@@ -13,9 +12,18 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.providers import persistence_port
-from pilotage.agent.signals import AgentSignal
+from pilotage.agent.signals import (
+    AgentSignal,
+    AgentSignalConsumptionBatch,
+    AgentSignalKind,
+    AgentSignalPollPoint,
+    select_signals,
+)
 from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.checks import reject_blank, reject_naive, reject_not_positive
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.values import value
 
 
@@ -155,3 +163,109 @@ class IAgentEvidenceRepository(ABC):
     @abstractmethod
     async def list_by_manifest_ref(self, manifest_ref: str) -> Sequence[AgentEvidence]:
         """All evidence that refers to a context manifest, in the order it was appended."""
+
+
+async def consume_pending_agent_signals(
+    repository: IAgentSignalRepository,
+    state_id: str,
+    *,
+    poll_point: AgentSignalPollPoint = AgentSignalPollPoint.SAFE_BOUNDARY,
+    accepted_signals: Sequence[AgentSignalKind] | None = None,
+    max_signals: int | None = None,
+) -> AgentSignalConsumptionBatch:
+    """Consume what may be consumed now, by the rules of `select_signals`, and return it: one poll, no waiting.
+
+    For code that works on the repositories directly; a journaled run consumes signals through the journal.
+
+    Raises:
+        AgentDefinitionError: `state_id` is blank or `max_signals` is not positive; nothing was read.
+    """
+    owner = "consume_pending_agent_signals"
+    reject_blank(owner, state_id=state_id)
+    reject_not_positive(owner, max_signals=max_signals)
+    pending = await repository.list_pending(state_id)
+    selected = select_signals(pending, accepted=accepted_signals, limit=max_signals)
+    consumed = [await repository.mark_consumed(signal.id) for signal in selected]
+    return AgentSignalConsumptionBatch(state_id, poll_point, tuple(consumed))
+
+
+@value
+class LateOutcome:
+    """What an owner of `epoch` that lost its run knows of its attempt at an action; `view` is public.
+
+    A former owner writes nothing into the journal. The outcome is shown with the question about the action and decides
+    nothing. `created_at` is set by the store's clock.
+    """
+
+    run: RunKey
+    action_id: str
+    attempt: int
+    epoch: int
+    view: JsonObject
+    created_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        reject_blank(self, action_id=self.action_id)
+        reject_not_positive(self, attempt=self.attempt, epoch=self.epoch)
+        reject_naive(self, created_at=self.created_at)
+
+    def to_payload(self) -> JsonObject:
+        """The outcome as a recovery request shows it."""
+        at: JsonValue = self.created_at.isoformat() if self.created_at else None
+        return {"attempt": self.attempt, "epoch": self.epoch, "at": at, **self.view}
+
+
+@persistence_port
+class IAgentLateOutcomes(ABC):
+    """Keeps late outcomes: append only, and apart per run.
+
+    Every adapter guarantees: an outcome is durable when `append` returns; of one run, action, attempt and epoch the
+    first is kept and a further one changes nothing; nothing here touches the journal, the state or the head of the run.
+    """
+
+    @abstractmethod
+    async def append(self, outcome: LateOutcome) -> None:
+        """Keep an outcome.
+
+        Raises:
+            OSError: the store cannot be reached; whether it was kept is unknown, and it may be appended again.
+        """
+
+    @abstractmethod
+    async def list_by_action(self, run: RunKey, action_id: str) -> Sequence[LateOutcome]:
+        """What is known of an action, in the order it came."""
+
+
+@persistence_port
+class IAgentRetention(ABC):
+    """Removes runs, or what they said.
+
+    Every adapter guarantees: whatever is removed of a run is removed at once; a run that has not ended, or whose parent
+    has not, stays whole.
+    """
+
+    @abstractmethod
+    async def prune(self, tenant_id: str, *, ended_before: datetime, limit: int = 1000) -> int:
+        """Remove up to `limit` runs that ended before a moment, oldest first, with everything about them.
+
+        That is their rows, states, signals, evidence and facts, also facts that nobody took delivery of in all that
+        time. Turns of conversations stay, for later runs were told them. Gives the number of runs removed: less than
+        `limit` says that none is left.
+
+        Raises:
+            AgentDefinitionError: `limit` is not positive, or the moment has no time zone.
+            OSError: the store cannot be reached; some may have been removed.
+        """
+
+    @abstractmethod
+    async def erase(self, run: RunKey) -> None:
+        """Remove what a run said and was told: payloads of rows, signals, evidence, the turns it added.
+
+        That it took place, when, what it did by name and how it ended stays. The rows keep the digests of their
+        payloads, so the chain holds, and nobody can guess from them what was said. Erasing again does nothing.
+
+        Raises:
+            RunNotFoundError: there is no such run.
+            CallerError: it has not ended. Cancel it first.
+            OSError: the store cannot be reached; whether it is erased is unknown.
+        """

@@ -1,13 +1,14 @@
-"""The runner port: what drives the run of an agent that was made by the container."""
+"""The ports that run agents: the runner of an agent in the container, and the delegate of another agent."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager
 
+from pilotage.agent.delegation import DelegationPacket, DelegationResult, DelegationToolResult
 from pilotage.agent.events import AgentEvent
-from pilotage.agent.run_input import RunAgentInput
+from pilotage.agent.run_values import RunAgentInput
 from pilotage.agent.yields import AgentYield
 
 
@@ -31,3 +32,28 @@ class IAgentRunnerFactory(ABC):
         self, instance: object, run_input: RunAgentInput | None = None
     ) -> AbstractAsyncContextManager[IAgentRunner]:
         """A runner for the instance, for as long as the block lasts."""
+
+
+class IAgentDelegate(ABC):
+    """Runs another agent on a packet.
+
+    Every implementation keeps to the packet: the child gets no more budget, time, capabilities or context
+    than it says, and the same packet id re-attaches to the child it started instead of starting another. A
+    child that fails makes the delegation fail; a child that pauses pauses its parent.
+    """
+
+    @abstractmethod
+    def delegate(self, packet: DelegationPacket) -> AsyncGenerator[AgentYield[DelegationResult], None]:
+        """The child's stream, live; the last item is a `Final` with the result.
+
+        Raises:
+            RunError: the child failed; nothing follows.
+        """
+
+    @abstractmethod
+    async def delegate_tool_result(self, packet: DelegationPacket) -> DelegationToolResult:
+        """Run the child to its end and give back what the packet's return policy allows.
+
+        Raises:
+            RunError: the child failed.
+        """

@@ -1,6 +1,5 @@
 """Tools: typed functions and methods that a model may call."""
 
-from pilotage.agent.tools.active import IToolCalls, active_tool_calls, tool_calls_go_to
 from pilotage.agent.tools.bind import AgentToolBoundInvocation, bind_agent_tool_invocation
 from pilotage.agent.tools.catalog import (
     AgentToolCatalog,
@@ -15,12 +14,15 @@ from pilotage.agent.tools.context import (
 )
 from pilotage.agent.tools.declare import (
     AgentToolDefinition,
+    IToolCalls,
+    ToolOptions,
+    active_tool_calls,
     agent_tool,
     get_agent_tool_definition,
     original_function,
+    tool_calls_go_to,
 )
 from pilotage.agent.tools.described import described_tool
-from pilotage.agent.tools.identity import AgentToolIdentity, AgentToolSchemaHandle
 from pilotage.agent.tools.metadata import (
     AgentToolMetadata,
     DataAccess,
@@ -38,7 +40,7 @@ from pilotage.agent.tools.metadata import (
     ToolRiskAxis,
     effective_idempotency,
 )
-from pilotage.agent.tools.options import ToolOptions
+from pilotage.agent.tools.schema import AgentToolIdentity, AgentToolSchemaHandle
 
 __all__ = [
     "AgentToolApprovalContext",

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from enum import Enum
 from functools import cached_property, lru_cache, partial
+from inspect import Parameter
 from types import FunctionType
 from typing import cast
 
 from pilotage.agent.tools.bind import AgentToolBoundInvocation, bind_to
 from pilotage.agent.tools.context import AgentToolApprovalContext
 from pilotage.agent.tools.declare import get_agent_tool_definition, original_function, reject_covered_tool
-from pilotage.agent.tools.identity import AgentToolIdentity, AgentToolSchemaHandle
 from pilotage.agent.tools.metadata import AgentToolMetadata, Idempotency, effective_idempotency
-from pilotage.agent.tools.reconcile import reject_unfit_reconcile
-from pilotage.agent.tools.schema import ToolInterface, tool_interface
+from pilotage.agent.tools.schema import (
+    AgentToolIdentity,
+    AgentToolSchemaHandle,
+    ToolInterface,
+    tool_interface,
+)
 from pilotage.agent.tools.signature import RUNTIME_CONTEXT
+from pilotage.annotations import UnresolvedAnnotationError, resolve_annotation
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import canonical_json, to_json_value
@@ -326,3 +332,33 @@ def _schema_handle(name: str, interface: ToolInterface) -> AgentToolSchemaHandle
         input_sensitive_fields=interface.input_sensitive_fields,
         output_sensitive_fields=interface.output_sensitive_fields,
     )
+
+
+def reject_unfit_reconcile(label: str, name: str, owner: type) -> None:
+    """Refuse a tool whose `reconcile` is no method of its class that takes one `idempotency_key: str`."""
+    static: object = inspect.getattr_static(owner, name, None)
+    held: object = getattr(static, "__func__", static)
+    if not isinstance(held, FunctionType):
+        raise AgentDefinitionError(
+            f"{label}: reconcile names {name!r}, which is no method of {spelling(owner)}. "
+            f"Write 'async def {name}(self, idempotency_key: str) -> ...'."
+        )
+    if not _takes_one_key(held):
+        raise AgentDefinitionError(
+            f"{label}: reconcile names {name!r}, which does not take exactly one 'idempotency_key: str'. "
+            f"Write 'async def {name}(self, idempotency_key: str) -> ...'."
+        )
+
+
+def _takes_one_key(function: FunctionType) -> bool:
+    parameters = [
+        each for each in inspect.signature(function).parameters.values() if each.name not in {"self", "cls"}
+    ]
+    required = [each.name for each in parameters if each.default is Parameter.empty]
+    key = next((each for each in parameters if each.name == "idempotency_key"), None)
+    if key is None or required not in ([], ["idempotency_key"]):
+        return False
+    try:
+        return resolve_annotation(key.annotation, inspect.unwrap(function).__globals__) is str
+    except UnresolvedAnnotationError:
+        return False

@@ -1,28 +1,31 @@
-"""Tools that a schema describes and no signature does, such as those of a remote server.
+"""Tools that a schema describes and no signature does, and the port that offers them.
 
-Such a tool is a function like any other to the rest of the framework: marked, with an interface, and an effect of
-the run that it is called in.
+To the rest of the framework such a tool is a function like any other: marked, with an interface, and an effect of the
+run that it is called in. It belongs to a remote server, or to the caller of the run: then it is deferred, the run waits
+for the caller's result, and everything about the tool is untrusted.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from inspect import iscoroutinefunction, signature
 from types import FunctionType
-from typing import Any, cast
+from typing import Any, Never, cast
 
-from pilotage.agent.tools.catalog import AgentToolDescriptor, ToolBinding
-from pilotage.agent.tools.declare import AgentToolDefinition, as_tool
-from pilotage.agent.tools.identity import AgentToolIdentity, AgentToolSchemaHandle
-from pilotage.agent.tools.options import ToolOptions
-from pilotage.agent.tools.schema import ToolInterface, use_interface
+from pilotage.agent.model_request import ModelToolSpec
+from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, ToolBinding
+from pilotage.agent.tools.declare import AgentToolDefinition, ToolOptions, as_tool
+from pilotage.agent.tools.metadata import Idempotency, ToolApprovalRequirement
+from pilotage.agent.tools.schema import AgentToolIdentity, AgentToolSchemaHandle, ToolInterface, use_interface
 from pilotage.agent.tools.signature import RUNTIME_CONTEXT, InjectedParameter, ToolParameter
-from pilotage.errors import AgentDefinitionError
+from pilotage.errors import AgentDefinitionError, AgentToolDispatchError
 from pilotage.jsonvalue import JsonObject, JsonValue, list_or_empty
 from pilotage.safety.fields import SensitiveFieldDescriptor
-from pilotage.schema.from_json import core_of_json
+from pilotage.safety.trust import Integrity, TrustLabel
 from pilotage.schema.records import NoDefault, UnknownDefault
 from pilotage.schema.shape import CoreSchema
+from pilotage.schema.validation import core_of_json
 
 DESCRIPTOR_SLOT = "__pilotage_agent_tool_descriptor__"
 BY_NAME = "arguments_by_name"
@@ -158,3 +161,55 @@ def _is_async(act: object) -> bool:
 
 def _takes_context(act: Callable[..., object]) -> bool:
     return RUNTIME_CONTEXT in signature(act).parameters
+
+
+FROM_CALLER = TrustLabel(Integrity.UNTRUSTED, origins=frozenset({"tools of the caller"}))
+"""The label of a run whose model reads what a caller wrote about his tools."""
+
+
+class DeferredTools:
+    """The owner of tools that no class of the application has."""
+
+
+def deferred_tool(spec: ModelToolSpec) -> AgentToolDescriptor:
+    """A tool that the caller of a run carries out.
+
+    The caller reads the stream anyway, so nothing leaves with a call that he could not see; nobody has to allow it.
+
+    Raises:
+        AgentDefinitionError: the name or the schema is wrong.
+    """
+    return described_tool(
+        _nobody,
+        ToolOptions(
+            name=spec.name,
+            description=spec.description,
+            idempotency=Idempotency.NON_IDEMPOTENT,
+            approval=ToolApprovalRequirement.NOT_REQUIRED,
+            reads_untrusted=True,
+            accepts_untrusted=True,
+            communicates=False,
+        ),
+        owner=DeferredTools,
+        input_schema=spec.parameters.schema,
+        deferred=True,
+    )
+
+
+async def _nobody(arguments: JsonObject) -> Never:
+    raise AgentToolDispatchError(
+        "a deferred tool is carried out by the caller of the run, not by the application."
+    )
+
+
+class IAgentToolProvider(ABC):
+    """Offers tools to the agents it is injected into.
+
+    Tools are made with `described_tool`. The catalog is read when the agent is made; it must not change while a
+    run uses it: names and schemas are part of what a run records.
+    """
+
+    @property
+    @abstractmethod
+    def tool_catalog(self) -> AgentToolCatalog:
+        """The tools on offer."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.principal import Principal
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.cli.driving.asking import Answer
 from pilotage.errors import RunConflictError
 from pilotage.runtime.answers import Question, run_of

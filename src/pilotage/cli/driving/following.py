@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TypeVar
 
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentStatus
 from pilotage.cli.driving.asking import Asker

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pilotage.agent.events import AgentEvent, MessageDeltaEvent
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentStatus
 from pilotage.cli.screen.screen import Screen
 from pilotage.cli.screen.words import Span, Tone, cleaned, line

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentStatus
 from pilotage.cli.screen.words import Line, Span, Tone, cleaned, line
 from pilotage.cli.views.hints import Hints, short

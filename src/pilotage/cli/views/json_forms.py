@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.evidence import AgentEvidence
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.events.event_record import encode_event

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from datetime import datetime
 
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.cli.screen.words import Line, Span, Tone, cleaned, columns, line, one_line
 from pilotage.cli.views.hints import Hints, short

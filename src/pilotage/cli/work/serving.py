@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from pilotage.agent.ports.principals import IPrincipalResolver
+from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.agent.principal import Principal
 from pilotage.cli.exit_codes import ExitCode
 from pilotage.cli.target import load_application

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 
-from pilotage.agent.tool_calling import ModelToolSpec
+from pilotage.agent.model_request import ModelToolSpec
 from pilotage.models.offline.arguments import calls_of
 from pilotage.models.offline.grammar import Command
 from pilotage.models.offline.parameters import Parameter, parameters_of

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from pilotage.agent.messages import ModelToolCall
-from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.tool_calling import ModelToolChoice, ToolCallingSpec
+from pilotage.agent.model_request import ModelRequest, ModelToolChoice, ToolCallingSpec
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.models.offline.arguments import calls_of
 from pilotage.models.offline.choosing import Choice, OfferedTool, choose, offered

@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import TypeVar, cast
 
+from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
 from pilotage.agent.ports.architecture import AgentRef, FailurePolicy, IScopedRuntime
-from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonValue, to_json_value

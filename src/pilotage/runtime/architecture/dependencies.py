@@ -8,12 +8,11 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, TypeAlias, TypeVar, cast
 
-from pilotage.agent.control_tools import ControlTools
+from pilotage.agent.control_tools import ControlTools, Exit
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, StepFinishedEvent
-from pilotage.agent.exits import Exit
 from pilotage.agent.messages import ModelMessage, ModelToolCall
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage
-from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_request import ModelRequest, ModelToolSpec, StructuredOutputSpec
 from pilotage.agent.ports.architecture import (
     AgentSession,
     Architecture,
@@ -29,8 +28,6 @@ from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.permissions import AllowAll, IAgentPermissions
 from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry
-from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.architecture.blocks import ScopedRuntime
@@ -40,8 +37,7 @@ from pilotage.runtime.door.model import next_message_id
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.journal.scope import Scope, entered, scope_for, worker_scope
 from pilotage.runtime.services import Provided
-from pilotage.schema.from_json import core_of_json
-from pilotage.schema.validation import MisfitsError, Validate, compile_validator
+from pilotage.schema.validation import MisfitsError, Validate, compile_validator, core_of_json
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from dataclasses import field
 from typing import TypeAlias
 
 from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.model_request import ToolCallingSpec
 from pilotage.agent.ports.architecture import IScopedTools, ToolCallOutcome
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.tool_calling import ToolCallingSpec
 from pilotage.agent.tools.bind import bound_arguments
 from pilotage.errors import AgentToolBindingError, AgentToolDispatchError, ToolError
 from pilotage.filling import unchecked

@@ -9,8 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from pilotage.agent.delegation import DelegationBudget
-from pilotage.agent.limits import LimitCode
-from pilotage.agent.spec import AgentExecutionSpec
+from pilotage.agent.spec import AgentExecutionSpec, LimitCode
 from pilotage.agent.tools.metadata import TimeoutPolicy
 from pilotage.runtime.journal.interruptions import LimitReached
 

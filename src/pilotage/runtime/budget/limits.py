@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from pilotage.agent.events import AgentEventAttribution, AgentEventKind, ArtifactEvent
-from pilotage.agent.limits import AgentExecutionLimits, LimitCode
 from pilotage.agent.model_reply import ModelUsage
-from pilotage.agent.ports.pricing import IAgentPricing, ModelCost
+from pilotage.agent.ports.budget import IAgentPricing, ModelCost
+from pilotage.agent.spec import AgentExecutionLimits, LimitCode
 from pilotage.runtime.events.event_log import LoggedEvent
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.journal.interruptions import LimitReached

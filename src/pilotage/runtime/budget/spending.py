@@ -12,12 +12,11 @@ from dataclasses import replace
 from decimal import Decimal
 
 from pilotage.agent.delegation import DelegationBudget
-from pilotage.agent.limits import AgentExecutionLimits, LimitCode
 from pilotage.agent.model_reply import ModelUsage, no_usage
-from pilotage.agent.ports.budget import BudgetAmount, BudgetExhausted
+from pilotage.agent.ports.budget import BudgetAmount, BudgetExhausted, IAgentPricing
 from pilotage.agent.ports.journal import JournalRow, JournalStage
-from pilotage.agent.ports.pricing import IAgentPricing
 from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.spec import AgentExecutionLimits, LimitCode
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.limits import (

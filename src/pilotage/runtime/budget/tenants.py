@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pilotage.agent.budget_windows import BudgetWindow
 from pilotage.agent.ports.budget import (
     BudgetAmount,
     BudgetGranted,
     BudgetReservation,
     BudgetSettlement,
     BudgetVerdict,
+    BudgetWindow,
     IAgentBudget,
+    ITenantSpending,
 )
-from pilotage.agent.ports.tenant_spending import ITenantSpending
 from pilotage.agent.principal import RunContext
 from pilotage.checks import reject_not_positive
 from pilotage.ids import IIds, SystemIds

@@ -13,13 +13,13 @@ from dataclasses import replace
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.facts import run_delegated
-from pilotage.agent.limits import LimitCode
+from pilotage.agent.model_request import ModelToolSpec
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
+from pilotage.agent.spec import LimitCode
 from pilotage.agent.state import AgentStateReason, AgentStatus
-from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.errors import AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.budget.spending import NOTHING

@@ -15,11 +15,10 @@ from pilotage.agent.delegation import (
     DelegationToolResult,
 )
 from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.model_request import JsonSchemaConstraint, ModelToolSpec
 from pilotage.agent.ports.architecture import AgentRef
-from pilotage.agent.ports.delegate import IAgentDelegate
+from pilotage.agent.ports.runner import IAgentDelegate
 from pilotage.agent.spec import AgentExecutionSpec
-from pilotage.agent.structured_output import JsonSchemaConstraint
-from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.agent.yields import AgentYield, Final
 from pilotage.container.pod import Pod
 from pilotage.errors import AgentToolBindingError, AgentToolDispatchError

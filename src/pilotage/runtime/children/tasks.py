@@ -6,10 +6,10 @@ from dataclasses import field
 from urllib.parse import quote
 
 from pilotage.agent.delegation import DelegationBudget
+from pilotage.agent.model_request import ModelToolSpec
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.budget import BudgetAmount
-from pilotage.agent.run_result import RunResult
-from pilotage.agent.tool_calling import ModelToolSpec
+from pilotage.agent.run_values import RunResult
 from pilotage.jsonvalue import JsonValue, text_digest
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value

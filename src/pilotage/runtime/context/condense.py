@@ -6,23 +6,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias, assert_never
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
-from pilotage.agent.compaction.plan import CompactionStrategy, NothingToDo, Rewrite, SummaryNeeded
-from pilotage.agent.context import ContextTokenBudget
-from pilotage.agent.context_health import (
+from pilotage.agent.compaction import CompactionStrategy, NothingToDo, Rewrite, SummaryNeeded
+from pilotage.agent.context import (
     ContextHealthSignal,
     ContextOptimizationAction,
     ContextOptimizationActionKind,
+    ContextTokenBudget,
 )
 from pilotage.agent.evidence import AgentEvidenceCandidate
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.handlers import IAgentContextHandler
-from pilotage.context.assemble import Assembled
-from pilotage.context.compaction import carry_out
-from pilotage.context.evidence import digest_evidence, manifest_evidence
-from pilotage.context.handler import compression
-from pilotage.context.health import excess_of, health_signals
-from pilotage.context.window import ContextWindow
+from pilotage.context.assemble import Assembled, digest_evidence, manifest_evidence
+from pilotage.context.compaction import ContextWindow, carry_out
+from pilotage.context.health import compression, excess_of, health_signals
 from pilotage.errors import ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.spending import NOTHING, ONE_STEP

@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pilotage.agent.compaction.estimate import fixed_tokens
-from pilotage.agent.compaction.plan import CompactionStrategy
+from pilotage.agent.compaction import CompactionStrategy, fixed_tokens
 from pilotage.agent.context import ContextPack, ContextTokenBudget
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.handlers import IAgentContextHandler
-from pilotage.agent.run_input import AgentContext
-from pilotage.context.assemble import Assembled, assemble
-from pilotage.context.handler import KeepWithinBudget
-from pilotage.context.kept_manifest import kept_manifest, manifest_id_of
-from pilotage.context.strategies import SummariseOldTurns, TrimToolResults
-from pilotage.context.window import ContextWindow
+from pilotage.agent.run_values import AgentContext
+from pilotage.context.assemble import Assembled, assemble, kept_manifest, manifest_id_of
+from pilotage.context.compaction import ContextWindow, SummariseOldTurns, TrimToolResults
+from pilotage.context.health import KeepWithinBudget
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.context.condense import Condensation
 from pilotage.values import value

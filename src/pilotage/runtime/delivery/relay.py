@@ -9,10 +9,9 @@ from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from itertools import groupby
 
-from pilotage.agent.fact_types import AgentFact, UnreadableFactError, read_fact
+from pilotage.agent.facts import AgentFact, IAgentEventPublisher, UnreadableFactError, read_fact
 from pilotage.agent.on_event import Subscription, subscriptions_of
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry
-from pilotage.agent.ports.publisher import IAgentEventPublisher
 from pilotage.checks import reject_not_positive
 from pilotage.container.application import Application
 from pilotage.container.graph import Graph

@@ -7,10 +7,8 @@ import logging
 from collections.abc import Iterable
 from contextlib import suppress
 
-from pilotage.agent.ports.backlog import IAgentBacklog, has_something_to_do
 from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.ports.leases import IAgentLeases
-from pilotage.agent.ports.wakeups import IAgentWakeUps
+from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps, has_something_to_do
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.checks import reject_negative, reject_not_positive

@@ -23,9 +23,8 @@ from pilotage.agent.model_reply import (
     ModelStreamEvent,
     ModelStreamEventKind,
 )
-from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
-from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.container.names import enumerate_names
 from pilotage.errors import AgentModelConfigurationError, AgentStructuredOutputError, ModelCallError, Problem
 from pilotage.jsonvalue import JsonValue, canonical_json

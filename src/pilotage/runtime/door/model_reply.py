@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pilotage.agent.compaction.estimate import BYTE_ESTIMATOR, fixed_tokens, message_tokens
+from pilotage.agent.compaction import BYTE_ESTIMATOR, fixed_tokens, message_tokens
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind, ModelUsage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount

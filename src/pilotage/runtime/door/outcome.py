@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pilotage.agent.facts import action_completed
 from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
-from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes, LateOutcome
+from pilotage.agent.ports.repositories import IAgentLateOutcomes, LateOutcome
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import ToolError

@@ -11,14 +11,14 @@ from typing import Any, TypeVar, cast
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.budget import IAgentPricing
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.handlers import IAgentRecoveryHandler, IAgentToolHandler
 from pilotage.agent.ports.model import IAgentModel
-from pilotage.agent.ports.pricing import IAgentPricing
-from pilotage.agent.ports.secret_store import ISecrets
+from pilotage.agent.ports.permissions import ISecrets
 from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.catalog import AgentToolDescriptor

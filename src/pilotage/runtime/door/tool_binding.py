@@ -12,7 +12,7 @@ from functools import lru_cache
 from inspect import Parameter, Signature, isawaitable, iscoroutinefunction, signature
 from typing import Any, TypeAlias, cast
 
-from pilotage.agent.evidence_capture import capture_result
+from pilotage.agent.evidence import capture_result
 from pilotage.agent.tools.catalog import AgentToolDescriptor, ToolBinding, discover_agent_tools
 from pilotage.agent.tools.declare import original_function
 from pilotage.agent.tools.described import BY_NAME, described

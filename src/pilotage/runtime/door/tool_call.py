@@ -15,9 +15,9 @@ from pilotage.agent.ports.handlers import IAgentToolHandler
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentStatus
-from pilotage.agent.tools.active import active_tool_calls
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.context import AgentToolRuntimeContext, CancellationToken
+from pilotage.agent.tools.declare import active_tool_calls
 from pilotage.errors import AgentToolDispatchError, PermissionDeniedError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, to_json_value
 from pilotage.runtime.budget.deadlines import time_for_call

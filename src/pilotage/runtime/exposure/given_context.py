@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import cast
 
 from pilotage.agent.context import ContextPack, ContextPackRole, ContextSensitivity
-from pilotage.agent.run_input import AgentContext
-from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.model_request import StructuredOutputSpec
+from pilotage.agent.run_values import AgentContext
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, to_json_value
 from pilotage.runtime.exposure.trust import RUN_INPUT

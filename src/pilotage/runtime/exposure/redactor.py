@@ -14,8 +14,7 @@ from typing import TypeAlias, overload
 
 from pilotage.agent.messages import ModelMessage, ModelToolCall, TextPart
 from pilotage.agent.model_reply import ModelResponse
-from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.tool_calling import HiddenArguments, ToolCallingSpec, hidden_arguments
+from pilotage.agent.model_request import HiddenArguments, ModelRequest, ToolCallingSpec, hidden_arguments
 from pilotage.errors import AgentOutputGuardError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.safety.fields import SECRET_VALUE

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from pilotage.agent.limits import LimitCode
+from pilotage.agent.spec import LimitCode
 from pilotage.agent.state import AgentSituation
 from pilotage.jsonvalue import JsonObject
 

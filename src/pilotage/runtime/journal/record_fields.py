@@ -11,8 +11,8 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import ClassVar, TypeVar
 
+from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.ports.journal import ErasedRecord, JournalRow, SealedRecord
-from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError, RunError
 from pilotage.jsonvalue import JsonObject, JsonValue
 

@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Token
 from types import TracebackType
 
-from pilotage.agent.tools.active import IToolCalls, active_tool_calls
-from pilotage.agent.tools.declare import original_function
+from pilotage.agent.tools.declare import IToolCalls, active_tool_calls, original_function
 from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
 
 

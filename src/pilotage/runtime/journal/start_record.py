@@ -14,13 +14,12 @@ from typing import TypeGuard
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
-from pilotage.agent.limits import AgentExecutionLimits
 from pilotage.agent.messages import ModelMessage, TextPart
+from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.principal import Principal, RunContext
-from pilotage.agent.run_input import RunAgentInput
-from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tool_calling import ModelToolSpec
+from pilotage.agent.run_values import RunAgentInput
+from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, text_digest, to_json_value

@@ -13,10 +13,10 @@ from functools import partial
 
 from pilotage.agent.events import RunStartedEvent
 from pilotage.agent.principal import enter_run_context
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentStatus
-from pilotage.agent.tools.active import IToolCalls
+from pilotage.agent.tools.declare import IToolCalls
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.deadlines import remaining, timed_out
 from pilotage.runtime.door.run import LiveRun

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
 from pilotage.agent.ports.architecture import Architecture
 from pilotage.agent.ports.model import IAgentModel, ModelSelection
-from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tool_calling import ModelToolSpec
 from pilotage.agent.tools.catalog import discover_agent_tools
-from pilotage.agent.tools.deferred import deferred_tool
+from pilotage.agent.tools.described import deferred_tool
 from pilotage.container.application import Application
 from pilotage.container.graph import Graph
 from pilotage.container.lifecycle import ILifecycle

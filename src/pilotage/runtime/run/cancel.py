@@ -10,18 +10,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from pilotage.agent.cancellation import (
-    begin_agent_cancellation,
-    complete_agent_cancellation,
-    run_agent_cancellation_cleanup,
-)
-from pilotage.agent.cancellation_cleanup import (
     AgentCancellationCleanupReport,
     AgentCancellationCleanupResult,
     AgentCancellationCleanupTask,
     AgentCancellationRequest,
     AgentCancellationTargetKind,
+    begin_agent_cancellation,
+    complete_agent_cancellation,
+    run_agent_cancellation_cleanup,
 )
-from pilotage.agent.ports.cleanup import IAgentCancellationCleanup
+from pilotage.agent.ports.handlers import IAgentCancellationCleanup
 from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind

@@ -14,8 +14,7 @@ from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.principal import Principal
-from pilotage.agent.run_input import RunAgentInput
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunAgentInput, RunResult
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import (
     CallerError,

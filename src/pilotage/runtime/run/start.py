@@ -9,15 +9,15 @@ from datetime import datetime
 from weakref import WeakValueDictionary
 
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.model_request import ModelToolSpec
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.principal import Principal
-from pilotage.agent.run_input import AgentContext, RunAgentInput
+from pilotage.agent.run_values import AgentContext, RunAgentInput
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.agent.state import AgentState
-from pilotage.agent.tool_calling import ModelToolSpec
-from pilotage.agent.tools.deferred import FROM_CALLER
+from pilotage.agent.tools.described import FROM_CALLER
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.budget.deadlines import deadline_at

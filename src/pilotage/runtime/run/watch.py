@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 
 from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.ports.wakeups import IAgentWakeUps
+from pilotage.agent.ports.leases import IAgentWakeUps
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.runtime.door.run import LiveRun
 from pilotage.runtime.journal.interruptions import RunInterruption

@@ -8,9 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pilotage.agent.ports.backlog import LETS_GO_ON, IAgentBacklog
 from pilotage.agent.ports.journal import IAgentJournal, JournalCommit, RunKey
-from pilotage.agent.ports.leases import IAgentLeases, Lease
+from pilotage.agent.ports.leases import LETS_GO_ON, IAgentBacklog, IAgentLeases, Lease
 from pilotage.agent.ports.repositories import IAgentSignalRepository, IAgentStateRepository
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pilotage.agent.ports.late_outcomes import IAgentLateOutcomes, LateOutcome
+from pilotage.agent.ports.repositories import IAgentLateOutcomes, LateOutcome
 from pilotage.jsonvalue import JsonObject
 from pilotage.testing.conformance.samples import FOREIGN_RUN, OTHER_RUN, RUN
 

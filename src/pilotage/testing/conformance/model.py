@@ -12,10 +12,8 @@ import pytest
 
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelFinishReason, ModelStreamEvent, ModelStreamEventKind
-from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec, ToolCallingSpec
 from pilotage.agent.ports.model import IAgentModel
-from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tool_calling import ToolCallingSpec
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.errors import ModelCallError
 from pilotage.jsonvalue import to_json_value

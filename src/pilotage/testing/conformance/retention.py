@@ -21,10 +21,10 @@ from pilotage.agent.ports.journal import (
 )
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
+    IAgentRetention,
     IAgentSignalRepository,
     IAgentStateRepository,
 )
-from pilotage.agent.ports.retention import IAgentRetention
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError, CallerError, RunNotFoundError

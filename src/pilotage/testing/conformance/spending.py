@@ -8,16 +8,17 @@ from decimal import Decimal
 
 import pytest
 
-from pilotage.agent.budget_windows import BudgetPeriod, BudgetWindow
 from pilotage.agent.ports.budget import (
     BudgetAmount,
     BudgetExhausted,
     BudgetGranted,
+    BudgetPeriod,
     BudgetReservation,
     BudgetSettlement,
+    BudgetWindow,
+    ITenantSpending,
 )
 from pilotage.agent.ports.journal import Committed, IAgentJournal
-from pilotage.agent.ports.tenant_spending import ITenantSpending
 from pilotage.testing.conformance.leases import PassTime
 from pilotage.testing.conformance.samples import FOREIGN_RUN, RUN, claim, commit_of, commit_one, row
 

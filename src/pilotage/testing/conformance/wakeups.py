@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pilotage.agent.ports.wakeups import IAgentWakeUps, IWakeUpSubscription
+from pilotage.agent.ports.leases import IAgentWakeUps, IWakeUpSubscription
 
 FLOOD = 2000
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pilotage.agent.compaction.estimate import ByteEstimator, fixed_tokens, message_tokens
+from pilotage.agent.compaction import ByteEstimator, fixed_tokens, message_tokens
 from pilotage.agent.messages import MediaPart, ModelMessage, ModelToolCall, TextPart
-from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.structured_output import JsonSchemaConstraint, StructuredOutputSpec
-from pilotage.agent.tool_calling import ModelToolSpec, ToolCallingSpec
+from pilotage.agent.model_request import (
+    JsonSchemaConstraint,
+    ModelRequest,
+    ModelToolSpec,
+    StructuredOutputSpec,
+    ToolCallingSpec,
+)
 from pilotage.errors import AgentDefinitionError
 
 

@@ -7,9 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.context.transcripts import a_loop, a_turn
 
-from pilotage.agent.compaction.plan import Rewrite, SummaryNeeded
-from pilotage.agent.compaction.rules import untouchable
-from pilotage.agent.compaction.summary import LEAST_TRUSTED, Summary, is_summary
+from pilotage.agent.compaction import LEAST_TRUSTED, Rewrite, Summary, SummaryNeeded, is_summary, untouchable
 from pilotage.agent.messages import ModelMessage
 from pilotage.errors import AgentDefinitionError, ModelCallError
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel

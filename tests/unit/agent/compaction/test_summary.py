@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotage.agent.compaction.summary import (
+from pilotage.agent.compaction import (
     LEAST_TRUSTED,
     Summary,
     is_summary,

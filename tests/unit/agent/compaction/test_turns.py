@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from tests.unit.context.transcripts import a_loop, a_turn, transcripts
 
-from pilotage.agent.compaction.turns import older_than, units_of
+from pilotage.agent.compaction import older_than, units_of
 from pilotage.agent.messages import ModelMessage, ModelMessageRole, ModelToolCall
 
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import pytest
 
-from pilotage.agent.ports.tools import IAgentToolProvider
 from pilotage.agent.tools.catalog import (
     AgentToolCatalog,
     AgentToolDescriptor,
@@ -17,8 +16,9 @@ from pilotage.agent.tools.catalog import (
 )
 from pilotage.agent.tools.context import AgentToolRuntimeContext
 from pilotage.agent.tools.declare import agent_tool
-from pilotage.agent.tools.identity import AgentToolIdentity
+from pilotage.agent.tools.described import IAgentToolProvider
 from pilotage.agent.tools.metadata import Idempotency, ToolEffects
+from pilotage.agent.tools.schema import AgentToolIdentity
 from pilotage.errors import AgentToolBindingError
 from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import PII, SecretField, SensitiveField

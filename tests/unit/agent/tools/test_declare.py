@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from pilotage.agent.tools.active import active_tool_calls, tool_calls_go_to
 from pilotage.agent.tools.declare import (
     AgentToolDefinition,
+    ToolOptions,
+    active_tool_calls,
     agent_tool,
     get_agent_tool_definition,
     original_function,
+    tool_calls_go_to,
 )
 from pilotage.agent.tools.metadata import (
     AgentToolMetadata,
@@ -27,7 +29,6 @@ from pilotage.agent.tools.metadata import (
     ToolEffects,
     ToolPermission,
 )
-from pilotage.agent.tools.options import ToolOptions
 
 
 class Recorder:

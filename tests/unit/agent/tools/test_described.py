@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pilotage.agent.tool_calling import ToolCallingSpec
+from pilotage.agent.model_request import ToolCallingSpec
 from pilotage.agent.tools import AgentToolRuntimeContext, Idempotency, ToolOptions, described_tool
 from pilotage.errors import AgentDefinitionError, AgentToolBindingError
 from pilotage.jsonvalue import JsonObject, JsonValue

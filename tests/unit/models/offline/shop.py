@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Literal
 
-from pilotage.agent.tool_calling import ToolCallingSpec
+from pilotage.agent.model_request import ToolCallingSpec
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.models.offline.choosing import OfferedTool, offered
 

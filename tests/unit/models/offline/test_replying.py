@@ -9,8 +9,7 @@ import pytest
 from tests.unit.models.offline.shop import CALLING
 
 from pilotage.agent.messages import ModelMessage, ModelToolCall
-from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.tool_calling import ModelToolChoice
+from pilotage.agent.model_request import ModelRequest, ModelToolChoice
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.models.offline.replying import reply_to
 from pilotage.models.offline.wording import SIGNATURE, WHAT_IT_IS

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from pydantic import Field
 
-from pilotage.agent.structured_output import StructuredOutputSpec
+from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.jsonvalue import JsonValue
 from pilotage.models.offline.grammar import parse
 from pilotage.models.offline.shaping import Known, Shaped, shape

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from pilotage.agent.delegation import DelegationBudget
-from pilotage.agent.limits import AgentExecutionLimits, LimitCode
-from pilotage.agent.spec import AgentExecutionSpec
+from pilotage.agent.spec import AgentExecutionLimits, AgentExecutionSpec, LimitCode
 from pilotage.agent.state import AgentSituation
 from pilotage.agent.tools.metadata import TimeoutPolicy
 from pilotage.runtime.budget.deadlines import (

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from pilotage.agent.delegation import DelegationBudget
-from pilotage.agent.limits import AgentExecutionLimits, LimitCode
 from pilotage.agent.model_reply import ModelUsage
-from pilotage.agent.ports.budget import BudgetAmount, BudgetExhausted
-from pilotage.agent.ports.pricing import IAgentPricing, ModelCost
+from pilotage.agent.ports.budget import BudgetAmount, BudgetExhausted, IAgentPricing, ModelCost
+from pilotage.agent.spec import AgentExecutionLimits, LimitCode
 from pilotage.agent.state import AgentSituation
 from pilotage.jsonvalue import JsonObject, canonical_json
 from pilotage.runtime.budget.spending import ONE_STEP, ONE_TOOL_CALL, Spending, budget_exhausted, child_limits

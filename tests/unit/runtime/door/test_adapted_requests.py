@@ -8,10 +8,8 @@ import pytest
 
 from pilotage.agent.messages import ModelMessage, ModelToolCall
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
-from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec, ToolCallingSpec
 from pilotage.agent.ports.model import ModelCapability
-from pilotage.agent.structured_output import StructuredOutputSpec
-from pilotage.agent.tool_calling import ToolCallingSpec
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonValue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pilotage.agent.context import ContextPack, ContextPackRole, ContextSensitivity
-from pilotage.agent.run_input import AgentContext
+from pilotage.agent.run_values import AgentContext
 from pilotage.runtime.exposure.given_context import decode_context, encode_context, label_of_context
 from pilotage.safety.fields import PII, MaskingPolicy, SensitiveField, SensitiveFieldDescriptor
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel

@@ -6,7 +6,7 @@ from itertools import pairwise, permutations
 
 import pytest
 
-from pilotage.agent.limits import LimitCode
+from pilotage.agent.spec import LimitCode
 from pilotage.agent.state import AgentSituation
 from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,

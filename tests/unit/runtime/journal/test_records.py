@@ -26,7 +26,7 @@ from pilotage.agent.recovery_request import (
     RecoveryFailed,
     RecoveryRetried,
 )
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json

@@ -9,7 +9,7 @@ import pytest
 
 from pilotage import Agent, AgentDefinitionError
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.run_input import RunAgentInput
+from pilotage.agent.run_values import RunAgentInput
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.journal.start_record import decode_input, encode_input
 

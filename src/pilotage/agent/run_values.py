@@ -1,14 +1,21 @@
-"""What a run is started or resumed with. Decisions of people are never in here: they travel as signals."""
+"""The input and the result of a run.
+
+Decisions of people are in neither: they travel as signals.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from typing import Any
 
 from pilotage.agent.context import ContextDigest, ContextManifest, ContextPack
 from pilotage.agent.messages import MediaPart, ModelMessage
+from pilotage.agent.model_reply import ModelUsage
+from pilotage.agent.model_request import ModelToolSpec
+from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.model import ModelSelection
-from pilotage.agent.tool_calling import ModelToolSpec
+from pilotage.agent.state import AgentState
 from pilotage.checks import reject_blank
 from pilotage.jsonvalue import JsonObject, empty_object
 from pilotage.values import shared, value
@@ -62,3 +69,28 @@ class RunAgentInput:
     def effective_conversation_id(self) -> str:
         """The conversation the run belongs to; a run without one is its own."""
         return self.conversation_id or self.state_id
+
+
+@value
+class RunResult:
+    """How a run stands: its state, its output once there is one, what it took.
+
+    `interruption_reason` says why it stopped short; `output` is then as far as it got. `error` is what a failed run
+    tells its callers; `artifacts` is what an architecture learned on the way. `cause` is the exception behind a
+    failure, where the run failed in this process.
+    """
+
+    state: AgentState
+    output: Any = None
+    usage: ModelUsage = field(default_factory=shared(ModelUsage))
+    turns: int = 0
+    interruption_reason: str | None = None
+    error: JsonObject | None = None
+    artifacts: JsonObject = field(default_factory=empty_object)
+    spent: BudgetAmount = field(default_factory=shared(BudgetAmount))
+    cause: BaseException | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def status(self) -> str:
+        """The status of the run."""
+        return self.state.status

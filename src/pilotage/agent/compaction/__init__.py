@@ -1,1 +1,0 @@
-"""Making a context smaller: the rules every compaction keeps, and what a strategy answers. Pure."""
