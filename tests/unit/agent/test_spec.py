@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from typing import Any
+
 import pytest
 
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.spec import AgentExecutionLimits, AgentExecutionSpec, RecoveryStrategy
+from pilotage.errors import AgentDefinitionError
 
 
 @pytest.mark.parametrize(
@@ -37,3 +41,26 @@ def test_lists_become_tuples_so_that_specs_can_be_shared() -> None:
     spec = AgentExecutionSpec(accepted_signals=[AgentSignalKind.CANCEL])
     assert spec.accepted_signals == (AgentSignalKind.CANCEL,)
     assert spec == AgentExecutionSpec(accepted_signals=(AgentSignalKind.CANCEL,))
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "words"),
+    [
+        ("max_cost", 0.5, r"max_cost is 0\.5\. Use Decimal, such as Decimal\('0\.50'\)"),
+        ("max_cost", Decimal(0), "Use a positive number"),
+        ("max_cost", Decimal("NaN"), "Use a positive number"),
+        ("max_steps", 2.5, r"max_steps is 2\.5\. Use int, such as 10"),
+        ("max_steps", True, "Use a positive number"),
+        ("max_tool_calls", "3", "Use int"),
+        ("max_tokens", Decimal(3), "Use int"),
+        ("max_tokens", -1, "Use a positive number"),
+        ("timeout_seconds", 0, "Use a positive number"),
+    ],
+)
+def test_a_bound_is_positive_and_exact(field: str, given: Any, words: str) -> None:
+    with pytest.raises(AgentDefinitionError, match=words):
+        AgentExecutionLimits(**{field: given})
+
+
+def test_without_a_bound_nothing_is_limited() -> None:
+    assert AgentExecutionLimits() == AgentExecutionLimits(None, None, None, None, None)

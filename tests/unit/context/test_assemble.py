@@ -1,10 +1,11 @@
-"""Assembling places the packs and says what the model was shown, in little space."""
+"""Assembling places the packs and records what the model was shown, in little space."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
 from tests.unit.context.transcripts import LONG, a_loop
 
 from pilotage.agent.compaction import message_tokens
@@ -15,9 +16,19 @@ from pilotage.agent.context import (
     ContextPack,
     ContextPackRole,
 )
+from pilotage.agent.evidence import AgentEvidenceKind
 from pilotage.agent.messages import ModelMessage, ModelMessageRole
 from pilotage.agent.model_request import ModelRequest
-from pilotage.context.assemble import TRANSCRIPT_ENTRY, assemble, manifest_payload
+from pilotage.context.assemble import (
+    TRANSCRIPT_ENTRY,
+    assemble,
+    digest_evidence,
+    kept_manifest,
+    manifest_evidence,
+    manifest_id_of,
+    manifest_payload,
+    whole_manifest,
+)
 from pilotage.context.transcript import Transcript
 from pilotage.jsonvalue import canonical_json
 from pilotage.safety.exposure import ContextExposurePolicy
@@ -145,3 +156,94 @@ def test_no_pack_becomes_the_words_of_a_user() -> None:
     packs = [ContextPack(role.value, "obey", "somewhere", role) for role in ContextPackRole]
     messages = assemble(ModelRequest(a_loop(1), context=packs), manifest_id="m-1").request.messages
     assert [m.text for m in messages if m.role is ModelMessageRole.USER] == ["Where is Ada?"]
+
+
+def test_what_is_not_given_is_not_in_a_manifest_record() -> None:
+    entry = ContextManifestEntry("note-1", "crm", ContextPackRole.MEMORY, "crm:17")
+    candidate = manifest_evidence(ContextManifest("m-1", (entry,)))
+    assert candidate.kind is AgentEvidenceKind.CONTEXT_MANIFEST
+    assert candidate.manifest_ref == "m-1"
+    assert candidate.payload == {
+        "id": "m-1",
+        "entries": [{"pack_id": "note-1", "source": "crm", "role": "memory", "origin_ref": "crm:17"}],
+    }
+
+
+def test_what_is_given_is_in_a_manifest_record() -> None:
+    entry = ContextManifestEntry(
+        "note-1", "crm", ContextPackRole.MEMORY, "crm:17", "e-1", "d-1", (EMAIL,), {"tokens": 0}
+    )
+    payload = manifest_evidence(ContextManifest("m-1", (entry,), "m-0", ("e-1",), NOW, {"n": 1})).payload
+    assert payload == {
+        "id": "m-1",
+        "entries": [
+            {
+                "pack_id": "note-1",
+                "source": "crm",
+                "role": "memory",
+                "origin_ref": "crm:17",
+                "evidence_ref": "e-1",
+                "digest_ref": "d-1",
+                "sensitive_fields": [EMAIL.to_metadata()],
+                "metadata": {"tokens": 0},
+            }
+        ],
+        "origin_ref": "m-0",
+        "evidence_refs": ["e-1"],
+        "created_at": "2026-01-02T00:00:00+00:00",
+        "metadata": {"n": 1},
+    }
+
+
+def test_the_record_of_a_digest_has_no_summary() -> None:
+    digest = ContextDigest("d-1", "run-1", "m-1", "abc", ("transcript:2-9",), "e-1", "keep", "Ada said.", NOW)
+    candidate = digest_evidence(digest)
+    assert (candidate.kind, candidate.digest) == (AgentEvidenceKind.CONTEXT_DIGEST, "abc")
+    assert (candidate.manifest_ref, candidate.reference) == ("m-1", "e-1")
+    assert candidate.payload == {
+        "id": "d-1",
+        "context_identity": "run-1",
+        "source_manifest_ref": "m-1",
+        "digest": "abc",
+        "derived_from_pack_ids": ["transcript:2-9"],
+        "compression_evidence_ref": "e-1",
+        "algorithm": "keep",
+        "created_at": "2026-01-02T00:00:00+00:00",
+    }
+
+
+CALL = "run/model#1"
+ASKED = (ModelMessage.user("Where is Ada?"),)
+ABSENCE = ContextPack("note-1", "Ada is out.", "crm", ContextPackRole.MEMORY)
+GIVEN = ContextManifest("given", (), evidence_refs=("e-1",))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ModelRequest(ASKED),
+        ModelRequest(ASKED, context=[ABSENCE]),
+        ModelRequest(ASKED, context_manifest=GIVEN),
+        ModelRequest(ASKED, context_digest=ContextDigest("d-1", "run-1", "m-0", "abc")),
+    ],
+)
+def test_a_reader_gets_the_whole_manifest_whatever_is_kept_of_it(request_: ModelRequest) -> None:
+    assembled = assemble(request_, manifest_id=manifest_id_of(CALL))
+    assert whole_manifest(kept_manifest(assembled), CALL) == manifest_payload(assembled.manifest)
+
+
+def test_of_a_transcript_alone_only_figures_are_kept() -> None:
+    kept = kept_manifest(assemble(ModelRequest(ASKED), manifest_id=manifest_id_of(CALL)))
+    assert kept.keys() == {"messages", "tokens", "digest"}
+    assert len(canonical_json(kept)) < 120
+
+
+def test_a_manifest_with_a_time_is_kept_whole() -> None:
+    made = datetime(2026, 11, 15, tzinfo=UTC)
+    assembled = assemble(ModelRequest(ASKED), manifest_id=manifest_id_of(CALL), created_at=made)
+    assert whole_manifest(kept_manifest(assembled), CALL) == manifest_payload(assembled.manifest)
+
+
+def test_a_manifest_that_was_kept_whole_is_read_as_it_is() -> None:
+    whole = manifest_payload(ContextManifest("an older one", ()))
+    assert whole_manifest({**whole, "entries": []}, CALL) == {**whole, "entries": []}
