@@ -1,4 +1,4 @@
-"""The strictest decision counts; rules combine in any order."""
+"""Permission, budget, hook and telemetry ports: pure parts, built-in no-ops, rules of permissions."""
 
 from __future__ import annotations
 
