@@ -69,17 +69,9 @@ class AgentApprovalRequest:
     requested_by: str | None = None
 
     def __post_init__(self) -> None:
-        reject_blank(
-            self,
-            id=self.id,
-            agent_state_id=self.agent_state_id,
-            prompt=self.prompt,
-            action_ref=self.action_ref,
-            argument_digest=self.argument_digest,
-            tool_digest=self.tool_digest,
-            call_id=self.call_id,
-            requested_by=self.requested_by,
-        )
+        reject_blank(self, id=self.id, agent_state_id=self.agent_state_id, prompt=self.prompt)
+        reject_blank(self, action_ref=self.action_ref, argument_digest=self.argument_digest)
+        reject_blank(self, tool_digest=self.tool_digest, call_id=self.call_id, requested_by=self.requested_by)
         reject_empty(self, allowed_decisions=self.allowed_decisions)
         reject_not_positive(self, attempt=self.attempt)
         reject_naive(self, expires_at=self.expires_at)

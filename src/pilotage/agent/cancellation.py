@@ -17,7 +17,7 @@ from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.jsonvalue import JsonObject, as_object, empty_object, to_json_value
 from pilotage.values import value
 
 
@@ -70,14 +70,8 @@ class AgentCancellationRequest:
     metadata: JsonObject = field(default_factory=empty_object)
 
     def __post_init__(self) -> None:
-        reject_blank(
-            self,
-            state_id=self.state_id,
-            signal_id=self.signal_id,
-            target_ref=self.target_ref,
-            reason=self.reason,
-            requested_by=self.requested_by,
-        )
+        reject_blank(self, state_id=self.state_id, signal_id=self.signal_id, target_ref=self.target_ref)
+        reject_blank(self, reason=self.reason, requested_by=self.requested_by)
 
     @classmethod
     def from_signal(
@@ -107,15 +101,7 @@ class AgentCancellationRequest:
 
     def to_payload(self) -> JsonObject:
         """The request as JSON, every key present."""
-        return {
-            "state_id": self.state_id,
-            "signal_id": self.signal_id,
-            "target_kind": self.target_kind.value,
-            "target_ref": self.target_ref,
-            "reason": self.reason,
-            "requested_by": self.requested_by,
-            "metadata": self.metadata,
-        }
+        return as_object(to_json_value(self))
 
 
 @value
@@ -131,13 +117,8 @@ class AgentCancellationCleanupResult:
     metadata: JsonObject = field(default_factory=empty_object)
 
     def __post_init__(self) -> None:
-        reject_blank(
-            self,
-            target_ref=self.target_ref,
-            reason=self.reason,
-            error_code=self.error_code,
-            message=self.message,
-        )
+        reject_blank(self, target_ref=self.target_ref, reason=self.reason, error_code=self.error_code)
+        reject_blank(self, message=self.message)
 
     @classmethod
     def succeeded(
@@ -192,15 +173,7 @@ class AgentCancellationCleanupResult:
 
     def to_payload(self) -> JsonObject:
         """The outcome as JSON, every key present."""
-        return {
-            "target_kind": self.target_kind.value,
-            "target_ref": self.target_ref,
-            "status": self.status.value,
-            "reason": self.reason,
-            "error_code": self.error_code,
-            "message": self.message,
-            "metadata": self.metadata,
-        }
+        return as_object(to_json_value(self))
 
 
 AgentCancellationCleanupCallable: TypeAlias = Callable[

@@ -19,7 +19,7 @@ from pilotage.checks import (
     reject_not_positive,
     reject_outside_unit,
 )
-from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
+from pilotage.jsonvalue import JsonObject, JsonValue, as_object, empty_object, to_json_value
 from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
@@ -179,14 +179,8 @@ class ContextManifestEntry:
     metadata: JsonObject = field(default_factory=empty_object)
 
     def __post_init__(self) -> None:
-        reject_blank(
-            self,
-            pack_id=self.pack_id,
-            source=self.source,
-            origin_ref=self.origin_ref,
-            evidence_ref=self.evidence_ref,
-            digest_ref=self.digest_ref,
-        )
+        reject_blank(self, pack_id=self.pack_id, source=self.source, origin_ref=self.origin_ref)
+        reject_blank(self, evidence_ref=self.evidence_ref, digest_ref=self.digest_ref)
 
 
 @value
@@ -221,15 +215,9 @@ class ContextDigest:
     metadata: JsonObject = field(default_factory=empty_object)
 
     def __post_init__(self) -> None:
-        reject_blank(
-            self,
-            id=self.id,
-            context_identity=self.context_identity,
-            source_manifest_ref=self.source_manifest_ref,
-            digest=self.digest,
-            compression_evidence_ref=self.compression_evidence_ref,
-            algorithm=self.algorithm,
-        )
+        reject_blank(self, id=self.id, context_identity=self.context_identity)
+        reject_blank(self, source_manifest_ref=self.source_manifest_ref, digest=self.digest)
+        reject_blank(self, compression_evidence_ref=self.compression_evidence_ref, algorithm=self.algorithm)
         reject_naive(self, created_at=self.created_at)
 
 
@@ -273,28 +261,14 @@ class ContextHealthSignal:
     metadata: JsonObject = field(default_factory=empty_object)
 
     def __post_init__(self) -> None:
-        reject_blank(
-            self,
-            id=self.id,
-            manifest_ref=self.manifest_ref,
-            pack_id=self.pack_id,
-            evidence_ref=self.evidence_ref,
-        )
+        reject_blank(self, id=self.id, manifest_ref=self.manifest_ref, pack_id=self.pack_id)
+        reject_blank(self, evidence_ref=self.evidence_ref)
         reject_outside_unit(self, score=self.score)
         reject_naive(self, observed_at=self.observed_at)
 
     def evidence_payload(self) -> JsonObject:
         """The signal as JSON, every key present."""
-        return {
-            "id": self.id,
-            "symptom": self.symptom.value,
-            "manifest_ref": self.manifest_ref,
-            "pack_id": self.pack_id,
-            "evidence_ref": self.evidence_ref,
-            "score": self.score,
-            "observed_at": self.observed_at.isoformat() if self.observed_at else None,
-            "metadata": self.metadata,
-        }
+        return as_object(to_json_value(self))
 
 
 @value
@@ -313,27 +287,14 @@ class ContextOptimizationAction:
     metadata: JsonObject = field(default_factory=empty_object)
 
     def __post_init__(self) -> None:
-        reject_blank(
-            self,
-            id=self.id,
-            manifest_ref=self.manifest_ref,
-            digest_ref=self.digest_ref,
-            delegation_ref=self.delegation_ref,
-            result_evidence_ref=self.result_evidence_ref,
-            reason=self.reason,
-        )
+        reject_blank(self, id=self.id, manifest_ref=self.manifest_ref, digest_ref=self.digest_ref)
+        reject_blank(self, delegation_ref=self.delegation_ref, result_evidence_ref=self.result_evidence_ref)
+        reject_blank(self, reason=self.reason)
 
     def evidence_payload(self) -> JsonObject:
         """The action as JSON, every key present."""
-        return {
-            "id": self.id,
-            "kind": self.kind.value,
+        refs: JsonObject = {
             "signal_refs": tuple(self.signal_refs),
             "target_pack_ids": tuple(self.target_pack_ids),
-            "manifest_ref": self.manifest_ref,
-            "digest_ref": self.digest_ref,
-            "delegation_ref": self.delegation_ref,
-            "result_evidence_ref": self.result_evidence_ref,
-            "reason": self.reason,
-            "metadata": self.metadata,
         }
+        return {**as_object(to_json_value(self)), **refs}

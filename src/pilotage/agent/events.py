@@ -49,14 +49,8 @@ class AgentEventAttribution:
     branch: str | None = None
 
     def __post_init__(self) -> None:
-        reject_blank(
-            self,
-            agent_id=self.agent_id,
-            run_id=self.run_id,
-            conversation_id=self.conversation_id,
-            parent_run_id=self.parent_run_id,
-            branch=self.branch,
-        )
+        reject_blank(self, agent_id=self.agent_id, run_id=self.run_id, conversation_id=self.conversation_id)
+        reject_blank(self, parent_run_id=self.parent_run_id, branch=self.branch)
 
 
 @value
@@ -151,13 +145,8 @@ class RunPausedEvent:
     kind: AgentEventKind = field(init=False, default=AgentEventKind.RUN_PAUSED)
 
     def __post_init__(self) -> None:
-        reject_blank(
-            self,
-            prompt=self.prompt,
-            state_id=self.state_id,
-            approval_id=self.approval_id,
-            tool_call_id=self.tool_call_id,
-        )
+        reject_blank(self, prompt=self.prompt, state_id=self.state_id, approval_id=self.approval_id)
+        reject_blank(self, tool_call_id=self.tool_call_id)
 
 
 @value

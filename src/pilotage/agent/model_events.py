@@ -47,7 +47,7 @@ def call_id_at(message_id: str, position: int) -> str:
     return f"{message_id}:call-{position}"
 
 
-class _Call:
+class _ProjectedCall:
     """A tool call of the reply, as far as it was told."""
 
     __slots__ = ("has_arguments", "id", "is_ended", "name")
@@ -78,8 +78,8 @@ class ModelEventProjector:
         self._by = by
         self._message_id = message_id
         self._reasoning_id = reasoning_id
-        self._calls: dict[str, _Call] = {}
-        self._partial: dict[str | None, list[_Call]] = {}
+        self._calls: dict[str, _ProjectedCall] = {}
+        self._partial: dict[str | None, list[_ProjectedCall]] = {}
 
     def project(self, event: ModelStreamEvent) -> Sequence[AgentEvent]:
         """The events that an event of the model stands for."""
@@ -114,11 +114,11 @@ class ModelEventProjector:
         if call.call_id is None or not self._partial.get(call.call_id):
             self._partial.setdefault(call.call_id, []).append(self._begun(call, tell))
 
-    def _begun(self, call: ModelToolCall, tell: Tell) -> _Call:
+    def _begun(self, call: ModelToolCall, tell: Tell) -> _ProjectedCall:
         own_id = call.call_id
         if not own_id or own_id in self._calls:
             own_id = call_id_at(self._message_id, len(self._calls) + 1)
-        begun = self._calls[own_id] = _Call(own_id, call.name)
+        begun = self._calls[own_id] = _ProjectedCall(own_id, call.name)
         tell(_call_start(self._by, own_id, call.name, self._message_id))
         return begun
 
@@ -133,7 +133,7 @@ class ModelEventProjector:
         if call and call.has_arguments:
             self._ended(call, tell)
 
-    def _latest(self, call_id: str | None) -> _Call | None:
+    def _latest(self, call_id: str | None) -> _ProjectedCall | None:
         """The call that a piece belongs to; a piece that does not say so belongs to the call begun last."""
         partial = self._partial.get(call_id)
         if partial:
@@ -149,7 +149,7 @@ class ModelEventProjector:
             tell(_call_arguments(self._by, told.id, canonical_json(shown.arguments)))
         self._ended(told, tell)
 
-    def _ended(self, call: _Call, tell: Tell) -> None:
+    def _ended(self, call: _ProjectedCall, tell: Tell) -> None:
         if not call.is_ended:
             call.is_ended = True
             tell(_call_end(self._by, call.id))

@@ -41,7 +41,7 @@ def on_event(*facts: type[AgentFact]) -> Callable[[M], M]:
 
 
 @value
-class Subscription:
+class FactSubscription:
     """A method that wants to hear of facts: the class it is found in, its name, the classes of facts."""
 
     owner: type
@@ -86,7 +86,7 @@ class Subscription:
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def subscriptions_of(owner: object) -> Iterator[Subscription]:
+def subscriptions_of(owner: object) -> Iterator[FactSubscription]:
     """The methods of a class that want to hear of facts, those of its bases included unless it overrides them."""
     seen: set[str] = set()
     if not isinstance(owner, type):
@@ -95,7 +95,7 @@ def subscriptions_of(owner: object) -> Iterator[Subscription]:
         members = vars(base)
         for name, member in members.items():
             if name not in seen and (facts := _facts_for(member)):
-                yield Subscription(owner, name, facts)
+                yield FactSubscription(owner, name, facts)
         seen.update(members)
 
 

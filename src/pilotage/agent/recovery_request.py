@@ -25,7 +25,7 @@ from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason
 from pilotage.checks import reject_blank, reject_empty, reject_not_positive
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
+from pilotage.jsonvalue import JsonObject, JsonValue, as_object, empty_object, to_json_value
 from pilotage.values import value
 
 DEFERRED_CALL = "deferred_call"
@@ -62,14 +62,8 @@ class AgentRecoveryRequest:
     metadata: JsonObject = field(default_factory=empty_object)
 
     def __post_init__(self) -> None:
-        reject_blank(
-            self,
-            id=self.id,
-            agent_state_id=self.agent_state_id,
-            action_id=self.action_id,
-            reason=self.reason,
-            action_name=self.action_name,
-        )
+        reject_blank(self, id=self.id, agent_state_id=self.agent_state_id, action_id=self.action_id)
+        reject_blank(self, reason=self.reason, action_name=self.action_name)
         reject_not_positive(self, attempt=self.attempt)
         reject_empty(self, allowed_decisions=self.allowed_decisions)
 
@@ -86,19 +80,7 @@ class AgentRecoveryRequest:
 
     def to_metadata(self) -> JsonObject:
         """The request as JSON, every key present."""
-        return {
-            "id": self.id,
-            "agent_state_id": self.agent_state_id,
-            "action_id": self.action_id,
-            "attempt": self.attempt,
-            "reason": self.reason,
-            "action_kind": self.action_kind.value,
-            "action_name": self.action_name,
-            "arguments": self.arguments,
-            "late_outcomes": list(self.late_outcomes),
-            "allowed_decisions": [decision.value for decision in self.allowed_decisions],
-            "metadata": self.metadata,
-        }
+        return as_object(to_json_value(self))
 
 
 @value

@@ -54,14 +54,9 @@ class AgentExecutionLimits:
             int, max_steps=self.max_steps, max_tool_calls=self.max_tool_calls, max_tokens=self.max_tokens
         )
         _reject_other_than(Decimal, max_cost=self.max_cost)
-        reject_not_positive(
-            self,
-            timeout_seconds=self.timeout_seconds,
-            max_steps=self.max_steps,
-            max_tool_calls=self.max_tool_calls,
-            max_tokens=self.max_tokens,
-            max_cost=self.max_cost,
-        )
+        reject_not_positive(self, timeout_seconds=self.timeout_seconds, max_steps=self.max_steps)
+        reject_not_positive(self, max_tool_calls=self.max_tool_calls, max_tokens=self.max_tokens)
+        reject_not_positive(self, max_cost=self.max_cost)
 
 
 def _reject_other_than(kind: type, **fields: object) -> None:
@@ -132,13 +127,8 @@ class AgentExecutionSpec:
         object.__setattr__(self, "teammates", tuple(self.teammates))
         object.__setattr__(self, "compaction", tuple(self.compaction))
         architecture = self.architecture if isinstance(self.architecture, str) else None
-        reject_blank(
-            self,
-            name=self.name,
-            objective=self.objective,
-            instructions=self.instructions,
-            architecture=architecture,
-        )
+        reject_blank(self, name=self.name, objective=self.objective, instructions=self.instructions)
+        reject_blank(self, architecture=architecture)
         reject_not_positive(self, timeout_seconds=self.timeout_seconds, version=self.version)
         if (
             None not in (declared := {self.timeout_seconds, self.limits.timeout_seconds})

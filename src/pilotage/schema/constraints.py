@@ -13,7 +13,7 @@ from typing import cast
 
 from pilotage.jsonvalue import JsonValue, to_json_value
 from pilotage.schema.rejections import Rejection, reject_constraint
-from pilotage.schema.shape import CoreSchema, JsonSchema, Shape
+from pilotage.schema.shape import CoreSchema, JsonSchema, TypeShape
 from pilotage.values import value
 
 _KNOWN = ("annotated_types", "pydantic", "pilotage.schema")
@@ -65,7 +65,7 @@ def read_remarks(metadata: Iterable[object]) -> Remarks:
     return Remarks(constraints, description, needs_pydantic)
 
 
-def constrain(shape: Shape, constraints: dict[str, object], annotation: object) -> Shape | Rejection:
+def constrain(shape: TypeShape, constraints: dict[str, object], annotation: object) -> TypeShape | Rejection:
     """The shape within its limits; refused when a limit means nothing for the type."""
     kind = cast(str, shape.core["type"])
     json: JsonSchema = dict(shape.json)
@@ -77,7 +77,7 @@ def constrain(shape: Shape, constraints: dict[str, object], annotation: object) 
         word = _WORDS[name][kind]
         if word is not None:
             json[word] = _json_limit(limit)
-    return Shape(json, core)
+    return TypeShape(json, core)
 
 
 def _atoms(metadata: Iterable[object]) -> Iterator[object]:

@@ -42,22 +42,14 @@ from pilotage.schema.rejections import (
     reject_unresolved,
     spelling,
 )
-from pilotage.schema.shape import (
-    ANYTHING,
-    Property,
-    Shape,
-    TypeDefinitions,
-    enum_shape,
-    literal_shape,
-    scalars,
-)
+from pilotage.schema.shape import TypeShape
 from pilotage.typevars import arguments_of, substitute
 
 # No type that ends has so many others around it.
 _DEEPEST = 50
 
 # Stands in for a type that was refused, so that reading can go on.
-_REFUSED = Shape({}, {"type": "any"})
+_REFUSED = TypeShape({}, {"type": "any"})
 
 _UNIONS: tuple[object, ...] = (Union, UnionType)
 _LISTS: tuple[object, ...] = (list, collections.abc.Sequence, collections.abc.MutableSequence)
@@ -70,11 +62,11 @@ class ShapeReader:
 
     def __init__(self, *, for_input: bool) -> None:
         self.problems: list[str] = []
-        self.definitions = TypeDefinitions()
+        self.definitions = shapes.TypeDefinitions()
         self._for_input = for_input
         self._subject = ""
 
-    def read(self, annotation: object, subject: str) -> Shape:
+    def read(self, annotation: object, subject: str) -> TypeShape:
         """The shape of a type; `subject` says in messages whose type it is."""
         outer, self._subject = self._subject, subject
         try:
@@ -84,31 +76,31 @@ class ShapeReader:
         finally:
             self._subject = outer
 
-    def _shape(self, annotation: object) -> Shape:
+    def _shape(self, annotation: object) -> TypeShape:
         if annotation is None:
-            return scalars()[NoneType]
+            return shapes.scalars()[NoneType]
         if is_any_json(annotation):
-            return ANYTHING
-        if isinstance(annotation, type) and annotation in scalars():
-            return scalars()[annotation]
+            return shapes.ANYTHING
+        if isinstance(annotation, type) and annotation in shapes.scalars():
+            return shapes.scalars()[annotation]
         origin, arguments = get_origin(annotation), get_args(annotation)
         if origin is not None and arguments:
             return self._generic(annotation, origin, arguments)
         return self._named(annotation)
 
-    def _generic(self, annotation: object, origin: object, arguments: tuple[Any, ...]) -> Shape:
+    def _generic(self, annotation: object, origin: object, arguments: tuple[Any, ...]) -> TypeShape:
         if origin is Annotated:
             return self._annotated(annotation, arguments[0], arguments[1:])
         if origin in _UNIONS:
             return shapes.union([(spelling(member), self._shape(member)) for member in arguments])
         if origin is Literal:
-            return self._accept(literal_shape(arguments))
+            return self._accept(shapes.literal_shape(arguments))
         if origin in _MAPPINGS:
             key, value = arguments
             return shapes.mapping(self._shape(value)) if key is str else self._accept(reject_keys(key))
         return self._array(annotation, origin, arguments)
 
-    def _array(self, annotation: object, origin: object, arguments: tuple[object, ...]) -> Shape:
+    def _array(self, annotation: object, origin: object, arguments: tuple[object, ...]) -> TypeShape:
         if origin in _LISTS:
             return shapes.array(self._shape(arguments[0]))
         if origin in _SETS or origin is frozenset:
@@ -120,7 +112,7 @@ class ShapeReader:
             return shapes.fixed_tuple([self._shape(argument) for argument in arguments])
         return self._named(annotation)
 
-    def _named(self, annotation: object) -> Shape:
+    def _named(self, annotation: object) -> TypeShape:
         """Types that have a name: new types, aliases, enums, records; and what is refused."""
         if isinstance(annotation, NewType):
             return self._shape(annotation.__supertype__)
@@ -132,28 +124,28 @@ class ShapeReader:
             return self._accept(reject_for(annotation))
         return self._class(annotation, owner, arguments)
 
-    def _class(self, annotation: object, owner: type[object], arguments: tuple[object, ...]) -> Shape:
+    def _class(self, annotation: object, owner: type[object], arguments: tuple[object, ...]) -> TypeShape:
         if issubclass(owner, Enum):
-            return self._accept(enum_shape(owner))
+            return self._accept(shapes.enum_shape(owner))
         if is_pydantic_type(owner):
             return self._pydantic(annotation)
         if is_typed_dict(owner) or is_dataclass(owner):
             return self._once(annotation, owner.__name__, lambda: self._record(owner, arguments))
         return self._accept(reject_for(annotation))
 
-    def _once(self, annotation: object, name: str, build: Callable[[], Shape]) -> Shape:
+    def _once(self, annotation: object, name: str, build: Callable[[], TypeShape]) -> TypeShape:
         if self.definitions.depth > _DEEPEST:
             return self._accept(reject_endless())
         return self.definitions.once(cast(Hashable, annotation), name, build)
 
-    def _annotated(self, annotation: object, inner: object, metadata: Sequence[object]) -> Shape:
+    def _annotated(self, annotation: object, inner: object, metadata: Sequence[object]) -> TypeShape:
         remarks = read_remarks(metadata)
         if remarks.needs_pydantic:
             return self._pydantic(annotation)
         shape = self._limited(inner, remarks)
         return shapes.described(shape, description=remarks.description) if remarks.description else shape
 
-    def _limited(self, inner: object, remarks: Remarks) -> Shape:
+    def _limited(self, inner: object, remarks: Remarks) -> TypeShape:
         if get_origin(inner) in _UNIONS and remarks.constraints:
             unlimited = Remarks()
             return shapes.union(
@@ -165,7 +157,7 @@ class ShapeReader:
         shape = self._shape(inner)
         return shape if shape is _REFUSED else self._accept(constrain(shape, remarks.constraints, inner))
 
-    def _record(self, owner: type, arguments: tuple[object, ...]) -> Shape:
+    def _record(self, owner: type, arguments: tuple[object, ...]) -> TypeShape:
         if is_typed_dict(owner):
             keys = typed_dict_fields(owner)
             return shapes.closed_object([self._property(owner, key, arguments) for key in keys])
@@ -175,14 +167,16 @@ class ShapeReader:
         fields = dataclass_fields(owner, for_input=self._for_input)
         shape = shapes.closed_object([self._property(owner, field, arguments) for field in fields])
         function = {"type": "no-info", "function": constructing(owner)}
-        return Shape(shape.json, {"type": "function-wrap", "function": function, "schema": shape.core})
+        return TypeShape(shape.json, {"type": "function-wrap", "function": function, "schema": shape.core})
 
-    def _property(self, owner: type, field: Field, arguments: tuple[object, ...]) -> Property:
+    def _property(self, owner: type, field: Field, arguments: tuple[object, ...]) -> shapes.Property:
         place = f"{self._subject.partition(' (field ')[0]} (field {spelling(owner)}.{field.name})"
         shape = self.read(substitute(field.annotation, arguments_of(owner, arguments)), place)
-        return Property(field.name, with_default(shape, field.default), isinstance(field.default, NoDefault))
+        return shapes.Property(
+            field.name, with_default(shape, field.default), isinstance(field.default, NoDefault)
+        )
 
-    def _pydantic(self, annotation: object) -> Shape:
+    def _pydantic(self, annotation: object) -> TypeShape:
         try:
             shape, definitions = pydantic_shape(annotation, for_input=self._for_input)
         except PydanticTypeError as error:
@@ -190,11 +184,11 @@ class ShapeReader:
         for name, schema in definitions.items():
             if not self.definitions.add(name, schema):
                 self._accept(reject_same_name(name))
-        return Shape(shape.json, self.definitions.lift(shape.core))
+        return TypeShape(shape.json, self.definitions.lift(shape.core))
 
-    def _accept(self, outcome: Shape | Rejection) -> Shape:
+    def _accept(self, outcome: TypeShape | Rejection) -> TypeShape:
         """The shape, or a stand-in for what is refused."""
-        if isinstance(outcome, Shape):
+        if isinstance(outcome, TypeShape):
             return outcome
         problem = outcome.about(self._subject)
         if problem not in self.problems:
@@ -202,7 +196,7 @@ class ShapeReader:
         return _REFUSED
 
 
-def with_default(shape: Shape, default: Default) -> Shape:
+def with_default(shape: TypeShape, default: Default) -> TypeShape:
     """The shape with its default shown, when the default has a JSON form."""
     if not isinstance(default, KnownDefault):
         return shape

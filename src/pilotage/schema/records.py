@@ -10,7 +10,7 @@ from typing import Any, Literal, NotRequired, Required, cast, get_args, get_orig
 from pilotage.annotations import resolve_fields
 from pilotage.errors import PilotageError
 from pilotage.jsonvalue import JsonValue
-from pilotage.schema.shape import JsonSchema, Shape
+from pilotage.schema.shape import JsonSchema, TypeShape
 from pilotage.values import value
 
 
@@ -110,7 +110,7 @@ class PydanticTypeError(Exception):
     """Pydantic cannot make a schema of a type; the text says why."""
 
 
-def pydantic_shape(annotation: object, *, for_input: bool) -> tuple[Shape, Definitions]:
+def pydantic_shape(annotation: object, *, for_input: bool) -> tuple[TypeShape, Definitions]:
     """The shape of a type as pydantic sees it, titles left out, with the definitions it refers to.
 
     Raises:
@@ -127,7 +127,7 @@ def pydantic_shape(annotation: object, *, for_input: bool) -> tuple[Shape, Defin
         raise PydanticTypeError(str(error).partition("\n")[0].rstrip(".")) from error
     inlined = _Inlining(cast(Definitions, schema.pop("$defs", {})))
     json = inlined.visit(schema)
-    return Shape(json, {**adapter.core_schema}), inlined.kept
+    return TypeShape(json, {**adapter.core_schema}), inlined.kept
 
 
 class _Inlining:

@@ -24,7 +24,7 @@ CoreSchema: TypeAlias = dict[str, object]
 
 
 @value
-class Shape:
+class TypeShape:
     """A type as JSON schema and as core schema."""
 
     json: JsonSchema
@@ -40,48 +40,48 @@ def allows_null(schema: JsonObject) -> bool:
     return schema.get("type", "null") == "null"
 
 
-ANYTHING = Shape({}, {"type": "any"})
+ANYTHING = TypeShape({}, {"type": "any"})
 
 
 @cache
-def scalars() -> dict[object, Shape]:
+def scalars() -> dict[object, TypeShape]:
     """The shapes of plain types, made when the first type is read."""
     from uuid import UUID  # noqa: PLC0415 - dear to import
 
     # Numbers that JSON cannot write are refused, so that every accepted value can be recorded.
     return {
-        str: Shape({"type": "string"}, {"type": "str"}),
-        int: Shape({"type": "integer"}, {"type": "int"}),
-        float: Shape({"type": "number"}, {"type": "float", "allow_inf_nan": False}),
-        bool: Shape({"type": "boolean"}, {"type": "bool"}),
-        type(None): Shape({"type": "null"}, {"type": "none"}),
-        datetime: Shape({"type": "string", "format": "date-time"}, {"type": "datetime"}),
-        date: Shape({"type": "string", "format": "date"}, {"type": "date"}),
-        time: Shape({"type": "string", "format": "time"}, {"type": "time"}),
-        timedelta: Shape({"type": "number", "description": "Seconds."}, {"type": "timedelta"}),
-        UUID: Shape({"type": "string", "format": "uuid"}, {"type": "uuid"}),
+        str: TypeShape({"type": "string"}, {"type": "str"}),
+        int: TypeShape({"type": "integer"}, {"type": "int"}),
+        float: TypeShape({"type": "number"}, {"type": "float", "allow_inf_nan": False}),
+        bool: TypeShape({"type": "boolean"}, {"type": "bool"}),
+        type(None): TypeShape({"type": "null"}, {"type": "none"}),
+        datetime: TypeShape({"type": "string", "format": "date-time"}, {"type": "datetime"}),
+        date: TypeShape({"type": "string", "format": "date"}, {"type": "date"}),
+        time: TypeShape({"type": "string", "format": "time"}, {"type": "time"}),
+        timedelta: TypeShape({"type": "number", "description": "Seconds."}, {"type": "timedelta"}),
+        UUID: TypeShape({"type": "string", "format": "uuid"}, {"type": "uuid"}),
         # As text, because a JSON number may have lost the last cent before anyone could look at it.
-        Decimal: Shape({"type": "string", "format": "decimal"}, {"type": "decimal"}),
+        Decimal: TypeShape({"type": "string", "format": "decimal"}, {"type": "decimal"}),
         AnyJson: ANYTHING,
     }
 
 
-def array(item: Shape) -> Shape:
+def array(item: TypeShape) -> TypeShape:
     core: CoreSchema = {"type": "list", "items_schema": item.core}
-    return Shape({"type": "array", "items": item.json}, core)
+    return TypeShape({"type": "array", "items": item.json}, core)
 
 
-def unique_array(item: Shape, core_type: str) -> Shape:
+def unique_array(item: TypeShape, core_type: str) -> TypeShape:
     core: CoreSchema = {"type": core_type, "items_schema": item.core}
-    return Shape({"type": "array", "items": item.json, "uniqueItems": True}, core)
+    return TypeShape({"type": "array", "items": item.json, "uniqueItems": True}, core)
 
 
-def tuple_of_any_length(item: Shape) -> Shape:
+def tuple_of_any_length(item: TypeShape) -> TypeShape:
     core: CoreSchema = {"type": "tuple", "items_schema": [item.core], "variadic_item_index": 0}
-    return Shape({"type": "array", "items": item.json}, core)
+    return TypeShape({"type": "array", "items": item.json}, core)
 
 
-def fixed_tuple(items: Sequence[Shape]) -> Shape:
+def fixed_tuple(items: Sequence[TypeShape]) -> TypeShape:
     count = len(items)
     json: JsonSchema = {
         "type": "array",
@@ -89,25 +89,25 @@ def fixed_tuple(items: Sequence[Shape]) -> Shape:
         "minItems": count,
         "maxItems": count,
     }
-    return Shape(json, {"type": "tuple", "items_schema": [item.core for item in items]})
+    return TypeShape(json, {"type": "tuple", "items_schema": [item.core for item in items]})
 
 
-def mapping(value: Shape) -> Shape:
+def mapping(value: TypeShape) -> TypeShape:
     core: CoreSchema = {"type": "dict", "keys_schema": {"type": "str"}, "values_schema": value.core}
-    return Shape({"type": "object", "additionalProperties": value.json}, core)
+    return TypeShape({"type": "object", "additionalProperties": value.json}, core)
 
 
 # Marks the name of a union's member in the place of an error, where field names stand as well.
 UNION_MEMBER = "\N{INVISIBLE SEPARATOR}"
 
 
-def union(members: Sequence[tuple[str, Shape]]) -> Shape:
+def union(members: Sequence[tuple[str, TypeShape]]) -> TypeShape:
     """Any one of the members, each with the name it goes by in error messages."""
     json: JsonSchema = {"anyOf": [shape.json for _, shape in members]}
     choices = [(shape.core, UNION_MEMBER + name) for name, shape in members if shape.core["type"] != "none"]
     core: CoreSchema = {"type": "union", "choices": choices} if len(choices) > 1 else choices[0][0]
     is_nullable = len(choices) < len(members)
-    return Shape(json, {"type": "nullable", "schema": core} if is_nullable else core)
+    return TypeShape(json, {"type": "nullable", "schema": core} if is_nullable else core)
 
 
 @value
@@ -115,16 +115,16 @@ class Property:
     """One member of an object; `shape` already describes it, default included."""
 
     name: str
-    shape: Shape
+    shape: TypeShape
     is_required: bool
 
 
-def described(shape: Shape, **facts: JsonValue) -> Shape:
+def described(shape: TypeShape, **facts: JsonValue) -> TypeShape:
     """The same shape with more said about it in the schema."""
-    return Shape({**shape.json, **facts}, shape.core)
+    return TypeShape({**shape.json, **facts}, shape.core)
 
 
-def closed_object(properties: Sequence[Property]) -> Shape:
+def closed_object(properties: Sequence[Property]) -> TypeShape:
     """An object of exactly these members."""
     json: JsonSchema = {
         "type": "object",
@@ -142,12 +142,12 @@ def closed_object(properties: Sequence[Property]) -> Shape:
         }
         for member in properties
     }
-    return Shape(json, {"type": "typed-dict", "fields": fields, "extra_behavior": "forbid"})
+    return TypeShape(json, {"type": "typed-dict", "fields": fields, "extra_behavior": "forbid"})
 
 
-def reference(name: str) -> Shape:
+def reference(name: str) -> TypeShape:
     """A type defined elsewhere in the same schema."""
-    return Shape({"$ref": f"#/$defs/{name}"}, {"type": "definition-ref", "schema_ref": name})
+    return TypeShape({"$ref": f"#/$defs/{name}"}, {"type": "definition-ref", "schema_ref": name})
 
 
 class TypeDefinitions:
@@ -157,14 +157,14 @@ class TypeDefinitions:
         self.json: dict[str, JsonSchema] = {}
         self._core: dict[str, CoreSchema] = {}
         self._open: list[Hashable] = []
-        self._references: dict[Hashable, Shape] = {}
+        self._references: dict[Hashable, TypeShape] = {}
 
     @property
     def depth(self) -> int:
         """How many types the one being built is inside of."""
         return len(self._open)
 
-    def once(self, key: Hashable, name: str, build: Callable[[], Shape]) -> Shape:
+    def once(self, key: Hashable, name: str, build: Callable[[], TypeShape]) -> TypeShape:
         """The shape of the type `key`, or a reference to it."""
         if key in self._references:
             return self._references[key]
@@ -199,7 +199,7 @@ class TypeDefinitions:
         """A JSON schema together with the definitions it may refer to."""
         return {**schema, "$defs": dict(self.json)} if self.json else schema
 
-    def _define(self, target: Shape, shape: Shape) -> Shape:
+    def _define(self, target: TypeShape, shape: TypeShape) -> TypeShape:
         name = cast(str, target.core["schema_ref"])
         self.json[name] = shape.json
         self._core[name] = {**shape.core, "ref": name}
@@ -221,7 +221,7 @@ _JSON_TYPES: dict[type, str] = {
 }
 
 
-def enum_shape(members: type[Enum]) -> Shape | Rejection:
+def enum_shape(members: type[Enum]) -> TypeShape | Rejection:
     """The values of an enum; validation gives the members."""
     for member in members:
         if _json_type_of(member.value) is None:
@@ -233,7 +233,7 @@ def enum_shape(members: type[Enum]) -> Shape | Rejection:
     return _choice(values, {"type": "enum", "cls": members, "members": list(members)})
 
 
-def literal_shape(values: Sequence[object]) -> Shape | Rejection:
+def literal_shape(values: Sequence[object]) -> TypeShape | Rejection:
     """The values of a `Literal`."""
     for each in values:
         if _json_type_of(each) is None or isinstance(each, Enum):
@@ -242,11 +242,11 @@ def literal_shape(values: Sequence[object]) -> Shape | Rejection:
     return _choice(cast("Sequence[JsonValue]", values), {"type": "literal", "expected": list(values)})
 
 
-def _choice(values: Sequence[JsonValue], core: CoreSchema) -> Shape:
+def _choice(values: Sequence[JsonValue], core: CoreSchema) -> TypeShape:
     """One of some plain values, with their JSON type when they share one."""
     kinds = {_json_type_of(each) for each in values}
     shared: JsonSchema = {"type": kinds.pop()} if len(kinds) == 1 else {}
-    return Shape({"enum": list(values), **shared}, core)
+    return TypeShape({"enum": list(values), **shared}, core)
 
 
 def _json_type_of(given: object) -> str | None:

@@ -107,15 +107,8 @@ class PermissionRule:
     reason: str | None = None
 
     def __post_init__(self) -> None:
-        reject_blank(
-            self,
-            name=self.name,
-            principal=self.principal,
-            tenant=self.tenant,
-            holding=self.holding,
-            permission=self.permission,
-            reason=self.reason,
-        )
+        reject_blank(self, name=self.name, principal=self.principal, tenant=self.tenant, holding=self.holding)
+        reject_blank(self, permission=self.permission, reason=self.reason)
 
     def fits(self, request: PermissionRequest) -> bool:
         """Whether the rule speaks of what is about to happen."""

@@ -248,7 +248,7 @@ def members_of(owner: type) -> list[dict[str, object]]:
     return [dict(vars(base)) for base in owner.__mro__]
 
 
-class _Reading:
+class _ToolsOfClass:
     """The tools of a class, read again when the class was changed."""
 
     def __init__(self, owner: type) -> None:
@@ -265,8 +265,8 @@ class _Reading:
 
 
 @lru_cache(maxsize=1024)
-def _reading_of(owner: type) -> _Reading:
-    return _Reading(owner)
+def _reading_of(owner: type) -> _ToolsOfClass:
+    return _ToolsOfClass(owner)
 
 
 def _discover(owner: type) -> AgentToolCatalog:

@@ -56,13 +56,8 @@ class AgentToolRuntimeContext:
     cancellation: CancellationToken = CancellationToken()
 
     def __post_init__(self) -> None:
-        reject_blank(
-            self,
-            state_id=self.state_id,
-            conversation_id=self.conversation_id,
-            call_id=self.call_id,
-            tool_name=self.tool_name,
-        )
+        reject_blank(self, state_id=self.state_id, conversation_id=self.conversation_id, call_id=self.call_id)
+        reject_blank(self, tool_name=self.tool_name)
         reject_not_positive(self, attempt=self.attempt)
         reject_negative(self, epoch=self.epoch)
         if not self.idempotency_key:

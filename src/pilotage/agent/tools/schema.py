@@ -32,7 +32,7 @@ from pilotage.schema.shape import (
     CoreSchema,
     JsonSchema,
     Property,
-    Shape,
+    TypeShape,
     allows_null,
     closed_object,
     described,
@@ -198,7 +198,7 @@ def _property(
             reader.problems.append(wrong.about(subject))
         case KnownDefault(value):
             core: CoreSchema = {"type": "default", "schema": shape.core, "default": value}
-            shape = Shape(with_default(shape, parameter.default).json, core)
+            shape = TypeShape(with_default(shape, parameter.default).json, core)
         case _:
             pass
     return Property(parameter.name, shape, isinstance(parameter.default, NoDefault))

@@ -61,7 +61,7 @@ class ToolSignature:
 def read_signature(function: FunctionType) -> ToolSignature:
     """Everything about a function's signature."""
     signature = inspect.signature(function)
-    reading = _Reading(tool_label(function), inspect.unwrap(function).__globals__)
+    reading = _SignatureReader(tool_label(function), inspect.unwrap(function).__globals__)
     parameters = list(signature.parameters.values())
     if parameters and parameters[0].name in {"self", "cls"}:
         parameters = parameters[1:]
@@ -70,7 +70,7 @@ def read_signature(function: FunctionType) -> ToolSignature:
     return reading.finish(signature.return_annotation)
 
 
-class _Reading:
+class _SignatureReader:
     def __init__(self, label: str, names: Mapping[str, object]) -> None:
         self._label = label
         self._names = names

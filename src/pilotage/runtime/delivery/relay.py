@@ -10,7 +10,7 @@ from inspect import isawaitable, iscoroutinefunction
 from itertools import groupby
 
 from pilotage.agent.facts import AgentFact, IAgentEventPublisher, UnreadableFactError, read_fact
-from pilotage.agent.on_event import Subscription, subscriptions_of
+from pilotage.agent.on_event import FactSubscription, subscriptions_of
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry
 from pilotage.checks import reject_not_positive
 from pilotage.container.application import Application
@@ -40,7 +40,7 @@ class Receiver:
         return isinstance(fact, self.facts)
 
 
-def subscriptions_in(graph: Graph) -> tuple[tuple[Node, Subscription], ...]:
+def subscriptions_in(graph: Graph) -> tuple[tuple[Node, FactSubscription], ...]:
     """Return the methods of pods that subscribe to facts; for `Graph.derive`."""
     readable = (node for node in graph.nodes if node not in graph.unreadable)
     return tuple((node, each) for node in readable for each in subscriptions_of(node.pod.type_))
@@ -53,7 +53,7 @@ def receivers_of(app: Application) -> list[Receiver]:
     return [*subscribers, *(Receiver(target_name(each), (AgentFact,), each.publish) for each in publishers)]
 
 
-def _subscriber(app: Application, node: Node, subscription: Subscription) -> Receiver:
+def _subscriber(app: Application, node: Node, subscription: FactSubscription) -> Receiver:
     method: Callable[[AgentFact], object] = getattr(app.get(node.pod.type_, node.name), subscription.method)
     return Receiver(subscription.name, subscription.facts, _called(method))
 
@@ -282,7 +282,7 @@ class EventSubscriptions(IPostProcessor):
             )
 
 
-def _short_lived(node: Node, subscription: Subscription) -> tuple[str, str] | None:
+def _short_lived(node: Node, subscription: FactSubscription) -> tuple[str, str] | None:
     if node.pod.scope is Scope.SINGLETON:
         return None
     words = f"{subscription.name} wants to hear of facts, and {node.label} lives in scope {node.pod.scope.value!r}"
