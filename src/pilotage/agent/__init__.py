@@ -7,11 +7,6 @@ from pilotage.agent.approval import (
     DEFAULT_APPROVAL_DECISIONS, AgentApprovalBoundaryKind, AgentApprovalPlan, AgentApprovalPlanAction,
     AgentApprovalRequest, plan_agent_tool_approval,
 )
-from pilotage.agent.approval_decision import (
-    AgentApprovalDecisionOutcome, ApprovalAccepted, ApprovalCheck, ApprovalExpired,
-    check_agent_approval_decision, expired_approval_outcome, materialize_agent_approval_decision_state,
-    parse_agent_approval_decision_signal,
-)
 from pilotage.agent.bootstrap import AgentBootstrapValidationPostProcessor
 from pilotage.agent.cancellation import (
     AgentCancellationCleanupCallable, AgentCancellationCleanupReport, AgentCancellationCleanupResult,
@@ -26,7 +21,10 @@ from pilotage.agent.context import (
 )
 from pilotage.agent.control_tools import ControlTools, Exit, NoTools, control_call
 from pilotage.agent.decisions import (
-    DecisionMalformed, DecisionMisdirected, DecisionNotAllowed, DecisionRefusal, DecisionRefusedError,
+    AgentApprovalDecisionOutcome, ApprovalAccepted, ApprovalCheck, ApprovalExpired, DecisionMalformed,
+    DecisionMisdirected, DecisionNotAllowed, DecisionRefusal, DecisionRefusedError,
+    check_agent_approval_decision, expired_approval_outcome, materialize_agent_approval_decision_state,
+    parse_agent_approval_decision_signal,
 )
 from pilotage.agent.definition import AgentDefinition, runner_backed_execute
 from pilotage.agent.delegation import (
@@ -72,10 +70,9 @@ from pilotage.agent.ports.budget import (
 )
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns, ITaskStore
 from pilotage.agent.ports.handlers import (
-    ApprovalSubject, IAgentApprovalHandler, IAgentCancellationCleanup, IAgentContextHandler,
-    IAgentOutputGuard, IAgentRecoveryHandler, IAgentToolHandler,
+    ApprovalSubject, HookVerdict, IAgentApprovalHandler, IAgentCancellationCleanup, IAgentContextHandler,
+    IAgentHooks, IAgentOutputGuard, IAgentRecoveryHandler, IAgentToolHandler, Proceed, Veto,
 )
-from pilotage.agent.ports.hooks import HookVerdict, IAgentHooks, Proceed, Veto
 from pilotage.agent.ports.journal import (
     CommitOutcome, CommitRefusal, CommitRefused, Committed, ErasedRecord, HeadMoved, IAgentJournal,
     JournalCommit, JournalHead, JournalRow, JournalStage, LeaseRequest, OutboxEvent, RunKey, SealedRecord,
@@ -94,7 +91,7 @@ from pilotage.agent.ports.repositories import (
 )
 from pilotage.agent.ports.runner import IAgentDelegate, IAgentRunner, IAgentRunnerFactory
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
-from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff, SwitchKind
+from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchKind, SwitchedOff
 from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry, TelemetryValue
 from pilotage.agent.principal import Principal, RunContext, get_run_context, run_context
 from pilotage.agent.recovery import (

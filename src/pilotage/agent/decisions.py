@@ -1,18 +1,31 @@
-"""Reading what a person decided: the part that approval and recovery share.
+"""Reading what a person decided, and what a decision about an approval does to the run.
 
-Pure. A bad answer never closes a request: it is refused with a reason for its sender, and the request
-waits on.
+Pure. A bad answer never closes a request: it is refused with a reason for its sender, and the request stays open. An
+answer to an approval that comes too late counts as a rejection. Whether a request was answered already is known to the
+journal, not here. Recovery reads its answers with the same functions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
+from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias, TypeVar
 
-from pilotage.agent.signals import AgentSignal, AgentSignalKind
-from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject
+from pilotage.agent.approval import DEFAULT_APPROVAL_DECISIONS, AgentApprovalRequest
+from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision
+from pilotage.agent.state import (
+    AgentSituation,
+    AgentState,
+    AgentStateReason,
+    AgentStateTransition,
+    AgentStatus,
+)
+from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.checks import reject_blank, reject_naive
+from pilotage.errors import AgentDefinitionError, AgentToolBindingError
+from pilotage.jsonvalue import JsonObject, empty_object
 from pilotage.values import value
 
 D = TypeVar("D", bound=StrEnum)
@@ -123,3 +136,179 @@ def _misdirected(signal: AgentSignal, reason: str) -> DecisionRefusedError:
 
 def _sentence(signal: AgentSignal, reason: str) -> str:
     return f"Signal {signal.id!r} {reason}"
+
+
+_SITUATIONS: Mapping[ApprovalDecision, AgentSituation] = {
+    ApprovalDecision.APPROVE: AgentSituation.RUNNING,
+    ApprovalDecision.MODIFY: AgentSituation.RUNNING,
+    ApprovalDecision.DEFER: AgentSituation.APPROVAL_DEFERRED,
+    ApprovalDecision.CANCEL: AgentSituation.CANCELLING,
+    ApprovalDecision.REJECT: AgentSituation.APPROVAL_REJECTED,
+}
+_ACTIVITIES: Mapping[ApprovalDecision, str] = {
+    ApprovalDecision.APPROVE: "approval approved",
+    ApprovalDecision.MODIFY: "approval modified",
+    ApprovalDecision.DEFER: "approval deferred",
+    ApprovalDecision.CANCEL: "approval cancellation requested",
+    ApprovalDecision.REJECT: "approval rejected",
+}
+
+
+@value
+class AgentApprovalDecisionOutcome:
+    """What was decided and the triple the run goes on with."""
+
+    request_id: str
+    decision: ApprovalDecision
+    status: AgentStatus
+    transition: AgentStateTransition
+    reason: AgentStateReason | None = None
+    modified_payload: JsonObject = field(default_factory=empty_object)
+    comment: str | None = None
+
+    def __post_init__(self) -> None:
+        reject_blank(self, request_id=self.request_id, comment=self.comment)
+        _ = self.situation
+
+    @property
+    def situation(self) -> AgentSituation:
+        """The situation that the triple stands for.
+
+        Raises:
+            AgentDefinitionError: the triple stands for none; an outcome like that cannot be made.
+        """
+        found = AgentSituation.of(self.status, self.transition, self.reason)
+        if found is None:
+            raise AgentDefinitionError(
+                f"AgentApprovalDecisionOutcome has the triple ({self.status}, {self.transition}, {self.reason}), "
+                "which is no situation of a run. Use the triple of an AgentSituation."
+            )
+        return found
+
+
+@value
+class ApprovalAccepted:
+    """The answer counts; using it up and beginning the action are one commit."""
+
+    outcome: AgentApprovalDecisionOutcome
+
+
+@value
+class ApprovalExpired:
+    """The answer came too late: the request is closed, rejected."""
+
+    outcome: AgentApprovalDecisionOutcome
+
+
+ApprovalCheck: TypeAlias = ApprovalAccepted | ApprovalExpired | DecisionRefusal
+
+
+def parse_agent_approval_decision_signal(
+    signal: AgentSignal, *, request: AgentApprovalRequest | None = None
+) -> AgentApprovalDecisionOutcome:
+    """The decision in a signal; with a request it must be an answer to it that the request allows.
+
+    Raises:
+        AgentDefinitionError: the signal is no such answer; the message is for its sender.
+    """
+    request_id = _addressed_to(request, signal)
+    allowed = DEFAULT_APPROVAL_DECISIONS if request is None else request.allowed_decisions
+    decision = read_decision(signal, ApprovalDecision, allowed)
+    return _outcome(request_id, decision, _modified_payload(signal, decision), read_comment(signal))
+
+
+def check_agent_approval_decision(
+    request: AgentApprovalRequest,
+    signal: AgentSignal,
+    now: datetime,
+    *,
+    descriptor: AgentToolDescriptor | None = None,
+) -> ApprovalCheck:
+    """Whether the signal is an answer to the request that counts at this moment.
+
+    A refusal goes to the sender and leaves the request open. With the tool's descriptor a modified payload
+    must also fit the tool.
+
+    Raises:
+        AgentDefinitionError: `now` has no time zone.
+    """
+    reject_naive("check_agent_approval_decision", now=now)
+    try:
+        _addressed_to(request, signal)
+        if request.is_expired(now):
+            return ApprovalExpired(expired_approval_outcome(request))
+        outcome = parse_agent_approval_decision_signal(signal, request=request)
+        if descriptor is not None and outcome.decision is ApprovalDecision.MODIFY:
+            _check_fits(descriptor, signal, outcome.modified_payload)
+    except DecisionRefusedError as error:
+        return error.refusal
+    return ApprovalAccepted(outcome)
+
+
+def expired_approval_outcome(request: AgentApprovalRequest) -> AgentApprovalDecisionOutcome:
+    """The rejection that a request without a timely answer ends with."""
+    return _outcome(request.id, ApprovalDecision.REJECT, {}, "The approval request expired.")
+
+
+def materialize_agent_approval_decision_state(
+    current: AgentState, outcome: AgentApprovalDecisionOutcome
+) -> AgentState:
+    """The run after the decision.
+
+    Raises:
+        AgentDefinitionError: the run does not wait for an approval.
+    """
+    if current.transition is not AgentStateTransition.WAITING_APPROVAL or current.is_terminal:
+        raise AgentDefinitionError(
+            f"run {current.id!r} is {current.status} and waits for no approval. "
+            f"Decide about a run whose transition is {AgentStateTransition.WAITING_APPROVAL.value!r}."
+        )
+    decided: JsonObject = {
+        "request_id": outcome.request_id,
+        "decision": outcome.decision.value,
+        "modified_payload": outcome.modified_payload,
+        "comment": outcome.comment,
+    }
+    return current.moved_to(
+        outcome.situation, activity=_ACTIVITIES[outcome.decision], metadata={"approval_decision": decided}
+    )
+
+
+def _addressed_to(request: AgentApprovalRequest | None, signal: AgentSignal) -> str:
+    if request is None:
+        return check_direction(signal)
+    return check_direction(signal, request_id=request.id, agent_state_id=request.agent_state_id)
+
+
+def _modified_payload(signal: AgentSignal, decision: ApprovalDecision) -> JsonObject:
+    payload = read_object(signal, "modified_payload")
+    if decision is ApprovalDecision.MODIFY and payload is None:
+        raise malformed(signal, "decides 'modify' without a modified_payload. Add the arguments to use.")
+    if decision is not ApprovalDecision.MODIFY and payload:
+        # The sender believes that the call will run with other arguments; it would not.
+        raise malformed(
+            signal, f"decides {decision.value!r} with a modified_payload. Decide 'modify', or leave it out."
+        )
+    return payload or {}
+
+
+def _check_fits(descriptor: AgentToolDescriptor, signal: AgentSignal, payload: JsonObject) -> None:
+    try:
+        descriptor.bind_invocation(payload)
+    except AgentToolBindingError as error:
+        raise malformed(signal, f"has a modified_payload that the tool refuses: {error}") from error
+
+
+def _outcome(
+    request_id: str, decision: ApprovalDecision, modified_payload: JsonObject, comment: str | None
+) -> AgentApprovalDecisionOutcome:
+    situation = _SITUATIONS[decision]
+    return AgentApprovalDecisionOutcome(
+        request_id,
+        decision,
+        situation.status,
+        situation.transition,
+        situation.reason,
+        modified_payload,
+        comment,
+    )

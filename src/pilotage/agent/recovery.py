@@ -24,7 +24,7 @@ from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.jsonvalue import JsonObject, as_object, empty_object, to_json_value
 from pilotage.values import value
 
 E = TypeVar("E", bound=StrEnum)
@@ -129,13 +129,7 @@ class AgentActionBoundaryCheckpoint:
 
     def to_evidence_candidate(self, summary: str | None = None) -> AgentEvidenceCandidate:
         """The row as a record of the run."""
-        payload: JsonObject = {
-            "action_id": self.action_id,
-            "action_kind": self.action_kind.value,
-            "stage": self.stage.value,
-            "idempotency": self.idempotency.value,
-            "metadata": self.metadata,
-        }
+        payload = as_object(to_json_value(self))
         return AgentEvidenceCandidate(AgentEvidenceKind.ACTION_BOUNDARY, payload, summary)
 
 

@@ -67,77 +67,37 @@ class AgentStateReason(StrEnum):
     INPUT_WITHDRAWN = "input_withdrawn"
 
 
-_TERMINAL = frozenset({AgentStatus.COMPLETED, AgentStatus.FAILED, AgentStatus.CANCELLED})
+_S, _T, _R = AgentStatus, AgentStateTransition, AgentStateReason
+
+_TERMINAL = frozenset({_S.COMPLETED, _S.FAILED, _S.CANCELLED})
 
 _ALLOWED: Mapping[AgentStatus, frozenset[AgentStatus]] = {
-    AgentStatus.CREATED: frozenset({AgentStatus.ACTIVE, AgentStatus.CANCELLING, AgentStatus.FAILED}),
-    AgentStatus.ACTIVE: frozenset(
-        {
-            AgentStatus.ACTIVE,
-            AgentStatus.INTERRUPTED,
-            AgentStatus.CANCELLING,
-            AgentStatus.COMPLETED,
-            AgentStatus.FAILED,
-        }
-    ),
-    AgentStatus.INTERRUPTED: frozenset(
-        {AgentStatus.ACTIVE, AgentStatus.INTERRUPTED, AgentStatus.CANCELLING, AgentStatus.FAILED}
-    ),
-    AgentStatus.CANCELLING: frozenset({AgentStatus.CANCELLING, AgentStatus.CANCELLED, AgentStatus.FAILED}),
-    AgentStatus.COMPLETED: frozenset(),
-    AgentStatus.FAILED: frozenset(),
-    AgentStatus.CANCELLED: frozenset(),
+    _S.CREATED: frozenset({_S.ACTIVE, _S.CANCELLING, _S.FAILED}),
+    _S.ACTIVE: frozenset({_S.ACTIVE, _S.INTERRUPTED, _S.CANCELLING, _S.COMPLETED, _S.FAILED}),
+    _S.INTERRUPTED: frozenset({_S.ACTIVE, _S.INTERRUPTED, _S.CANCELLING, _S.FAILED}),
+    _S.CANCELLING: frozenset({_S.CANCELLING, _S.CANCELLED, _S.FAILED}),
+    _S.COMPLETED: frozenset(),
+    _S.FAILED: frozenset(),
+    _S.CANCELLED: frozenset(),
 }
 
 
 class AgentSituation(Enum):
     """The situations a run can be in; each is one triple of status, transition and reason."""
 
-    CREATED = (AgentStatus.CREATED, AgentStateTransition.PENDING, None)
-    RUNNING = (AgentStatus.ACTIVE, AgentStateTransition.RUNNING, None)
-    WAITING_FOR_APPROVAL = (
-        AgentStatus.INTERRUPTED,
-        AgentStateTransition.WAITING_APPROVAL,
-        AgentStateReason.APPROVAL_REQUIRED,
-    )
-    APPROVAL_DEFERRED = (
-        AgentStatus.INTERRUPTED,
-        AgentStateTransition.WAITING_APPROVAL,
-        AgentStateReason.APPROVAL_DEFERRED,
-    )
-    APPROVAL_REJECTED = (
-        AgentStatus.FAILED,
-        AgentStateTransition.FAILED,
-        AgentStateReason.APPROVAL_REJECTED,
-    )
-    CANCELLING = (
-        AgentStatus.CANCELLING,
-        AgentStateTransition.CANCELLING,
-        AgentStateReason.CANCELLATION_REQUESTED,
-    )
-    CANCELLED = (
-        AgentStatus.CANCELLED,
-        AgentStateTransition.CANCELLED,
-        AgentStateReason.CANCELLATION_REQUESTED,
-    )
-    CANCELLATION_CLEANUP_FAILED = (
-        AgentStatus.FAILED,
-        AgentStateTransition.FAILED,
-        AgentStateReason.CANCELLATION_CLEANUP_FAILED,
-    )
-    TIMED_OUT = (AgentStatus.FAILED, AgentStateTransition.TIMED_OUT, AgentStateReason.TIMEOUT)
-    FAILED = (AgentStatus.FAILED, AgentStateTransition.FAILED, AgentStateReason.EXECUTION_FAILED)
-    RECOVERY_REQUIRED = (
-        AgentStatus.INTERRUPTED,
-        AgentStateTransition.INTERRUPTED,
-        AgentStateReason.RECOVERY_REQUIRES_HITL,
-    )
-    USER_INTERRUPTED = (
-        AgentStatus.INTERRUPTED,
-        AgentStateTransition.INTERRUPTED,
-        AgentStateReason.USER_INTERRUPTED,
-    )
-    COMPLETED = (AgentStatus.COMPLETED, AgentStateTransition.COMPLETED, None)
+    CREATED = (_S.CREATED, _T.PENDING, None)
+    RUNNING = (_S.ACTIVE, _T.RUNNING, None)
+    WAITING_FOR_APPROVAL = (_S.INTERRUPTED, _T.WAITING_APPROVAL, _R.APPROVAL_REQUIRED)
+    APPROVAL_DEFERRED = (_S.INTERRUPTED, _T.WAITING_APPROVAL, _R.APPROVAL_DEFERRED)
+    APPROVAL_REJECTED = (_S.FAILED, _T.FAILED, _R.APPROVAL_REJECTED)
+    CANCELLING = (_S.CANCELLING, _T.CANCELLING, _R.CANCELLATION_REQUESTED)
+    CANCELLED = (_S.CANCELLED, _T.CANCELLED, _R.CANCELLATION_REQUESTED)
+    CANCELLATION_CLEANUP_FAILED = (_S.FAILED, _T.FAILED, _R.CANCELLATION_CLEANUP_FAILED)
+    TIMED_OUT = (_S.FAILED, _T.TIMED_OUT, _R.TIMEOUT)
+    FAILED = (_S.FAILED, _T.FAILED, _R.EXECUTION_FAILED)
+    RECOVERY_REQUIRED = (_S.INTERRUPTED, _T.INTERRUPTED, _R.RECOVERY_REQUIRES_HITL)
+    USER_INTERRUPTED = (_S.INTERRUPTED, _T.INTERRUPTED, _R.USER_INTERRUPTED)
+    COMPLETED = (_S.COMPLETED, _T.COMPLETED, None)
 
     def __init__(
         self, status: AgentStatus, transition: AgentStateTransition, reason: AgentStateReason | None

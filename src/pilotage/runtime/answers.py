@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from pilotage.agent.approval_decision import check_agent_approval_decision
-from pilotage.agent.decisions import DecisionMalformed, DecisionMisdirected, DecisionNotAllowed
+from pilotage.agent.decisions import (
+    DecisionMalformed,
+    DecisionMisdirected,
+    DecisionNotAllowed,
+    check_agent_approval_decision,
+)
 from pilotage.agent.ports.journal import JournalStage, RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import (

@@ -9,12 +9,6 @@ from typing import Any
 import pytest
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
-from pilotage.agent.approval_decision import (
-    AgentApprovalDecisionOutcome,
-    check_agent_approval_decision,
-    materialize_agent_approval_decision_state,
-    parse_agent_approval_decision_signal,
-)
 from pilotage.agent.cancellation import (
     AgentCancellationCleanupReport,
     AgentCancellationCleanupResult,
@@ -35,6 +29,12 @@ from pilotage.agent.context import (
     ContextPackRole,
     ContextRotSymptom,
     ContextTokenBudget,
+)
+from pilotage.agent.decisions import (
+    AgentApprovalDecisionOutcome,
+    check_agent_approval_decision,
+    materialize_agent_approval_decision_state,
+    parse_agent_approval_decision_signal,
 )
 from pilotage.agent.delegation import (
     AgentDelegateTarget,

@@ -19,7 +19,7 @@ from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsa
 from pilotage.agent.model_request import ModelRequest, ModelToolSpec, StructuredOutputSpec, ToolCallingSpec
 from pilotage.agent.ports.audit import IAgentAuditLog
 from pilotage.agent.ports.budget import IAgentBudget
-from pilotage.agent.ports.hooks import IAgentHooks
+from pilotage.agent.ports.handlers import IAgentHooks
 from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.permissions import IAgentPermissions
 from pilotage.agent.ports.telemetry import IAgentTelemetry

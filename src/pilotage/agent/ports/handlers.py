@@ -1,7 +1,8 @@
-"""Handlers: decisions an application may take over. Each has a default in the runtime.
+"""Handlers and hooks: what an application may decide, observe or veto. Each handler has a default in the runtime.
 
-A handler decides; a hook only observes or vetoes. What a handler decides is recorded, so replay never asks it again.
-One that raises counts as the strictest answer.
+A handler decides. What it decides is recorded, so replay never asks it again; one that raises counts as the strictest
+answer. A hook observes, may veto before something happens, and never changes what is done; one that raises or hangs
+vetoes: the framework fails closed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import field
+from typing import TypeAlias
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
 from pilotage.agent.cancellation import AgentCancellationCleanupResult, AgentCancellationRequest
@@ -20,10 +22,14 @@ from pilotage.agent.context import (
 )
 from pilotage.agent.delegation import DelegationContextSlice, DelegationPacket
 from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.model_reply import ModelResponse
+from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentResumeBoundary
 from pilotage.agent.recovery_request import RecoveryAnswer
+from pilotage.agent.state import AgentState
 from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.checks import reject_blank
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
 from pilotage.values import value
 
@@ -110,3 +116,49 @@ class IAgentCancellationCleanup(ABC):
         self, context: RunContext, request: AgentCancellationRequest
     ) -> AgentCancellationCleanupResult | None:
         """How it went; None where this cleanup has nothing to do with it."""
+
+
+@value
+class Proceed:
+    """Nothing against it."""
+
+
+@value
+class Veto:
+    """It must not happen; the reason goes into the record."""
+
+    reason: str
+
+    def __post_init__(self) -> None:
+        reject_blank(self, reason=self.reason)
+
+
+HookVerdict: TypeAlias = Proceed | Veto
+
+
+class IAgentHooks:
+    """Callbacks around run, model call and tool call. Override what you need; the rest proceeds.
+
+    All values are guarded: a hook sees what evidence would show.
+    """
+
+    async def pre_run(self, context: RunContext, state: AgentState) -> HookVerdict:
+        """Before a run starts or comes back."""
+        return Proceed()
+
+    async def post_run(self, context: RunContext, state: AgentState) -> None:
+        """After a run ended or paused."""
+
+    async def pre_model(self, context: RunContext, request: ModelRequest) -> HookVerdict:
+        """Before a request goes to the model."""
+        return Proceed()
+
+    async def post_model(self, context: RunContext, response: ModelResponse) -> None:
+        """After the model replied."""
+
+    async def pre_tool(self, context: RunContext, call: ModelToolCall) -> HookVerdict:
+        """Before a tool runs."""
+        return Proceed()
+
+    async def post_tool(self, context: RunContext, call: ModelToolCall, result: JsonValue) -> None:
+        """After a tool returned."""

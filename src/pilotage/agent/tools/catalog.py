@@ -339,15 +339,15 @@ def reject_unfit_reconcile(label: str, name: str, owner: type) -> None:
     static: object = inspect.getattr_static(owner, name, None)
     held: object = getattr(static, "__func__", static)
     if not isinstance(held, FunctionType):
-        raise AgentDefinitionError(
-            f"{label}: reconcile names {name!r}, which is no method of {spelling(owner)}. "
-            f"Write 'async def {name}(self, idempotency_key: str) -> ...'."
-        )
-    if not _takes_one_key(held):
-        raise AgentDefinitionError(
-            f"{label}: reconcile names {name!r}, which does not take exactly one 'idempotency_key: str'. "
-            f"Write 'async def {name}(self, idempotency_key: str) -> ...'."
-        )
+        wrong = f"is no method of {spelling(owner)}"
+    elif not _takes_one_key(held):
+        wrong = "does not take exactly one 'idempotency_key: str'"
+    else:
+        return
+    raise AgentDefinitionError(
+        f"{label}: reconcile names {name!r}, which {wrong}. "
+        f"Write 'async def {name}(self, idempotency_key: str) -> ...'."
+    )
 
 
 def _takes_one_key(function: FunctionType) -> bool:

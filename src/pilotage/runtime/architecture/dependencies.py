@@ -23,7 +23,7 @@ from pilotage.agent.ports.architecture import (
 )
 from pilotage.agent.ports.audit import IAgentAuditLog
 from pilotage.agent.ports.budget import IAgentBudget, NoBudget
-from pilotage.agent.ports.hooks import IAgentHooks
+from pilotage.agent.ports.handlers import IAgentHooks
 from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.permissions import AllowAll, IAgentPermissions

@@ -31,8 +31,12 @@ from pilotage.agent.ports.budget import (
     IAgentBudget,
     NoBudget,
 )
-from pilotage.agent.ports.handlers import ApprovalSubject, IAgentApprovalHandler, IAgentRecoveryHandler
-from pilotage.agent.ports.hooks import IAgentHooks
+from pilotage.agent.ports.handlers import (
+    ApprovalSubject,
+    IAgentApprovalHandler,
+    IAgentHooks,
+    IAgentRecoveryHandler,
+)
 from pilotage.agent.ports.permissions import (
     AllowAll,
     IAgentPermissions,

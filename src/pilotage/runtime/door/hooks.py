@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelResponse
 from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.ports.hooks import HookVerdict, IAgentHooks, Veto
+from pilotage.agent.ports.handlers import HookVerdict, IAgentHooks, Veto
 from pilotage.agent.principal import RunContext
 from pilotage.agent.state import AgentState
 from pilotage.checks import reject_not_positive

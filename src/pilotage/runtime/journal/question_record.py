@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from pilotage.agent.approval import AgentApprovalRequest
-from pilotage.agent.approval_decision import AgentApprovalDecisionOutcome
+from pilotage.agent.decisions import AgentApprovalDecisionOutcome
 from pilotage.agent.recovery_request import (
     AgentRecoveryRequest,
     RecoveryAnswer,

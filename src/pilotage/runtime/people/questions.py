@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
 from pilotage.agent.approval import AgentApprovalRequest
-from pilotage.agent.approval_decision import (
+from pilotage.agent.decisions import (
     ApprovalAccepted,
     ApprovalExpired,
     check_agent_approval_decision,

@@ -14,7 +14,7 @@ from pilotage.agent.messages import ModelMessage, ModelToolCall
 from pilotage.agent.model_reply import ModelResponse
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount, BudgetGranted, NoBudget
-from pilotage.agent.ports.hooks import IAgentHooks, Proceed, Veto
+from pilotage.agent.ports.handlers import IAgentHooks, Proceed, Veto
 from pilotage.agent.ports.permissions import (
     AllowAll,
     IAgentPermissions,

@@ -11,7 +11,7 @@ from decimal import Decimal
 import pytest
 from tests.unit.runtime.rows import a_claim, a_row, an_action
 
-from pilotage.agent.approval_decision import AgentApprovalDecisionOutcome
+from pilotage.agent.decisions import AgentApprovalDecisionOutcome
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.model_request import ModelRequest

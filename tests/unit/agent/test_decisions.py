@@ -8,19 +8,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
-from pilotage.agent.approval_decision import (
+from pilotage.agent.decisions import (
     AgentApprovalDecisionOutcome,
     ApprovalAccepted,
     ApprovalExpired,
-    check_agent_approval_decision,
-    materialize_agent_approval_decision_state,
-    parse_agent_approval_decision_signal,
-)
-from pilotage.agent.decisions import (
     DecisionMalformed,
     DecisionMisdirected,
     DecisionNotAllowed,
     DecisionRefusal,
+    check_agent_approval_decision,
+    materialize_agent_approval_decision_state,
+    parse_agent_approval_decision_signal,
 )
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision
 from pilotage.agent.state import AgentSituation, AgentState
