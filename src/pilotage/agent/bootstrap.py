@@ -253,7 +253,7 @@ def _missing_runner(definition: AgentDefinition, graph: Graph) -> Iterator[Probl
 
 
 def _shared_ids(definitions: list[AgentDefinition]) -> Iterator[Problem]:
-    """Two agents known by one name: nobody could tell their runs apart."""
+    """Report agents that share a name: their runs could not be distinguished."""
     by_id: dict[str, list[str]] = {}
     for definition in definitions:
         by_id.setdefault(definition.agent_id, []).append(definition.target.__name__)

@@ -295,7 +295,7 @@ async def run_agent_cancellation_cleanup(
     """Run all hooks at once and report how each of them fared, in the order of the tasks.
 
     A hook that raises is a failed outcome. One that is past the deadline is cancelled and a failed outcome;
-    one that ignores even that is waited for as long again and then left behind.
+    one that ignores even that is waited for as long again and then abandoned.
 
     Raises:
         AgentDefinitionError: the signal does not cancel this run, or the deadline is not positive.

@@ -53,7 +53,7 @@ async def _stop(running: Collection[_Running], grace_seconds: float | None) -> N
     if running:
         stopped, _ = await asyncio.wait(running, timeout=grace_seconds)
         for hook in stopped:
-            # An exception that nobody asks for is reported by the event loop as forgotten.
+            # The event loop reports an exception that is never retrieved.
             _ = hook.cancelled() or hook.exception()
 
 

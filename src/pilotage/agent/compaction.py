@@ -2,7 +2,7 @@
 
 Pure. A strategy answers with one of three plans: nothing, a rewrite, or a rewrite that lacks a summary which only a
 model can write. Messages are named by their index, because a call and its results need not be neighbours. A rewrite
-that breaks one of these rules is refused, whoever wrote the strategy:
+that breaks one of these rules is refused, for every strategy:
 
 - system messages, the first and the last message of the user, and evidence stay as they are;
 - a summary of earlier turns may go only where a new summary takes its place;
@@ -99,7 +99,7 @@ class Unit:
 def units_of(messages: Sequence[ModelMessage]) -> tuple[Unit, ...]:
     """The units of a transcript in the order in which they begin.
 
-    A result belongs to the latest message that made a call of its id. One whose id nobody knows belongs to
+    A result belongs to the latest message that made a call of its id. One with an unknown id belongs to
     the latest calls before it: some models send no ids. Without any calls before it, it stands alone.
     """
     members: list[list[int]] = []

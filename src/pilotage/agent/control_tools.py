@@ -76,7 +76,7 @@ def control_call(name: str, arguments: object, purpose: str, **choices: Sequence
 def limited(spec: StructuredOutputSpec, choices: Mapping[str, Sequence[str]]) -> StructuredOutputSpec:
     """The spec with text members that must be one of some choices, lists of texts likewise.
 
-    Only the schema says so, for servers that enforce it; whoever decodes the answer checks it.
+    Only the schema says so, for servers that enforce it; the reader of the answer checks it.
     """
     schema = dict(spec.constraint.schema)
     members = dict(object_or_empty(schema.get("properties")))

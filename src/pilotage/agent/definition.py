@@ -75,7 +75,7 @@ class AgentDefinition(Pod):
 
     @property
     def instructions(self) -> str | None:
-        """What the model is told first: the spec's instructions, else the class's docstring."""
+        """The first instructions of the model: the spec's, else the class's docstring."""
         return self.spec.instructions or inspect.cleandoc(self.target.__doc__ or "") or None
 
     @property

@@ -45,7 +45,7 @@ class AgentDelegateTarget:
 
 @value
 class AgentTeammate:
-    """An agent that others may delegate to: a pod of this application, or one behind an agent card."""
+    """An agent that others may delegate to: a pod of this application, or one with an agent card."""
 
     name: str
     pod: type[object] | None = None

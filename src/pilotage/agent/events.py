@@ -132,7 +132,7 @@ class RunStartedEvent:
 
 @value
 class RunPausedEvent:
-    """A run waits for somebody; the stream ends here and nothing of the run is left in memory."""
+    """A run waits; the stream ends here and nothing of the run is left in memory."""
 
     attribution: AgentEventAttribution
     reason: AgentStateReason

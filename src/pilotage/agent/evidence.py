@@ -59,7 +59,7 @@ class AgentEvidenceKind(StrEnum):
 
 @value
 class AgentEvidence:
-    """One record of one run. Its payload is guarded already: whoever may read the run may read it."""
+    """One record of one run. Its payload is guarded already: every reader of the run may read it."""
 
     id: str
     agent_state_id: str

@@ -72,7 +72,7 @@ class AgentRunStarted(AgentFact):
 
 @value
 class AgentRunPaused(AgentFact):
-    """A run waits, for a person or because somebody paused it."""
+    """A run waits, for a person or because it was paused."""
 
     reason: AgentStateReason
 
@@ -111,7 +111,7 @@ class AgentActionCompleted(AgentFact):
 
 @value
 class AgentRunCancelling(AgentFact):
-    """Somebody cancelled a run; it is being stopped and cleaned up after."""
+    """A run was cancelled; it is being stopped and cleaned up."""
 
 
 @value
@@ -211,7 +211,7 @@ class IAgentEventPublisher(ABC):
 
         Raises:
             Exception: whatever went wrong. The fact comes again after a while, and is parked after some tries; what
-                happens to the run later waits behind it.
+                happens to the run later waits for it.
         """
 
 
@@ -262,7 +262,7 @@ def run_delegated(state: AgentState, child: str, child_agent: str) -> OutboxEven
 
 
 def _told(fact: type[AgentFact], state: AgentState, **details: str) -> OutboxEvent:
-    """The fact as it is stored. It is not made first: a run tells more facts than anybody reads."""
+    """Return the stored form of a fact, without making the fact: most facts are never read."""
     payload: JsonObject = {
         "run_id": state.id,
         "tenant_id": state.tenant_id,

@@ -22,7 +22,7 @@ from pilotage.values import value
 
 
 class ModelMessageRole(StrEnum):
-    """Who speaks. EVIDENCE is what the application shows the model; it is nobody's words."""
+    """Who speaks. EVIDENCE is material that the application shows the model."""
 
     SYSTEM = "system"
     USER = "user"

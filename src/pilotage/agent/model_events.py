@@ -1,6 +1,6 @@
 """From the stream of a model to neutral events, for architectures. Pure.
 
-However a model sends a tool call, in pieces or whole, it is told once: a start, its arguments, an end.
+A tool call is projected once, in pieces or whole: a start, its arguments, an end.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def call_id_at(message_id: str, position: int) -> str:
 
 
 class _ProjectedCall:
-    """A tool call of the reply, as far as it was told."""
+    """A tool call of the reply, and which of its events were projected."""
 
     __slots__ = ("has_arguments", "id", "is_ended", "name")
 
@@ -63,7 +63,7 @@ class ModelEventProjector:
     """Projects the stream of one model call; its texts and calls belong to one message.
 
     A call without an id, or with the id of an earlier call of the reply, gets `call_id_at` its place. The end of
-    a call whose arguments have not come is told with them: when the whole call comes, or the whole reply. So are
+    a call whose arguments have not come is projected with them: when the whole call comes, or the whole reply. So are
     the arguments of tools that are `hidden` in part: nothing finds a sensitive field in half a text.
     """
 
@@ -110,7 +110,7 @@ class ModelEventProjector:
         return told
 
     def _start(self, call: ModelToolCall, tell: Tell) -> None:
-        # Two calls without an id cannot be one; one that is told by its id is not told again.
+        # Two calls without an id cannot be one; a call with an id is projected once.
         if call.call_id is None or not self._partial.get(call.call_id):
             self._partial.setdefault(call.call_id, []).append(self._begun(call, tell))
 

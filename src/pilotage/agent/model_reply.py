@@ -148,7 +148,7 @@ class ModelStreamEvent:
 
     @property
     def is_approval_required(self) -> bool:
-        """Somebody must decide first; `request` says what about."""
+        """A person must decide first; `request` is the question."""
         return self.kind is ModelStreamEventKind.APPROVAL_REQUIRED
 
     @property

@@ -19,7 +19,7 @@ DEFAULT_TENANT = "default"
 
 @value
 class Principal:
-    """Somebody who starts, answers or reads runs: an id within a tenant, and the permissions they hold."""
+    """A person or program that starts, answers or reads runs: its id, tenant and permissions."""
 
     id: str
     tenant: str = DEFAULT_TENANT
@@ -31,7 +31,7 @@ class Principal:
 
 
 LOCAL = Principal("local")
-"""The application itself, where nobody else asks for something."""
+"""The application itself, where no other principal is given."""
 
 
 @value

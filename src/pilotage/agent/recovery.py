@@ -53,9 +53,8 @@ class AgentActionBoundaryStage(StrEnum):
 class AgentActionBoundaryCheckpoint:
     """One row of an action's boundary, before it is recorded.
 
-    `idempotency` is the effective one: whoever writes the row has taken into account what the action can
-    really do. An action that only reads is written as IDEMPOTENT; so is a model call, unless the model acts
-    on its own behind the port.
+    `idempotency` is the effective one: what the action can really do is taken into account. An action that only reads
+    is written as IDEMPOTENT; so is a model call, unless the model acts on its own.
     """
 
     action_id: str
@@ -170,7 +169,7 @@ class AgentResumeBoundary:
 
     @property
     def may_be_repeated(self) -> bool:
-        """Whether the action may run again though nobody knows if it already did."""
+        """Whether the action may run again although its outcome is unknown."""
         if self.action_kind is AgentActionKind.APPROVAL_WAIT:
             return False
         return self.action_kind in _ALWAYS_REPEATABLE or self.idempotency in _REPEATABLE
@@ -202,7 +201,7 @@ _AUTOMATIC = frozenset(AgentResumeAction) - {AgentResumeAction.REQUIRE_HITL, Age
 
 @value
 class AgentResumePlan:
-    """What to do with a run, the state it goes on in, and the actions whose outcome nobody knows."""
+    """What to do with a run, the state it goes on in, and the actions of unknown outcome."""
 
     state: AgentState
     action: AgentResumeAction
@@ -217,7 +216,7 @@ class AgentResumePlan:
 
     @property
     def can_resume_automatically(self) -> bool:
-        """Whether the run can go on without anybody being asked."""
+        """Whether the run can go on without a person."""
         return self.action in _AUTOMATIC
 
 

@@ -1,7 +1,7 @@
-"""The rule of two: untrusted content, private data and a way out never meet without somebody who is asked.
+"""The rule of two: untrusted content, private data and a way out never meet without asking a person.
 
 Pure: decides over what tools declare, before anything runs. Content flows with every delegation, down as a task
-and up as a result, so an agent is looked at together with everybody it may delegate to.
+and up as a result, so an agent is checked together with all agents it may delegate to.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ _MEMORY = "what is remembered"
 class AgentReach:
     """What one agent may use: its tools, and the names of the agents it may delegate to.
 
-    Who `hears_events` takes in what is sent to its runs from outside, whoever wrote that. Who `recalls` knows what is
-    remembered of people.
+    `hears_events`: it takes in signals from outside, of any author. `recalls`: it knows what is remembered of people.
     """
 
     name: str
@@ -100,14 +99,14 @@ def _strictly_below(name: str, agents: Mapping[str, AgentReach]) -> Iterator[str
 
 
 def _goes_out_unasked(metadata: AgentToolMetadata) -> bool:
-    return metadata.communicates_outward and not _somebody_is_asked(metadata)
+    return metadata.communicates_outward and not _asks_a_person(metadata)
 
 
-def _somebody_is_asked(metadata: AgentToolMetadata) -> bool:
+def _asks_a_person(metadata: AgentToolMetadata) -> bool:
     """Always, by the tool's risk; or when untrusted content has come in, unless the tool says otherwise.
 
-    The run asks then even for a tool with NOT_REQUIRED. It is refused here all the same: who writes that expects
-    nobody to be asked, and with all three together somebody would have to be.
+    The run asks then even for a tool with NOT_REQUIRED. It is refused here all the same: its author expects no
+    question, and with all three together there would be one.
     """
     if metadata.requires_approval_candidate:
         return True

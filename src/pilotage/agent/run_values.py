@@ -76,7 +76,7 @@ class RunResult:
     """How a run stands: its state, its output once there is one, what it took.
 
     `interruption_reason` says why it stopped short; `output` is then as far as it got. `error` is what a failed run
-    tells its callers; `artifacts` is what an architecture learned on the way. `cause` is the exception behind a
+    tells its callers; `artifacts` is what an architecture learned on the way. `cause` is the exception of a
     failure, where the run failed in this process.
     """
 

@@ -1,7 +1,7 @@
 """Which agents need sealed records, checked at start-up. Pure.
 
 A record is what replay needs, a view is what others may read. Where a declaration makes the two differ, the
-record must be sealed; an application that cannot seal is told so before anything runs. Secrets are in neither.
+record must be sealed; an application that cannot seal is refused before anything runs. Secrets are in neither.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`@on_signal`: methods of an agent that take in what is sent to its runs. Pure: read when the class is defined.
 
 A handler takes the signals of one kind at the next boundary of the run, before they could become part of the
-transcript. What it does goes through the run like everything else that the agent does; what it yields is told.
+transcript. What it does goes through the run like everything else that the agent does; what it yields is streamed.
 """
 
 from __future__ import annotations

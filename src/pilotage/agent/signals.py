@@ -17,7 +17,7 @@ from pilotage.values import value
 
 
 class AgentSignalLane(StrEnum):
-    """Signals keep their order within a lane; control never waits behind messages."""
+    """Signals keep their order within a lane; control never waits for messages."""
 
     CONTROL = "control"
     MESSAGE = "message"
@@ -114,9 +114,8 @@ def select_signals(
 ) -> tuple[AgentSignal, ...]:
     """Which pending signals to take in now, in which order.
 
-    Control signals come first and wait for nobody. Then the rest in queue order, up to the first one
-    that is not accepted: it stays pending, and so does everything behind it. `None` accepts all kinds,
-    an empty sequence none.
+    Control signals come first. Then the rest in queue order, up to the first one that is not accepted: it stays
+    pending, and so does everything after it. `None` accepts all kinds, an empty sequence none.
     """
     wanted = frozenset(AgentSignalKind) if accepted is None else frozenset(accepted)
     control = [s for s in pending if s.kind in wanted and s.kind.lane is AgentSignalLane.CONTROL]

@@ -23,7 +23,7 @@ from pilotage.values import value
 
 
 class LimitCode(StrEnum):
-    """Why a run may not go on: a bound is reached, or cannot be kept because nobody can count."""
+    """Why a run may not go on: a bound is reached, or its usage cannot be counted."""
 
     MAX_STEPS = "agent_max_steps_exceeded"
     MAX_TOOL_CALLS = "agent_max_tool_calls_exceeded"
@@ -40,7 +40,7 @@ class AgentExecutionLimits:
     """Upper bounds of one run, its children included. None means no bound.
 
     Steps are model calls. Steps and tool calls never exceed their bounds. What a model call takes is known
-    behind it: a call may start while tokens and cost are below their bounds, and the one that crosses is the last.
+    afterwards: a call may start while tokens and cost are below their bounds, and the one that crosses is the last.
     """
 
     timeout_seconds: float | None = None
@@ -86,7 +86,7 @@ class StreamingExposureMode(StrEnum):
 
 
 class RejectionPolicy(StrEnum):
-    """What a rejected approval leads to: the run fails, or the model is told and goes on."""
+    """What a rejected approval leads to: the run fails, or the model reads the rejection and goes on."""
 
     FAIL = "fail"
     TELL_MODEL = "tell_model"

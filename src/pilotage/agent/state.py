@@ -127,8 +127,8 @@ def can_move(current: AgentStatus, target: AgentStatus) -> bool:
 class AgentState:
     """One run: its identity, its situation and the references a reader needs.
 
-    `wake_at` is when a run that waits has something to do even if nobody answers, `awaits` the kind of message that
-    its program waits for.
+    `wake_at` is when a waiting run goes on even without an answer, `awaits` the kind of message that its program
+    waits for.
     """
 
     id: str

@@ -65,7 +65,7 @@ def assemble(
 ) -> Assembled:
     """Place the packs of a request among its messages, guarded, and describe what the model is shown.
 
-    `transcript` is what was measured before, held by whoever makes one call after the other; without it all
+    `transcript` is what was measured before, of a caller that makes several calls; without it all
     messages are measured now. A manifest that the request brings along says more
     about its packs (their origin, their evidence): its entries are kept, and its id becomes the origin of
     the new one. A request that is assembled already has no packs left, so all its entries are kept.
@@ -208,7 +208,7 @@ def kept_manifest(assembled: Assembled) -> JsonObject:
 
 
 def whole_manifest(kept: JsonObject, action_id: str) -> JsonObject:
-    """The manifest of a call as everybody reads it."""
+    """Return the whole manifest of a call."""
     if "entries" in kept:
         return kept
     return manifest_payload(ContextManifest(manifest_id_of(action_id), (transcript_entry(kept),)))

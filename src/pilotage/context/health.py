@@ -48,7 +48,7 @@ def room_of(budget: ContextTokenBudget) -> int | None:
 def excess_of(tokens: int, budget: ContextTokenBudget, *, aim: float = 1.0) -> int:
     """By how many tokens a request exceeds its room; zero when it fits.
 
-    Whoever condenses aims at a share of the room, or the next turn is too much again.
+    Compaction aims at a share of the room, or the next turn is too much again.
 
     Raises:
         AgentDefinitionError: the budget leaves no room at all, or the aim is no share of it.
@@ -114,7 +114,7 @@ def health_signals(
     return (too_large, *too_old) if too_large else too_old
 
 
-_TOLD = frozenset({ContextPackRole.TASK, ContextPackRole.STATE, ContextPackRole.DELEGATION})
+_SUMMARISED = frozenset({ContextPackRole.TASK, ContextPackRole.STATE, ContextPackRole.DELEGATION})
 _REFERRED_TO = frozenset({ContextPackRole.EVIDENCE, ContextPackRole.TOOL_RESULT})
 _MAY_TRAVEL = frozenset({ContextSensitivity.PUBLIC, ContextSensitivity.INTERNAL})
 
@@ -162,9 +162,9 @@ def slice_of(
 ) -> DelegationContextSlice:
     """The part of the parent's packs that goes along with a task."""
     shared = [pack for pack in packs if pack.sensitivity in _MAY_TRAVEL]
-    told = [f"{pack.source}: {pack.guarded_content()}" for pack in shared if pack.role in _TOLD]
+    summarised = [f"{pack.source}: {pack.guarded_content()}" for pack in shared if pack.role in _SUMMARISED]
     written = packet.context.summary
-    summary = "\n\n".join([written, *told] if written else told)[:max_summary_chars]
+    summary = "\n\n".join([written, *summarised] if written else summarised)[:max_summary_chars]
     refs = [pack.id for pack in shared if pack.role in _REFERRED_TO]
     return DelegationContextSlice(
         summary=summary if summary.strip() else None,

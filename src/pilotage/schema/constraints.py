@@ -54,7 +54,7 @@ class Remarks:
 
 
 def read_remarks(metadata: Iterable[object]) -> Remarks:
-    """Limits, description, and whether pydantic is needed for the rest; what nobody knows is ignored."""
+    """Limits, description, and whether pydantic is needed for the rest; unknown remarks are ignored."""
     constraints: dict[str, object] = {}
     description: str | None = None
     needs_pydantic = False

@@ -62,7 +62,7 @@ def compile_validator(core: CoreSchema) -> Validate:
     import pydantic_core  # noqa: PLC0415 - costs 30 ms, and a program may never bind anything
 
     schema = cast(pydantic_core.CoreSchema, cast(object, core))
-    # Values must not show up in anybody's log because an error was logged.
+    # Values must not show up in a log because an error was logged.
     validator = pydantic_core.SchemaValidator(schema, pydantic_core.CoreConfig(hide_input_in_errors=True))
 
     def validate(given: Mapping[str, object]) -> dict[str, object]:

@@ -68,7 +68,7 @@ class FailurePolicy(StrEnum):
 
 @value
 class BranchFailure:
-    """What a failed branch of a `gather` left behind."""
+    """The failure of a branch of a `gather`."""
 
     branch: int
     error: str
@@ -166,7 +166,7 @@ class IScopedRuntime(ABC):
     async def loop(self, label: str, state: T, turn: Callable[[T], Awaitable[T | None]]) -> T:
         """Repeat a turn, state to state, until it gives None; finished turns are folded.
 
-        What a turn changes besides the state it returns is lost when the run comes back: replay starts behind the
+        What a turn changes besides the state it returns is lost when the run comes back: replay starts after the
         last finished turn.
         """
 
@@ -222,7 +222,7 @@ class Dependencies(ABC):
     @property
     @abstractmethod
     def fast_permissions(self) -> bool:
-        """Whether everybody may do everything."""
+        """Whether every principal may do everything."""
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""The audit port: who did what, told apart from how it was done. A projection of evidence, append only."""
+"""The audit port: who did what, without how it was done. A projection of evidence, append only."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ class ITenantSpending(ABC):
     """Counts what tenants spend.
 
     Every adapter guarantees: what a `JournalCommit` settles is added in its transaction, and only there; a hold that
-    nobody settles lapses. All times are the store's.
+    is not settled lapses. All times are the store's.
     """
 
     @abstractmethod
@@ -255,7 +255,7 @@ class ITenantSpending(ABC):
 
     @abstractmethod
     async def settle(self, tenant_id: str, settlement: BudgetSettlement) -> None:
-        """Let go of a hold and add what was used, for runs that nobody keeps; one that is settled stays as it is.
+        """Release a hold and add what was used, for ephemeral runs; one that is settled stays as it is.
 
         Raises:
             OSError: the store cannot be reached.

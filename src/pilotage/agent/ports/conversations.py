@@ -62,7 +62,7 @@ class ITaskStore(ABC):
     """Keeps the turns of conversations in order, those of each tenant apart.
 
     Every adapter guarantees: turns come back unchanged, their trust labels included, and in the order they were
-    appended, whoever appended them; what `load_history` returned stays the beginning of the history.
+    appended, by any writer; what `load_history` returned stays the beginning of the history.
     """
 
     @abstractmethod

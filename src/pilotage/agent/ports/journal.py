@@ -31,7 +31,7 @@ from pilotage.values import value
 class JournalStage(StrEnum):
     """What a row says about its action; CLAIMED and TOLD belong to none.
 
-    CLAIMED says who owns the run from here on, TOLD what subscribers were told.
+    CLAIMED says who owns the run from here on, TOLD which events subscribers got.
     """
 
     CLAIMED = "claimed"
@@ -74,7 +74,7 @@ class ErasedRecord:
 
 @value
 class RowTexts:
-    """A record and a view with their canonical texts, made when the row was chained: nobody has to make them again.
+    """A record and a view with their canonical texts, made once, when the row was chained.
 
     `added_json` is what the view says besides, where it is known to say all that the record says.
     """
@@ -118,14 +118,14 @@ class RowTexts:
         if view is not record:
             return cls(record, whole, text, canonical_json(whole))
         added_text = canonical_json(added)
-        # Names are sorted: where those of the one come first, the texts stand one behind the other.
+        # Names are sorted: where those of the one come first, the texts follow one another.
         if view and max(added) < min(view):
             return cls(record, whole, text, f"{added_text[:-1]},{text[1:]}", added_text)
         return cls(record, whole, text, canonical_json(whole), added_text)
 
 
 class IStoredRow(Protocol):
-    """A row as a store has read it: what a row says is decoded when somebody asks for it."""
+    """A row as a store has read it: its payloads are decoded on first use."""
 
     @property
     def is_plain(self) -> bool:
@@ -150,12 +150,12 @@ _DECODED_LATER = ("record", "view", *_THE_REST)
 
 @value(later=_DECODED_LATER)
 class JournalRow:
-    """One row: `record` is what replay returns, `view` what everybody else may read.
+    """One row: `record` is what replay returns, `view` what readers of the run may see.
 
     A row whose stage has no action has no `kind` either, and any name for an `action_id`. `digest` chains the row
     to the one before; `created_at` is the store's clock and set by it. `salt` goes into the digest of the payloads,
-    so that nobody can guess what an erased row said. `texts` are what a store writes. What replay does not need is
-    not decoded for it: a row that a store has read takes what it says from its `source`, when somebody asks for it.
+    so that an erased row cannot be guessed. `texts` are what a store writes. A row that a store has read takes its
+    payloads from its `source`, decoded on first use.
     """
 
     seq: int
@@ -232,7 +232,7 @@ class OutboxEvent:
 
 @value
 class LeaseRequest:
-    """Who drives a run from its first commit on, and for how many seconds nobody else should try."""
+    """The owner of a run from its first commit on, and for how many seconds."""
 
     owner: str
     seconds: float
@@ -306,7 +306,7 @@ class Committed:
 
 @value
 class HeadMoved:
-    """Somebody else wrote in between: this writer has lost the run and must not act any more."""
+    """Another writer came first: this one has lost the run and must not act any more."""
 
     head: int
     epoch: int
@@ -349,8 +349,8 @@ class IAgentJournal(ABC):
 
     Every adapter guarantees: what `commit` reported as committed survives a crash; per run a commit is all
     or nothing; one run's lost head or bad payload fails only that run. A commit that is sent again with its
-    token and rows after a lost reply is recognised and not written twice; if somebody has claimed the run since, the
-    answer is `HeadMoved` all the same, for a writer that lost the run must not act.
+    token and rows after a lost reply is recognised and not written twice; if another owner has claimed the run since,
+    the answer is `HeadMoved` all the same, for a writer that lost the run must not act.
 
     Refused is a commit without a row, with a second row for one action, stage and attempt, with a state or evidence of
     another run or tenant, with evidence that the tenant has already, that consumes a signal which is unknown or was
@@ -360,11 +360,10 @@ class IAgentJournal(ABC):
     cancelled, or a second run of the conversation, cannot slip in between. The rules are a function, `decide` in
     `pilotage.agent.ports.commit_rules`, that every adapter decides with.
 
-    The lease that the first commit of a run asks for is granted with it, from the moment it is written, whoever had one
-    before: of several who begin a run the journal chooses one, and that one drives it. A commit whose state has ended
-    the run takes the run's lease away, whoever has it: nobody drives it any more. Both are the leases of `IAgentLeases`
-    over the same store. A commit that is not written changes no lease; nor does one that is recognised by its token, or
-    one without a state behind the end of the run.
+    The lease that the first commit of a run asks for is granted with it, from the moment it is written, whatever lease
+    there was before: of several owners that begin a run the journal chooses one. A commit whose state has ended the run
+    takes its lease away. Both are the leases of `IAgentLeases` over the same store. A commit that is not written or is
+    recognised by its token changes no lease; nor does one without a state after the end of the run.
     """
 
     @abstractmethod
@@ -377,9 +376,9 @@ class IAgentJournal(ABC):
 
     @abstractmethod
     def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:
-        """The rows of a run in order, from the one behind `after`; nothing for an unknown run.
+        """The rows of a run in order, from the one following `after`; nothing for an unknown run.
 
-        Costs what the rows behind `after` cost, however long the journal is. A reader may stop early.
+        Costs what the rows following `after` cost, however long the journal is. A reader may stop early.
         """
 
     @abstractmethod

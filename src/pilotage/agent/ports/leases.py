@@ -46,8 +46,8 @@ class Lease:
 class IAgentLeases(ABC):
     """Grants leases on runs, one at a time each.
 
-    Every adapter guarantees: of several owners that ask at once exactly one gets the lease; time is the store's
-    and nobody else's; a lease needs no run, so it can be taken before the run's first commit. A lease that has run
+    Every adapter guarantees: of several owners that ask at once exactly one gets the lease; time is the
+    store's; a lease needs no run, so it can be taken before the run's first commit. A lease that has run
     out counts as none, whether or not anything cleared it away. A lease that the first commit of a run took is like any
     other, and the commit that ends a run takes its lease away (see `IAgentJournal`).
     """
@@ -103,12 +103,11 @@ def has_something_to_do(
     now: datetime,
     parent: AgentStatus | None = None,
 ) -> bool:
-    """Whether a run could go on if somebody drove it; `pending` are the kinds of its unconsumed signals.
+    """Whether a run could go on if it had an owner; `pending` are the kinds of its unconsumed signals.
 
-    A run that is under way can. If it belongs to another run, that one brings it along, unless the `parent` waits: it
-    had come back for this run and was left in the middle, with nothing that would bring it back again. A run that waits
-    can once there is an answer or the message that it awaits, also if it belongs to another run, or once the time is up
-    until which it waits.
+    A run that is under way can. A child is driven by its parent, unless the `parent` waits: then the parent was
+    abandoned while it drove this child, and nothing else brings it back. A run that waits, child or not, can go on once
+    there is an answer or the message that it awaits, or once its time is up.
     """
     if state.status in _UNDER_WAY:
         return state.metadata.get("parent") is None or parent is AgentStatus.INTERRUPTED
@@ -120,11 +119,11 @@ def has_something_to_do(
 
 @persistence_port
 class IAgentBacklog(ABC):
-    """Finds runs that have something to do and that nobody drives, and takes their leases.
+    """Finds runs that have something to do and no owner, and takes their leases.
 
     Every adapter guarantees: what it gives out is what `has_something_to_do` says, of runs that have a journal; of
     several owners that claim at once each run goes to one; the leases are those of `IAgentLeases` over the same
-    store, which renews and releases them. Nobody waits for anybody. Time is the store's and nobody else's.
+    store, which renews and releases them. No owner waits for another. Time is the store's.
     """
 
     @abstractmethod
@@ -149,7 +148,7 @@ class IAgentBacklog(ABC):
 
     @abstractmethod
     async def agents(self) -> frozenset[str]:
-        """The agents whose runs could be claimed now, so that those which nobody knows are noticed.
+        """The agents whose runs could be claimed now, so that unknown ones are noticed.
 
         Raises:
             OSError: the store cannot be reached.
@@ -169,10 +168,10 @@ class IWakeUpSubscription(ABC):
 
 @persistence_port
 class IAgentWakeUps(ABC):
-    """Passes hints from whoever changed something to all processes that listen.
+    """Passes hints about changes to all processes that listen.
 
     Every adapter guarantees: a listener that keeps up hears of a run soon after the hint, in whichever process it
-    was given; a listener that does not keep up holds nobody up and costs bounded memory. Hints that do not fit are
+    was given; a listener that does not keep up delays no other and costs bounded memory. Hints that do not fit are
     dropped. A channel that is down loses hints; it comes back by itself and raises neither here nor there.
     """
 

@@ -31,7 +31,7 @@ MOST_RECALLED = 100
 """How many items one question may bring back."""
 
 MOST_ITEMS = 10_000
-"""How many items a user may have, unless an adapter is told otherwise."""
+"""How many items a user may have, unless an adapter is configured otherwise."""
 
 
 class MemoryKind(StrEnum):
@@ -46,7 +46,7 @@ class MemoryScope:
     """Whose memory it is. Nothing crosses a tenant or a user.
 
     Without an agent it is the whole memory of a user. With one it is what was remembered for that agent, and nothing
-    else: what another agent learned, or nobody in particular, is not in it.
+    else: items of other agents, or of no agent, are not in it.
     """
 
     tenant_id: str
@@ -58,10 +58,10 @@ class MemoryScope:
 
     @classmethod
     def of(cls, context: RunContext, agent_type: str | None = None) -> MemoryScope:
-        """The memory of whoever a run acts for.
+        """Return the memory of the user that a run acts for.
 
         Raises:
-            AgentDefinitionError: the run acts for nobody.
+            AgentDefinitionError: the run acts for no user.
         """
         if context.user_id is None:
             raise AgentDefinitionError(
@@ -94,7 +94,7 @@ class MemoryItem:
 
 @value
 class MemoryUse:
-    """That an agent's runs know what is remembered of whoever they act for.
+    """Lets an agent's runs know what is remembered of their user.
 
     Every model call of a run is shown up to `most` items, of together at most `max_characters`: those that fit what
     the run was asked, then the latest facts. They are looked up once, when the run begins.
@@ -163,7 +163,7 @@ class IAgentMemory(ABC):
 
 
 def reject_unfit_limit(owner: object, /, **fields: int) -> None:
-    """Refuse to bring back nothing, or more than anybody reads."""
+    """Refuse a limit of nothing, or of too much to read."""
     reject_not_positive(owner, **fields)
     for name, limit in fields.items():
         if limit > MOST_RECALLED:

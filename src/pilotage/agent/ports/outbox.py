@@ -1,8 +1,8 @@
 """The outbox port: facts about runs on their way out, in order per run and at least once.
 
 The journal writes the entries, in the commit that makes them true; this port hands them out and keeps book of their
-delivery. Whoever delivers claims entries for a while, delivers them, and says so. Who dies in between leaves them to
-the next one, who delivers them again: a receiver may see a fact twice, and tells by its id.
+delivery. An owner claims entries for a while, delivers them, and confirms it. If it dies in between, the next owner
+delivers them again: a receiver may see a fact twice, with the same id.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class IAgentOutbox(ABC):
     """Hands out what must be delivered, to one owner per run at a time.
 
     Every adapter guarantees: an entry is there as soon as the commit that carries it is, and not before; it stays
-    there until `delivered` has returned, whoever dies; the entries of one run are never out with two owners whose
-    claims both hold. Time is the store's and nobody else's. Entries that were delivered stay readable.
+    there until `delivered` has returned, whatever crashes; the entries of one run are never out with two owners whose
+    claims both hold. Time is the store's. Entries that were delivered stay readable.
     """
 
     @abstractmethod
@@ -95,7 +95,7 @@ class IAgentOutbox(ABC):
     async def failed(self, owner: str, entry: OutboxEntry, problem: str, retry_in: float | None) -> None:
         """Write down that an entry could not be delivered, and give the claim on its run back.
 
-        The entry waits for `retry_in` seconds, and with it everything behind it; None parks it, and what is behind it
+        The entry waits for `retry_in` seconds, and with it everything after it; None parks it, and what comes after it
         can be claimed at once. Nothing changes where the owner does not hold the claim any more.
 
         Raises:
@@ -112,7 +112,7 @@ class IAgentOutbox(ABC):
 
     @abstractmethod
     def read(self, run: RunKey, after: int = 0) -> AsyncIterator[OutboxEntry]:
-        """The entries of a run in order, whatever became of them, from the one behind `after`."""
+        """The entries of a run in order, whatever became of them, from the one following `after`."""
 
     @abstractmethod
     async def list_parked(self, tenant_id: str, *, after: str | None = None, limit: int = 50) -> OutboxPage:

@@ -57,14 +57,14 @@ class IAgentPermissions(ABC):
 
 
 class AllowAll(IAgentPermissions):
-    """The built-in no-op: everybody may do everything. Its subclasses are not no-ops."""
+    """The built-in no-op: every principal may do everything. Its subclasses are not no-ops."""
 
     async def check(self, request: PermissionRequest) -> PermissionDecision:
         return PermissionDecision(PermissionVerdict.ALLOW)
 
 
 class RequireHeld(IAgentPermissions):
-    """Whoever starts a run must hold every permission that a tool declares."""
+    """The principal of a run must hold every permission that a tool declares."""
 
     async def check(self, request: PermissionRequest) -> PermissionDecision:
         missing = [
@@ -131,7 +131,7 @@ class PermissionRule:
 
 
 class PermissionRules(IAgentPermissions):
-    """Decides by rules. Reading the clock and the like is nobody's to forbid."""
+    """Decides by rules. Reading the clock and other values is always allowed."""
 
     def __init__(
         self, rules: Iterable[PermissionRule], *, otherwise: PermissionVerdict = PermissionVerdict.DENY
@@ -188,8 +188,8 @@ class IPrincipalResolver(ABC):
 
     @abstractmethod
     async def resolve(self, headers: Mapping[str, str]) -> Principal:
-        """The principal behind a request, from its headers by lower-case name; repeated ones are joined by commas.
+        """Return the principal of a request, from its headers by lower-case name; repeated ones are joined by commas.
 
         Raises:
-            NotAuthenticatedError: the headers name nobody that is known here.
+            NotAuthenticatedError: the headers name no known principal.
         """

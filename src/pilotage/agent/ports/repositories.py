@@ -63,8 +63,7 @@ class IAgentStateRepository(ABC):
     async def get_with_head(self, state_id: str) -> tuple[AgentState, int] | None:
         """The state of a run and the number of the last row its journal had in the same moment; None for no such run.
 
-        Whoever then finds that row to be the last one has rows and state as they stood together. 0 stands for a run
-        without a journal.
+        While that row is still the last one, rows and state belong together. 0 stands for a run without a journal.
         """
 
     @abstractmethod
@@ -96,8 +95,8 @@ class IAgentStateRepository(ABC):
 
         Created from `since` on and before `until`, where these are given.
 
-        The order is that in which the store first saw the runs. A page begins behind the cursor of the one
-        before, so runs that are started or changed while somebody pages neither shift nor repeat anything.
+        The order is that in which the store first saw the runs. A page begins after the cursor of the one
+        before, so runs that are started or changed in between neither shift nor repeat anything.
 
         Raises:
             CallerError: `after` is not the cursor of a page.
@@ -115,7 +114,7 @@ class IAgentSignalRepository(ABC):
 
     @abstractmethod
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
-        """The signals of a run that nobody consumed yet, in append (queue) order, those of both lanes together.
+        """The unconsumed signals of a run, in append (queue) order, those of both lanes together.
 
         A signal keeps its place: one that is appended later never comes before one that was listed.
         """
@@ -238,7 +237,7 @@ class IAgentLateOutcomes(ABC):
 
 @persistence_port
 class IAgentRetention(ABC):
-    """Removes runs, or what they said.
+    """Removes runs, or their content.
 
     Every adapter guarantees: whatever is removed of a run is removed at once; a run that has not ended, or whose parent
     has not, stays whole.
@@ -248,9 +247,8 @@ class IAgentRetention(ABC):
     async def prune(self, tenant_id: str, *, ended_before: datetime, limit: int = 1000) -> int:
         """Remove up to `limit` runs that ended before a moment, oldest first, with everything about them.
 
-        That is their rows, states, signals, evidence and facts, also facts that nobody took delivery of in all that
-        time. Turns of conversations stay, for later runs were told them. Gives the number of runs removed: less than
-        `limit` says that none is left.
+        That is their rows, states, signals, evidence and facts, undelivered facts included. Turns of conversations
+        stay, for later runs have read them. Gives the number of runs removed: less than `limit` says that none is left.
 
         Raises:
             AgentDefinitionError: `limit` is not positive, or the moment has no time zone.
@@ -259,10 +257,10 @@ class IAgentRetention(ABC):
 
     @abstractmethod
     async def erase(self, run: RunKey) -> None:
-        """Remove what a run said and was told: payloads of rows, signals, evidence, the turns it added.
+        """Remove the content of a run: payloads of rows, signals, evidence, the turns it added.
 
         That it took place, when, what it did by name and how it ended stays. The rows keep the digests of their
-        payloads, so the chain holds, and nobody can guess from them what was said. Erasing again does nothing.
+        payloads, so the chain holds, and the content cannot be guessed from them. Erasing again does nothing.
 
         Raises:
             RunNotFoundError: there is no such run.

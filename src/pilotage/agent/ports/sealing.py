@@ -1,7 +1,7 @@
 """The sealing port: records that only the application's key opens.
 
 A seal is bound to its place in the journal. What was sealed in one place does not open in any other, so
-nobody who can write to the store can make a run replay another run's record.
+a writer to the store cannot make a run replay another run's record.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The switch port: agents, tools and tenants that are switched off, for all runs of all processes.
 
 A switch is looked at before every action of a run. What is off is not done: the run pauses where it stands, and goes on
-from there when it is resumed after somebody has switched it on again.
+from there when it is resumed after it was switched on again.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class IAgentSwitches(ABC):
     """Keeps what is switched off.
 
     Every adapter guarantees: what it has switched is durable when the call returns, and every process that asks from
-    then on is told. What was never switched off is on. An agent, a tool and a tenant of one name are three switches.
+    then on sees it. What was never switched off is on. An agent, a tool and a tenant of one name are three switches.
     """
 
     @abstractmethod

@@ -24,7 +24,7 @@ TelemetryValue: TypeAlias = str | bool | int | float
 class IAgentTelemetry(ABC):
     """Receives what happens, cheaply and without payloads: names, ids, codes, counts, durations.
 
-    Whoever cannot follow a trace leaves out `record`, `annotate`, `position` and `link`.
+    An adapter that cannot follow a trace leaves out `record`, `annotate`, `position` and `link`.
     """
 
     @abstractmethod
@@ -42,14 +42,14 @@ class IAgentTelemetry(ABC):
     ) -> None:
         """One measurement."""
 
-    def record(  # noqa: B027 - nothing to do for whoever cannot follow
+    def record(  # noqa: B027 - nothing to do without traces
         self,
         name: str,
         seconds: float,
         attributes: Mapping[str, TelemetryValue] | None = None,
         error: str | None = None,
     ) -> None:
-        """A span that has ended now and that nobody was inside of, such as a model's stream; `error` is a code."""
+        """Record a span that has ended now and was never current, such as a model's stream; `error` is a code."""
 
     def annotate(self, attributes: Mapping[str, TelemetryValue]) -> None:  # noqa: B027 - the same
         """Add attributes to the span that the code is in."""

@@ -46,8 +46,8 @@ class AgentToolDescriptor:
     """One tool: its identity, its schemas, what it declares, and the function itself.
 
     `callable` is the function as the class has it, unbound; called inside a run it becomes an action of
-    the run. `call_for(owner)` gives the function behind it, ready to take the bound arguments. What follows from the
-    declaration is worked out once: every call asks for it.
+    the run. `call_for(owner)` gives the original function, ready to take the bound arguments. Derived facts are
+    computed once.
     """
 
     identity: AgentToolIdentity
@@ -116,7 +116,7 @@ class AgentToolDescriptor:
         return bind_to(self.interface, payload)
 
     def call_for(self, owner: object) -> Callable[..., object]:
-        """The function behind the tool, bound to `owner` as its kind of method demands."""
+        """Return the original function, bound to `owner` as its kind of method demands."""
         function = original_function(self.callable)
         match self.binding:
             case ToolBinding.INSTANCE:

@@ -1,4 +1,4 @@
-"""What a running tool is told about its call, and what a person is told before it runs."""
+"""What a running tool knows about its call, and what a person is shown before it runs."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ _originals: WeakKeyDictionary[FunctionType, FunctionType] = WeakKeyDictionary()
 
 
 def original_function(tool: Callable[..., object]) -> Callable[..., object]:
-    """The function behind a tool, unbound; calling it never goes through a run."""
+    """Return the original function of a tool, unbound; calling it never goes through a run."""
     plain: Callable[..., object] = getattr(tool, "__func__", tool)
     return _originals.get(plain, plain) if isinstance(plain, FunctionType) else plain
 

@@ -105,7 +105,7 @@ def described(function: object) -> AgentToolDescriptor | None:
 
 
 def _calling(act: Callable[..., Awaitable[JsonValue]], *, takes_context: bool) -> FunctionType:
-    """The function behind the tool: it takes whatever the schema names, and hands it over as one object."""
+    """Return the function of the tool: it takes what the schema names, and hands it over as one object."""
 
     async def call(**arguments_by_name: Any) -> Any:
         given = dict(arguments_by_name)
@@ -118,7 +118,7 @@ def _calling(act: Callable[..., Awaitable[JsonValue]], *, takes_context: bool) -
 
 
 def _core_schema(input_schema: JsonObject, *, deferred: bool) -> CoreSchema:
-    """What arguments are checked by; whoever carries a deferred call out wrote the schema, and checks them himself."""
+    """Return the schema that checks arguments; the caller checks those of a deferred call."""
     if deferred:
         return {"type": "dict", "keys_schema": {"type": "str"}}
     return core_of_json({"properties": {}, **input_schema, "type": "object"})
@@ -174,7 +174,7 @@ class DeferredTools:
 def deferred_tool(spec: ModelToolSpec) -> AgentToolDescriptor:
     """A tool that the caller of a run carries out.
 
-    The caller reads the stream anyway, so nothing leaves with a call that he could not see; nobody has to allow it.
+    The caller reads the stream anyway, so a call reveals nothing new to the caller: no approval is needed.
 
     Raises:
         AgentDefinitionError: the name or the schema is wrong.

@@ -256,9 +256,8 @@ class AgentToolMetadata:
     """Everything a tool declares: what it needs, what it does, what may be kept of it.
 
     `reads_untrusted` and `communicates` follow from the effects where they are None. `accepts_untrusted` says
-    that nobody has to be asked when untrusted content may have decided a call. A `deferred` tool is carried out by
-    somebody outside the application: the run waits for the result. What follows from a declaration is worked out once:
-    every call asks for it.
+    that no person has to be asked when untrusted content may have decided a call. A `deferred` tool is carried out
+    outside the application: the run waits for the result. Derived facts are computed once.
     """
 
     permissions: tuple[ToolPermission, ...] = ()

@@ -38,7 +38,7 @@ class ToolParameter:
 class InjectedParameter:
     """A parameter that the runtime fills: a secret, or the runtime context.
 
-    `position` counts among all positional parameters behind `self`; None means it goes by keyword.
+    `position` counts among all positional parameters after `self`; None means it goes by keyword.
     """
 
     name: str
