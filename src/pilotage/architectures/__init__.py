@@ -16,27 +16,9 @@ from pilotage.architectures.swarm import HandedOver, Handoff, Peer, Swarm
 from pilotage.architectures.tree_of_thoughts import TreeOfThoughts
 from pilotage.architectures.workers import WorkerRef
 
+# fmt: off
 __all__ = [
-    "ActorCritic",
-    "Blackboard",
-    "Coordination",
-    "Debate",
-    "HandedOver",
-    "Handoff",
-    "Peer",
-    "PlanAndExecute",
-    "Position",
-    "React",
-    "Reflexion",
-    "Rewoo",
-    "Router",
-    "Ruling",
-    "SelfRefine",
-    "StopReason",
-    "Supervisor",
-    "Swarm",
-    "TreeOfThoughts",
-    "Verdict",
-    "WorkerRef",
-    "describe",
+    "ActorCritic", "Blackboard", "Coordination", "Debate", "HandedOver", "Handoff", "Peer",
+    "PlanAndExecute", "Position", "React", "Reflexion", "Rewoo", "Router", "Ruling", "SelfRefine",
+    "StopReason", "Supervisor", "Swarm", "TreeOfThoughts", "Verdict", "WorkerRef", "describe",
 ]

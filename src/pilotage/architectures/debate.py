@@ -101,11 +101,7 @@ class Debate:
         return declared({**self.debaters, **({} if self.judge is None else {"judge": self.judge})})
 
     async def _answered(
-        self,
-        question: str,
-        before: Mapping[str, Position],
-        session: AgentSession,
-        deps: Dependencies,
+        self, question: str, before: Mapping[str, Position], session: AgentSession, deps: Dependencies
     ) -> dict[str, Position]:
         """What everybody says now; who fails is left out."""
         branches = [partial(self._argue, name, question, before, session, deps) for name in self.debaters]

@@ -70,10 +70,7 @@ class TreeOfThoughts:
 
     def __post_init__(self) -> None:
         reject_not_positive(
-            self,
-            branch_factor=self.branch_factor,
-            max_depth=self.max_depth,
-            beam_width=self.beam_width,
+            self, branch_factor=self.branch_factor, max_depth=self.max_depth, beam_width=self.beam_width
         )
         reject_outside_unit(self, solved_threshold=self.solved_threshold, min_score=self.min_score)
 

@@ -39,9 +39,7 @@ _EVERYTHING: Steps = (Step.ANY_DEPTH,)
 
 
 def guard_json_value(
-    value: JsonValue,
-    descriptors: Sequence[SensitiveFieldDescriptor],
-    policy: ExposurePolicy | None = None,
+    value: JsonValue, descriptors: Sequence[SensitiveFieldDescriptor], policy: ExposurePolicy | None = None
 ) -> JsonValue:
     """The value with every field masked or dropped that the policy does not expose.
 

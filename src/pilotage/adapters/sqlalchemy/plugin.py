@@ -35,8 +35,8 @@ from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.agent.ports.tenant_spending import ITenantSpending
 from pilotage.agent.ports.wakeups import IAgentWakeUps
 from pilotage.container.application import Application
-from pilotage.container.installed import is_installed
 from pilotage.container.lifecycle import ILifecycle
+from pilotage.container.plugins import is_installed
 from pilotage.container.pod import Pod
 
 _PORTS = (

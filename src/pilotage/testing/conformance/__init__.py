@@ -40,10 +40,7 @@ pytest.register_assert_rewrite(
 
 from pilotage.testing.conformance.audit import AuditLogConformance  # noqa: E402 - see above
 from pilotage.testing.conformance.backlog import BacklogConformance  # noqa: E402 - see above
-from pilotage.testing.conformance.conversations import (  # noqa: E402
-    ConversationCommitConformance,
-    TaskStoreConformance,
-)
+from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance  # noqa: E402
 from pilotage.testing.conformance.evidence import EvidenceRepositoryConformance  # noqa: E402
 from pilotage.testing.conformance.journal import JournalConformance  # noqa: E402
 from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance  # noqa: E402
@@ -61,25 +58,12 @@ from pilotage.testing.conformance.switches import SwitchesConformance  # noqa: E
 from pilotage.testing.conformance.transaction import TransactionConformance  # noqa: E402
 from pilotage.testing.conformance.wakeups import WakeUpsConformance  # noqa: E402
 
+# fmt: off
 __all__ = [
-    "AuditLogConformance",
-    "BacklogConformance",
-    "ConversationCommitConformance",
-    "EvidenceRepositoryConformance",
-    "JournalConformance",
-    "LateOutcomesConformance",
-    "LeaseCommitConformance",
-    "LeasesConformance",
-    "MemoryConformance",
-    "ModelConformance",
-    "OutboxConformance",
-    "RetentionConformance",
-    "SealerConformance",
-    "SignalRepositoryConformance",
-    "SpendingConformance",
-    "StateRepositoryConformance",
-    "SwitchesConformance",
-    "TaskStoreConformance",
-    "TransactionConformance",
-    "WakeUpsConformance",
+    "AuditLogConformance", "BacklogConformance", "ConversationCommitConformance",
+    "EvidenceRepositoryConformance", "JournalConformance", "LateOutcomesConformance",
+    "LeaseCommitConformance", "LeasesConformance", "MemoryConformance", "ModelConformance",
+    "OutboxConformance", "RetentionConformance", "SealerConformance", "SignalRepositoryConformance",
+    "SpendingConformance", "StateRepositoryConformance", "SwitchesConformance", "TaskStoreConformance",
+    "TransactionConformance", "WakeUpsConformance",
 ]

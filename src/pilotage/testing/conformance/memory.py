@@ -93,9 +93,7 @@ class MemoryConformance:
     ) -> None:
         ports = [memory, second_memory] * 5
         items = [fact(f"note-{number % 3}", f"note {number % 3}") for number in range(len(ports))]
-        await asyncio.gather(
-            *(port.remember(ADA, item) for port, item in zip(ports, items, strict=True)),
-        )
+        await asyncio.gather(*(port.remember(ADA, item) for port, item in zip(ports, items, strict=True)))
         assert sorted(item.id for item in await memory.export(ADA)) == ["note-0", "note-1", "note-2"]
 
     @pytest.mark.parametrize("other", OTHERS)

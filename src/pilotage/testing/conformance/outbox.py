@@ -12,15 +12,7 @@ from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent, RunKey
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxStatus
 from pilotage.errors import AgentDefinitionError, CallerError
 from pilotage.testing.conformance.leases import LONG, PassTime
-from pilotage.testing.conformance.samples import (
-    FOREIGN_RUN,
-    OTHER_RUN,
-    PAYLOAD,
-    RUN,
-    commit_of,
-    row,
-    rows_of,
-)
+from pilotage.testing.conformance.samples import FOREIGN_RUN, OTHER_RUN, PAYLOAD, RUN, commit_of, row, rows_of
 
 MANY = 100
 
@@ -144,11 +136,7 @@ class OutboxConformance:
         assert await outbox.claim("ada", LONG, MANY) == []
 
     async def test_a_claim_runs_out_and_what_was_not_delivered_comes_again(
-        self,
-        journal: IAgentJournal,
-        outbox: IAgentOutbox,
-        second_outbox: IAgentOutbox,
-        pass_time: PassTime,
+        self, journal: IAgentJournal, outbox: IAgentOutbox, second_outbox: IAgentOutbox, pass_time: PassTime
     ) -> None:
         await happen(journal, 3)
         entries = await outbox.claim("ada", self.short, MANY)

@@ -31,15 +31,7 @@ from pilotage.testing.conformance.refused_commits import (
     RefusedCommits,
     in_status,
 )
-from pilotage.testing.conformance.samples import (
-    OTHER_RUN,
-    RUN,
-    claim,
-    commit_of,
-    commit_one,
-    numbers_of,
-    row,
-)
+from pilotage.testing.conformance.samples import OTHER_RUN, RUN, claim, commit_of, commit_one, numbers_of, row
 
 __all__ = ["ReadOutbox", "TransactionConformance"]
 
