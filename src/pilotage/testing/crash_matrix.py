@@ -66,22 +66,18 @@ class KeepsRuns(Protocol):
     @property
     def journal(self) -> IAgentJournal:
         """Where rows are committed; the faults are put in front of it."""
-        ...
 
     @property
     def states(self) -> IAgentStateRepository:
         """How runs stand."""
-        ...
 
     @property
     def signals(self) -> IAgentSignalRepository:
         """What reaches runs."""
-        ...
 
     @property
     def evidence(self) -> IAgentEvidenceRepository:
         """What runs prove."""
-        ...
 
 
 def always(request: AgentApprovalRequest) -> ApprovalDecision:

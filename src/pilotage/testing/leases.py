@@ -1,12 +1,16 @@
-"""The lease port in memory: leases run out by the clock of the store."""
+"""Who drives runs, in memory: leases that run out by the clock of the store, and the backlog of runs without one."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from datetime import timedelta
 
+from pilotage.agent.ports.backlog import IAgentBacklog, has_something_to_do
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import IAgentLeases, Lease
-from pilotage.checks import reject_not_positive
+from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.checks import reject_blank, reject_not_positive
+from pilotage.testing.kept import KeptState
 from pilotage.testing.tables import MemoryTables
 
 
@@ -43,3 +47,53 @@ class MemoryLeases(IAgentLeases):
     def _grant(self, lease: Lease) -> Lease:
         self._tables.leases[lease.run] = lease
         return lease
+
+
+class MemoryBacklog(IAgentBacklog):
+    """The backlog of a store: `MemoryBacklog(store.tables)` is what another process has of it."""
+
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables
+
+    async def claim(
+        self,
+        owner: str,
+        seconds: float,
+        limit: int,
+        *,
+        agents: Collection[str],
+        leaving: Collection[RunKey] = (),
+    ) -> Sequence[Lease]:
+        reject_blank("MemoryBacklog.claim", owner=owner)
+        reject_not_positive("MemoryBacklog.claim", seconds=seconds, limit=limit)
+        expires_at = self._tables.clock.now() + timedelta(seconds=seconds)
+        found = [_key(state) for state in self._free() if state.agent_type in agents]
+        leases = [Lease(run, owner, expires_at, seconds) for run in found if run not in leaving][:limit]
+        self._tables.leases.update({lease.run: lease for lease in leases})
+        return leases
+
+    async def agents(self) -> frozenset[str]:
+        return frozenset(state.agent_type for state in self._free())
+
+    def _free(self) -> Iterator[AgentState]:
+        """The runs that somebody should drive, the longest untouched first."""
+        states = [kept.read() for kept in self._tables.states.entries(None) if self._is_left(kept)]
+        return iter(sorted(states, key=lambda state: state.updated_at or self._tables.clock.now()))
+
+    def _is_left(self, kept: KeptState) -> bool:
+        run, now = _key(kept.bare), self._tables.clock.now()
+        lease = self._tables.leases.get(run)
+        if not self._tables.is_journaled(run) or (lease is not None and lease.expires_at > now):
+            return False
+        pending = {signal.bare.kind for signal in self._tables.queues.get(run, {}).values()}
+        state = kept.read()
+        return has_something_to_do(state, pending, now, self._status_above(state))
+
+    def _status_above(self, state: AgentState) -> AgentStatus | None:
+        parent = state.metadata.get("parent")
+        above = self._tables.states.find(state.tenant_id, str(parent)) if parent is not None else None
+        return above.bare.status if above is not None else None
+
+
+def _key(state: AgentState) -> RunKey:
+    return RunKey(state.tenant_id, state.id)

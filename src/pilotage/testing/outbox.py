@@ -9,8 +9,7 @@ from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.errors import CallerError
-from pilotage.testing.outbox_table import OutboxRow
-from pilotage.testing.tables import MemoryTables
+from pilotage.testing.tables import MemoryTables, OutboxRow
 
 
 class MemoryOutbox(IAgentOutbox):

@@ -15,9 +15,16 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.errors import AgentDefinitionError, ModelCallError
 from pilotage.models.streaming import deltas_of, final_events, text_deltas
-from pilotage.testing.script import ScriptedFailure, ScriptedThread, ScriptedTurn, ScriptEntry, read_script
-from pilotage.testing.script_words import beyond_script, unused_turns
-from pilotage.testing.scripted_reply import response_of
+from pilotage.testing.script import (
+    ScriptedFailure,
+    ScriptedThread,
+    ScriptedTurn,
+    ScriptEntry,
+    beyond_script,
+    read_script,
+    response_of,
+    unused_turns,
+)
 
 
 class ScriptedModel(IAgentModel):

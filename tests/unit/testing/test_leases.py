@@ -8,8 +8,8 @@ import pytest
 
 from pilotage.agent.ports.leases import Lease
 from pilotage.errors import AgentDefinitionError
-from pilotage.testing.clock import VirtualClock
 from pilotage.testing.conformance.samples import RUN
+from pilotage.testing.ids import VirtualClock
 from pilotage.testing.memory import MemoryStore
 
 
