@@ -41,8 +41,7 @@ from pilotage.container.dependency import Qualifier
 from pilotage.container.pod import Configuration, Controller, Pod, Scope, UseCase
 from pilotage.errors import AgentDefinitionError, PilotageError
 from pilotage.quick import run, run_sync
-from pilotage.safety.fields import PII, SecretField, SensitiveField
-from pilotage.safety.masking import MaskingPolicy
+from pilotage.safety.fields import PII, MaskingPolicy, SecretField, SensitiveField
 
 __all__ = [
     "PII",

@@ -19,10 +19,8 @@ from pilotage.checks import (
     reject_outside_unit,
 )
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
-from pilotage.safety.exposure import ContextExposurePolicy
-from pilotage.safety.fields import SensitiveFieldDescriptor
-from pilotage.safety.guard import guard_json_value
-from pilotage.safety.masking import REDACTED_VALUE
+from pilotage.safety.fields import REDACTED_VALUE, SensitiveFieldDescriptor
+from pilotage.safety.guard import ContextExposurePolicy, guard_json_value
 from pilotage.values import shared, value
 
 

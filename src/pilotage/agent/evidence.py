@@ -20,8 +20,8 @@ from pilotage.agent.evidence_capture import capture_result
 from pilotage.agent.tools.metadata import EvidenceCapture
 from pilotage.checks import reject_blank, reject_naive
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
-from pilotage.safety.exposure import EvidenceExposurePolicy
 from pilotage.safety.fields import SensitiveFieldDescriptor
+from pilotage.safety.guard import EvidenceExposurePolicy
 from pilotage.values import value
 
 

@@ -10,10 +10,8 @@ from typing import assert_never
 
 from pilotage.agent.tools.metadata import EvidenceCapture
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, text_digest, to_bytes, to_json_value
-from pilotage.safety.exposure import EvidenceExposurePolicy
-from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
-from pilotage.safety.guard import guard_json_value
-from pilotage.safety.masking import REDACTED_VALUE
+from pilotage.safety.fields import REDACTED_VALUE, SecretField, SensitiveFieldDescriptor
+from pilotage.safety.guard import EvidenceExposurePolicy, guard_json_value
 from pilotage.values import value
 
 STRUCTURED_RESULT_LIMIT = 16_384

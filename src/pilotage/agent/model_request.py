@@ -22,7 +22,7 @@ from pilotage.agent.tool_calling import ToolCallingSpec
 from pilotage.checks import reject_empty, reject_negative, reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, empty_object
-from pilotage.safety.exposure import ContextExposurePolicy
+from pilotage.safety.guard import ContextExposurePolicy
 from pilotage.values import shared, value
 
 _INSTRUCTING = frozenset({ContextPackRole.SYSTEM, ContextPackRole.INSTRUCTION})

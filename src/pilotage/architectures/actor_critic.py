@@ -6,10 +6,8 @@ from collections.abc import AsyncGenerator, Mapping
 
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
-from pilotage.architectures.candidates import Candidates
-from pilotage.architectures.deciding import Share
-from pilotage.architectures.judging import judge
-from pilotage.architectures.parts import carry_out, hand_up, take_up
+from pilotage.architectures.deciding import Share, judge
+from pilotage.architectures.parts import Candidates, carry_out, hand_up, take_up
 from pilotage.architectures.react import React
 from pilotage.architectures.wording import as_text, briefing
 from pilotage.architectures.workers import WorkerRef, ask_worker, check_worker, declared, take_output

@@ -17,7 +17,7 @@ from pilotage.agent.ports.architecture import (
     FailurePolicy,
 )
 from pilotage.agent.spec import AgentExecutionSpec
-from pilotage.architectures.judging import judge
+from pilotage.architectures.deciding import judge
 from pilotage.architectures.parts import close_with, take_up
 from pilotage.architectures.wording import as_text, briefing, listed
 from pilotage.architectures.workers import WorkerRef, ask_worker, check_worker, check_workers, declared

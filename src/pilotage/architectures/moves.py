@@ -20,7 +20,7 @@ NOT_CALLED = (
     "not called: the reply was cut off by the length limit, so the arguments may be incomplete. "
     "Ask again, with shorter arguments."
 )
-_CUT_OFF = "the answer was cut off by the length limit before it was complete. Answer more briefly."
+CUT_OFF = "the answer was cut off by the length limit before it was complete. Answer more briefly."
 _NO_ANSWER = "the reply was empty."
 
 
@@ -146,7 +146,7 @@ def _typed_answer(
 def _decoded(reply: ModelResponse, spec: StructuredOutputSpec, is_cut: bool) -> object:
     """Where a type allows null, nothing at all would pass for an answer; so that is ruled out first."""
     if reply.structured_output is None and (is_cut or not reply.content.strip()):
-        problem = _CUT_OFF if is_cut else _NO_ANSWER
+        problem = CUT_OFF if is_cut else _NO_ANSWER
         raise AgentStructuredOutputError(
             f"there is no {spec.output_type_name or 'answer'}: {problem}", problems=[problem]
         )

@@ -1,4 +1,4 @@
-"""Parts of the work: a loop runs in a scope of its own and knows what the agent knows."""
+"""Parts of the work: a loop runs in a scope of its own and knows what the agent knows; the best answer wins."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pilotage.architectures.moves import StopReason
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import close_stream
 from pilotage.architectures.wording import asked, is_something
+from pilotage.jsonvalue import JsonValue, to_json_value
+from pilotage.values import value
 
 _SPEAKING = React()
 
@@ -65,3 +67,37 @@ def aside(session: AgentSession) -> AgentSession:
 def interrupt(session: AgentSession, reason: StopReason) -> None:
     """End without the answer: the best so far stands for it, and the reason says why."""
     session.interrupted, session.interruption_reason = True, reason.value
+
+
+@value
+class Candidate:
+    """An answer, how good somebody finds it from 0 to 1, and why it stopped short, if it did."""
+
+    output: object
+    score: float
+    interruption: str | None = None
+
+
+class Candidates:
+    """The answers of one session. The session always holds the best one, whatever ends the run."""
+
+    def __init__(self, session: AgentSession) -> None:
+        self._session = session
+        self._tried: list[Candidate] = []
+
+    @property
+    def best(self) -> Candidate:
+        """The one with the highest score; of equals the latest, which answers more of what was found wrong."""
+        return max(reversed(self._tried), key=lambda candidate: candidate.score)
+
+    def add(self, output: object, score: float, interruption: str | None = None) -> None:
+        """Keep one that was judged."""
+        self._tried.append(Candidate(output, score, interruption))
+        session, best = self._session, self.best
+        if is_something(best.output):
+            session.output = best.output
+        session.interrupted, session.interruption_reason = best.interruption is not None, best.interruption
+        shown: list[JsonValue] = [
+            {"output": to_json_value(each.output), "score": each.score} for each in self._tried
+        ]
+        session.metadata["candidates"] = shown

@@ -12,9 +12,8 @@ from pilotage.agent.events import AgentEvent
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Architecture, Dependencies, workers_of
 from pilotage.agent.ports.memory import MemoryItem, MemoryKind, MemoryScope
-from pilotage.architectures.candidates import Candidates
 from pilotage.architectures.deciding import Share, decide
-from pilotage.architectures.parts import aside, carry_out, take_up
+from pilotage.architectures.parts import Candidates, aside, carry_out, take_up
 from pilotage.architectures.react import React
 from pilotage.architectures.wording import as_text, is_something
 from pilotage.checks import reject_not_positive, reject_outside_unit

@@ -8,9 +8,8 @@ from enum import StrEnum
 
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Architecture, Dependencies, workers_of
-from pilotage.architectures.candidates import Candidates
 from pilotage.architectures.deciding import Share, decide
-from pilotage.architectures.parts import carry_out, hand_up, take_up
+from pilotage.architectures.parts import Candidates, carry_out, hand_up, take_up
 from pilotage.architectures.react import React
 from pilotage.architectures.wording import as_text
 from pilotage.checks import reject_not_positive

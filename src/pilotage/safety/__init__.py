@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pilotage.safety.discovery import find_sensitive_fields
-from pilotage.safety.exposure import ContextExposurePolicy, EvidenceExposurePolicy, ExposurePolicy
 from pilotage.safety.fields import (
     ANY_DEPTH,
     PII,
+    REDACTED_VALUE,
     SECRET_VALUE,
     CredentialRef,
     DataSensitivity,
+    MaskingKey,
+    MaskingPolicy,
     RedactionPolicy,
     SecretField,
     SecretRef,
@@ -17,8 +19,12 @@ from pilotage.safety.fields import (
     SensitiveFieldDescriptor,
     SensitiveMarker,
 )
-from pilotage.safety.guard import guard_json_value
-from pilotage.safety.masking import REDACTED_VALUE, MaskingKey, MaskingPolicy
+from pilotage.safety.guard import (
+    ContextExposurePolicy,
+    EvidenceExposurePolicy,
+    ExposurePolicy,
+    guard_json_value,
+)
 from pilotage.safety.redaction.audit import StreamingRedactionAudit, StreamingRedactionAuditStatus
 from pilotage.safety.redaction.policy import (
     StreamingGuardFailureMode,

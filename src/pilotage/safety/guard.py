@@ -1,4 +1,4 @@
-"""Guards: JSON with its sensitive fields masked or dropped, and schemas that say where those are.
+"""Guards: who may see what, and JSON with its sensitive fields masked or dropped.
 
 Pure: no I/O, inputs are never changed. The rules, from the outside in:
 
@@ -13,13 +13,67 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.safety.exposure import ContextExposurePolicy, ExposurePolicy
-from pilotage.safety.fields import ANY_DEPTH, RedactionPolicy, SensitiveFieldDescriptor, SensitiveMarker
-from pilotage.safety.masking import MaskingKey
+from pilotage.safety.fields import (
+    ANY_DEPTH,
+    DataSensitivity,
+    MaskingKey,
+    RedactionPolicy,
+    SecretField,
+    SensitiveFieldDescriptor,
+    SensitiveMarker,
+)
 from pilotage.values import value
+
+_Guarded: TypeAlias = "JsonValue | _Dropped"
+
+
+@value
+class ContextExposurePolicy:
+    """What a model may see. The default shows no sensitive value and does not say where they are."""
+
+    include_pii_values: bool = False
+    include_sensitive_values: bool = False
+    include_sensitive_schema_metadata: bool = False
+    include_sensitive_context_metadata: bool = False
+    masking_key: MaskingKey | None = None
+
+    def can_expose_value(self, field: SensitiveMarker) -> bool:
+        """Whether a value with this marker may be shown as it is."""
+        return _can_expose(field, self.include_pii_values, self.include_sensitive_values)
+
+
+@value
+class EvidenceExposurePolicy:
+    """What a record may hold. The default keeps no sensitive value but says where they were."""
+
+    include_pii_values: bool = False
+    include_sensitive_values: bool = False
+    include_sensitive_metadata: bool = True
+    masking_key: MaskingKey | None = None
+
+    def can_expose_value(self, field: SensitiveMarker) -> bool:
+        """Whether a value with this marker may be kept as it is."""
+        return _can_expose(field, self.include_pii_values, self.include_sensitive_values)
+
+
+ExposurePolicy: TypeAlias = ContextExposurePolicy | EvidenceExposurePolicy
+
+
+def _can_expose(field: SensitiveMarker, include_pii: bool, include_sensitive: bool) -> bool:
+    if isinstance(field, SecretField):
+        return False
+    match field.sensitivity:
+        case DataSensitivity.PUBLIC | DataSensitivity.INTERNAL:
+            return True
+        case DataSensitivity.PII:
+            return include_pii
+        case DataSensitivity.CONFIDENTIAL | DataSensitivity.SECRET:
+            return include_sensitive
+        case _:
+            assert_never(field.sensitivity)
 
 
 class Step(Enum):
@@ -34,7 +88,6 @@ class _Dropped(Enum):
 
 
 Steps: TypeAlias = tuple[str | Step, ...]
-_Guarded: TypeAlias = "JsonValue | _Dropped"
 _EVERYTHING: Steps = (Step.ANY_DEPTH,)
 
 

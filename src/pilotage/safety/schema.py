@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias, cast
 
 from pilotage.jsonvalue import JsonObject, to_json_value
-from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SensitiveFieldDescriptor
-from pilotage.safety.guard import Step, Steps, steps_of
+from pilotage.safety.guard import ContextExposurePolicy, Step, Steps, steps_of
 
 SENSITIVE_KEYWORD = "x-pilotage-sensitive"
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from pilotage.jsonvalue import JsonObject
-from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import PII, SensitiveField, SensitiveFieldDescriptor
+from pilotage.safety.guard import ContextExposurePolicy
 from pilotage.safety.schema import SENSITIVE_KEYWORD, schema_with_sensitive_metadata
 
 EMAIL = SensitiveField(PII.EMAIL)

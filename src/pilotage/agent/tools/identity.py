@@ -6,8 +6,8 @@ from dataclasses import field
 
 from pilotage.checks import reject_blank
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SensitiveFieldDescriptor
+from pilotage.safety.guard import ContextExposurePolicy
 from pilotage.safety.schema import schema_with_sensitive_metadata
 from pilotage.values import value
 

@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from pilotage.jsonvalue import JsonObject
-from pilotage.safety.redaction.held import Piece, Resumed
 from pilotage.safety.redaction.policy import StreamingRedactionMatch, StreamingRedactionPolicy
-from pilotage.safety.redaction.scanner import Scanner
+from pilotage.safety.redaction.scanner import Piece, Resumed, Scanner
 from pilotage.values import value
 
 _MOST_MISSED = 100

@@ -11,9 +11,8 @@ from pilotage.safety.redaction.audit import (
     StreamingRedactionAudit,
     StreamingRedactionAuditStatus,
 )
-from pilotage.safety.redaction.held import Piece
 from pilotage.safety.redaction.policy import StreamingGuardFailureMode, StreamingRedactionPolicy
-from pilotage.safety.redaction.scanner import Scanner
+from pilotage.safety.redaction.scanner import Piece, Scanner
 from pilotage.values import value
 
 

@@ -16,8 +16,7 @@ from pilotage.agent.ports.repositories import EvidencePage, IAgentEvidenceReposi
 from pilotage.agent.principal import Principal
 from pilotage.errors import AgentDefinitionError, CallerError, EvidenceNotFoundError, PilotageError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.safety.fields import PII, SecretField, SensitiveField, SensitiveFieldDescriptor
-from pilotage.safety.masking import MaskingPolicy
+from pilotage.safety.fields import PII, MaskingPolicy, SecretField, SensitiveField, SensitiveFieldDescriptor
 from pilotage.testing.conformance.samples import FOREIGN_RUN, OTHER_RUN, PAYLOAD, RUN
 
 EVIDENCE = AgentEvidence("evidence-1", "run-1", AgentEvidenceKind.TOOL)

@@ -20,8 +20,8 @@ from pilotage.agent.tools.declare import agent_tool
 from pilotage.agent.tools.identity import AgentToolIdentity
 from pilotage.agent.tools.metadata import Idempotency, ToolEffects
 from pilotage.errors import AgentToolBindingError
-from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import PII, SecretField, SensitiveField
+from pilotage.safety.guard import ContextExposurePolicy
 
 
 class Payments:

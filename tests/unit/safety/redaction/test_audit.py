@@ -7,12 +7,12 @@ from pilotage.safety.redaction.audit import (
     StreamingRedactionAudit,
     StreamingRedactionAuditStatus,
 )
-from pilotage.safety.redaction.held import Piece, Replaced, Resumed
 from pilotage.safety.redaction.policy import (
     StreamingRedactionMatch,
     StreamingRedactionPolicy,
     StreamingSensitivePattern,
 )
+from pilotage.safety.redaction.scanner import Piece, Replaced, Resumed
 
 POLICY = StreamingRedactionPolicy(
     [StreamingSensitivePattern("key", r"sk-\w+"), StreamingSensitivePattern("red", "RED+")]

@@ -6,7 +6,7 @@ import pytest
 
 from pilotage.agent.structured_output import JsonSchemaConstraint
 from pilotage.agent.tool_calling import ModelToolSpec
-from pilotage.architectures.call_plan import Argument, CallPlan, PlannedCall, call_plan_problems, resolved
+from pilotage.architectures.rewoo import Argument, CallPlan, PlannedCall, call_plan_problems, resolved
 from pilotage.jsonvalue import JsonObject, JsonValue
 
 SCHEMA: JsonObject = {"properties": {"what": {"type": "string"}, "how": {}}, "required": ["what"]}
