@@ -46,10 +46,11 @@ from pilotage.testing.conformance import (
 )
 from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance
 from pilotage.testing.conformance.evidence import LateOutcomesConformance
-from pilotage.testing.conformance.leases import LeaseCommitConformance, LeasesConformance, PassTime
+from pilotage.testing.conformance.kit import PassTime
+from pilotage.testing.conformance.leases import LeaseCommitConformance, LeasesConformance
 from pilotage.testing.conformance.transaction import ReadOutbox
 from pilotage.testing.conformance.wakeups import WakeUpsConformance
-from pilotage.testing.leases import MemoryBacklog, MemoryLeases
+from pilotage.testing.coordination import MemoryBacklog, MemoryLeases
 from pilotage.testing.memory import MemoryLateOutcomes
 from pilotage.testing.outbox import MemoryOutbox
 

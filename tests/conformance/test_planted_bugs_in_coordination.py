@@ -28,10 +28,9 @@ from pilotage.testing.conformance.conversations import ConversationCommitConform
 from pilotage.testing.conformance.evidence import LateOutcomesConformance
 from pilotage.testing.conformance.leases import LeaseCommitConformance, LeasesConformance
 from pilotage.testing.conformance.wakeups import WakeUpsConformance
-from pilotage.testing.leases import MemoryLeases
+from pilotage.testing.coordination import MemoryLeases, MemoryWakeUps, MemoryWakeUpSubscription
 from pilotage.testing.memory import MemoryLateOutcomes, MemoryTaskStore
 from pilotage.testing.tables import Conversation, MemoryTables
-from pilotage.testing.wakeups import MemoryWakeUps, MemoryWakeUpSubscription
 from tests.conformance.planted import failing_tests, receipt_of
 
 

@@ -45,7 +45,8 @@ from pilotage.testing.conformance import (
     WakeUpsConformance,
 )
 from pilotage.testing.conformance.evidence import LateOutcomesConformance
-from pilotage.testing.conformance.leases import LeaseCommitConformance, PassTime
+from pilotage.testing.conformance.kit import PassTime
+from pilotage.testing.conformance.leases import LeaseCommitConformance
 from pilotage.testing.conformance.transaction import ReadOutbox
 
 

@@ -17,9 +17,9 @@ from pilotage.agent.ports.architecture import AgentSession, Dependencies
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.architectures.moves import CUT_OFF
+from pilotage.architectures.parts import WorkerRef, ask_worker
 from pilotage.architectures.turn import added, lead_of
 from pilotage.architectures.wording import as_text
-from pilotage.architectures.workers import WorkerRef, ask_worker
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonValue, is_list
 from pilotage.schema.constraints import Between

@@ -5,10 +5,9 @@ Plain control flow. What to do with a reply is decided in `moves`; here it is do
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import assert_never
 
-from pilotage.agent.events import AgentEvent
 from pilotage.agent.messages import ModelMessage, ModelToolCall
 from pilotage.agent.ports.architecture import (
     AgentRef,
@@ -28,7 +27,7 @@ from pilotage.architectures.moves import (
     TextAnswer,
     TypedAnswer,
 )
-from pilotage.architectures.turn import ModelTurn, close_stream, lead_of
+from pilotage.architectures.turn import Events, ModelTurn, close_stream, lead_of
 from pilotage.architectures.wording import asked
 from pilotage.checks import reject_negative, reject_not_positive
 from pilotage.errors import AgentStructuredOutputError
@@ -123,9 +122,7 @@ class React:
         reject_not_positive(self, max_turns=self.max_turns, max_tool_errors=self.max_tool_errors)
         reject_negative(self, max_repairs=self.max_repairs, max_continuations=self.max_continuations)
 
-    async def run(
-        self, session: AgentSession, deps: Dependencies, prompt: str
-    ) -> AsyncGenerator[AgentEvent, None]:
+    async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Drive the agent from the prompt to its answer; a prompt that the session ends with is not asked again.
 
         The answer is the session's output; a control call that ends the loop gives it too. Where there is none the

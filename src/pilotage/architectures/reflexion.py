@@ -5,16 +5,16 @@ Lessons outlive the run in the application's memory, where there is one, apart f
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from pilotage.agent.events import AgentEvent
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Architecture, Dependencies, workers_of
 from pilotage.agent.ports.memory import MemoryItem, MemoryKind, MemoryScope
 from pilotage.architectures.deciding import Share, decide
 from pilotage.architectures.parts import Candidates, aside, carry_out, take_up
 from pilotage.architectures.react import React
+from pilotage.architectures.turn import Events
 from pilotage.architectures.wording import as_text, is_something
 from pilotage.checks import reject_not_positive, reject_outside_unit
 from pilotage.safety.trust import TrustLabel
@@ -86,9 +86,7 @@ class Reflexion:
         reject_not_positive(self, max_attempts=self.max_attempts)
         reject_outside_unit(self, threshold=self.threshold)
 
-    async def run(
-        self, session: AgentSession, deps: Dependencies, prompt: str
-    ) -> AsyncGenerator[AgentEvent, None]:
+    async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Attempt until one is good enough or the attempts are over.
 
         An attempt that stopped short is judged by what it came to. Where it is the best one, the run stops short too.

@@ -5,10 +5,9 @@ The planner sees the schemas of the tools and never a result, so nothing that a 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pilotage.agent.events import (
-    AgentEvent,
     ToolCallArgsDeltaEvent,
     ToolCallEndEvent,
     ToolCallResultEvent,
@@ -21,6 +20,7 @@ from pilotage.agent.tool_calling import ModelToolSpec, hidden_arguments
 from pilotage.architectures.deciding import decide
 from pilotage.architectures.graph import graph_problems, levels
 from pilotage.architectures.parts import close_with, take_up
+from pilotage.architectures.turn import Events
 from pilotage.architectures.wording import as_text, listed
 from pilotage.checks import reject_not_positive
 from pilotage.jsonvalue import JsonValue, canonical_json, list_or_empty, object_or_empty, to_json_value
@@ -121,9 +121,7 @@ class Rewoo:
     def __post_init__(self) -> None:
         reject_not_positive(self, max_steps=self.max_steps)
 
-    async def run(
-        self, session: AgentSession, deps: Dependencies, prompt: str
-    ) -> AsyncGenerator[AgentEvent, None]:
+    async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Plan all calls, make them level by level, and let the model answer from their results.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias
@@ -18,6 +18,8 @@ from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue, canonical_json
 
+Events: TypeAlias = AsyncGenerator[AgentEvent, None]
+"""What a loop yields while it runs."""
 Hear: TypeAlias = Callable[[ModelStreamEvent], Sequence[AgentEvent]]
 
 _NO_REPLY = ModelResponse("")

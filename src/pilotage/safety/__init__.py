@@ -20,20 +20,25 @@ from pilotage.safety.fields import (
     SensitiveMarker,
 )
 from pilotage.safety.guard import (
+    SENSITIVE_KEYWORD,
     ContextExposurePolicy,
     EvidenceExposurePolicy,
     ExposurePolicy,
     guard_json_value,
+    schema_with_sensitive_metadata,
 )
-from pilotage.safety.redaction.audit import StreamingRedactionAudit, StreamingRedactionAuditStatus
 from pilotage.safety.redaction.policy import (
     StreamingGuardFailureMode,
     StreamingRedactionMatch,
     StreamingRedactionPolicy,
     StreamingSensitivePattern,
 )
-from pilotage.safety.redaction.session import StreamingRedactionResult, StreamingRedactionSession
-from pilotage.safety.schema import SENSITIVE_KEYWORD, schema_with_sensitive_metadata
+from pilotage.safety.redaction.session import (
+    StreamingRedactionAudit,
+    StreamingRedactionAuditStatus,
+    StreamingRedactionResult,
+    StreamingRedactionSession,
+)
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 
 # fmt: off

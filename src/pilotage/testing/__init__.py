@@ -5,6 +5,7 @@ Shipped to users and never registered by Pilotage itself. The conformance kits a
 """
 
 from pilotage.testing.agent_memory import MemoryAgentMemory
+from pilotage.testing.coordination import MemoryBacklog, MemoryLeases, MemoryWakeUps
 from pilotage.testing.crash_matrix import CrashReport, always, crash_matrix
 from pilotage.testing.faults import (
     FailWrite,
@@ -16,7 +17,6 @@ from pilotage.testing.faults import (
     StopBefore,
 )
 from pilotage.testing.ids import SeededIds, VirtualClock
-from pilotage.testing.leases import MemoryBacklog, MemoryLeases
 from pilotage.testing.memory import (
     MemoryAuditLog,
     MemoryEvidenceRepository,
@@ -34,7 +34,6 @@ from pilotage.testing.script import calls, fails, says, turn, when
 from pilotage.testing.scripted_model import ScriptedModel
 from pilotage.testing.sealer import MemorySealer
 from pilotage.testing.tenant_spending import MemoryTenantSpending
-from pilotage.testing.wakeups import MemoryWakeUps
 
 # fmt: off
 __all__ = [

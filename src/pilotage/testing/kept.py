@@ -1,7 +1,7 @@
 """Values as the in-memory store keeps them: what is JSON in them as canonical text.
 
 Nothing that could be changed from outside and nothing that has no JSON form gets in; what comes out is read
-from the text, as it would be from a database.
+from the text, as it would be from a database: `of` keeps a value, `read` gives it to a reader.
 """
 
 from __future__ import annotations
@@ -102,7 +102,6 @@ class KeptState:
         return cls(_stamped(state, {}, made, changed), metadata)
 
     def read(self) -> AgentState:
-        """The state as a reader gets it."""
         return _with_metadata(self.bare, _object(self.metadata))
 
 
@@ -115,11 +114,9 @@ class KeptSignal:
 
     @classmethod
     def of(cls, signal: AgentSignal) -> KeptSignal:
-        """The signal as it is kept."""
         return cls(replace(signal, payload={}), _text(f"the payload of signal {signal.id!r}", signal.payload))
 
     def read(self) -> AgentSignal:
-        """The signal as a reader gets it."""
         return replace(self.bare, payload=_object(self.payload))
 
 
@@ -133,7 +130,6 @@ class KeptEvidence:
 
     @classmethod
     def of(cls, evidence: AgentEvidence) -> KeptEvidence:
-        """The evidence as it is kept."""
         descriptors = [descriptor.to_metadata() for descriptor in evidence.sensitive_fields]
         return cls(
             replace(evidence, payload={}, sensitive_fields=()),
@@ -142,7 +138,6 @@ class KeptEvidence:
         )
 
     def read(self) -> AgentEvidence:
-        """The evidence as a reader gets it."""
         descriptors = map(as_object, as_list(parsed(self.sensitive_fields)))
         return replace(
             self.bare,
@@ -161,12 +156,10 @@ class KeptEvent:
 
     @classmethod
     def of(cls, event: OutboxEvent) -> KeptEvent:
-        """The event as it is kept."""
         where = f"the payload of outbox event {event.event_type!r}"
         return cls(event.event_type, event.version, _text(where, event.payload))
 
     def read(self) -> OutboxEvent:
-        """The event as a reader gets it."""
         return OutboxEvent(self.event_type, self.version, _object(self.payload))
 
 

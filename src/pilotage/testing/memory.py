@@ -51,14 +51,13 @@ from pilotage.errors import (
 )
 from pilotage.ids import IClock, SystemClock
 from pilotage.jsonvalue import as_object, canonical_json, parsed
+from pilotage.testing.coordination import MemoryBacklog, MemoryLeases, MemoryWakeUps
 from pilotage.testing.kept import KeptEvidence, KeptSignal, KeptState, UnkeepableError
-from pilotage.testing.leases import MemoryBacklog, MemoryLeases
 from pilotage.testing.outbox import MemoryOutbox
 from pilotage.testing.retention import MemoryRetention
 from pilotage.testing.sealer import MemorySealer
 from pilotage.testing.tables import ConversationTable, MemoryTables
 from pilotage.testing.tenant_spending import MemoryTenantSpending
-from pilotage.testing.wakeups import MemoryWakeUps
 
 _RESUMABLE = frozenset({AgentStatus.ACTIVE, AgentStatus.INTERRUPTED, AgentStatus.CANCELLING})
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pilotage.agent.messages import ModelMessage, ModelToolCall
-from pilotage.agent.model_reply import (
-    ModelResponse,
-    ModelStreamEvent,
-    ModelStreamEventKind,
-    ModelUsage,
-)
+from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind, ModelUsage
 from pilotage.agent.tool_calling import ToolCallingSpec
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.errors import AgentToolDispatchError

@@ -7,8 +7,7 @@ from dataclasses import field
 from pilotage.checks import reject_blank
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.safety.fields import SensitiveFieldDescriptor
-from pilotage.safety.guard import ContextExposurePolicy
-from pilotage.safety.schema import schema_with_sensitive_metadata
+from pilotage.safety.guard import ContextExposurePolicy, schema_with_sensitive_metadata
 from pilotage.values import value
 
 

@@ -17,7 +17,8 @@ from pilotage.agent.principal import Principal
 from pilotage.errors import AgentDefinitionError, CallerError, EvidenceNotFoundError, PilotageError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.safety.fields import PII, MaskingPolicy, SecretField, SensitiveField, SensitiveFieldDescriptor
-from pilotage.testing.conformance.samples import FOREIGN_RUN, OTHER_RUN, PAYLOAD, RUN
+from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, RUN, Kit
+from pilotage.testing.conformance.samples import PAYLOAD
 
 EVIDENCE = AgentEvidence("evidence-1", "run-1", AgentEvidenceKind.TOOL)
 FULL = AgentEvidence(
@@ -45,14 +46,12 @@ VIEW: JsonObject = {"capture": "structured", "result": {"paid": ["12.50", None, 
 PAID_LATE = LateOutcome(RUN, "run/tool:pay#1", 1, 1, VIEW)
 
 
-class EvidenceRepositoryConformance:
+class EvidenceRepositoryConformance(Kit):
     """What every evidence repository must do.
 
     Fixtures to give: `evidence`, over an empty store, for the tenant "default" (or all), and `foreign_evidence`,
     over the same store, for the tenant "elsewhere".
     """
-
-    pytestmark = pytest.mark.asyncio
 
     async def test_unknown_evidence_is_not_found(self, evidence: IAgentEvidenceRepository) -> None:
         with pytest.raises(EvidenceNotFoundError):
@@ -140,17 +139,14 @@ class EvidenceRepositoryConformance:
         assert (await evidence.get("evidence-1")).payload == {"amount": 1}
 
 
-class AuditLogConformance:
+class AuditLogConformance(Kit):
     """What every audit log must do.
 
     Fixtures to give: `audit_log`, over an empty store; and, where a store can be opened twice, `second_audit_log`.
     """
 
-    pytestmark = pytest.mark.asyncio
-
     @pytest.fixture
     def second_audit_log(self, audit_log: IAgentAuditLog) -> IAgentAuditLog:
-        """Another adapter over the same store; where there is no such thing, `audit_log` itself."""
         return audit_log
 
     async def test_what_goes_in_comes_out_in_the_order_it_was_recorded(
@@ -188,18 +184,15 @@ class AuditLogConformance:
             assert list(await audit_log.list_by_run(entry.principal, entry.run_id)) == [entry]
 
 
-class LateOutcomesConformance:
+class LateOutcomesConformance(Kit):
     """What every port for late outcomes must do.
 
     Fixtures to give: `late_outcomes`, over an empty store; and, where a store can be opened twice,
     `second_late_outcomes`: another adapter over the same store, as a second process has it.
     """
 
-    pytestmark = pytest.mark.asyncio
-
     @pytest.fixture
     def second_late_outcomes(self, late_outcomes: IAgentLateOutcomes) -> IAgentLateOutcomes:
-        """Another adapter over the same store; where there is no such thing, `late_outcomes` itself."""
         return late_outcomes
 
     async def test_nothing_is_known_of_an_action_that_nobody_told_of(

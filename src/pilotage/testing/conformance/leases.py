@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -20,25 +20,14 @@ from pilotage.agent.ports.journal import (
 from pilotage.agent.ports.leases import IAgentLeases, Lease
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError
-from pilotage.testing.conformance.samples import (
-    FOREIGN_RUN,
-    OTHER_RUN,
-    RUN,
-    UNSTORABLE,
-    claim,
-    commit_of,
-    commit_one,
-    row,
-)
+from pilotage.testing.conformance.kit import FOREIGN_RUN, LONG, OTHER_RUN, RUN, PassTime, TimedKit
+from pilotage.testing.conformance.samples import UNSTORABLE, claim, commit_of, commit_one, row
 
-PassTime = Callable[[float], Awaitable[None]]
-
-LONG = 3600.0
 ENDED = [status for status in AgentStatus if status.is_terminal]
 GOING_ON = [status for status in AgentStatus if not status.is_terminal]
 
 
-class LeasesConformance:
+class LeasesConformance(TimedKit):
     """What every lease port must do.
 
     Fixtures to give: `leases`, over an empty store; `pass_time`, an async function after which the store's clock has
@@ -46,14 +35,8 @@ class LeasesConformance:
     same store, as a second process has it. Where time can only be waited for, set `short` to less.
     """
 
-    pytestmark = pytest.mark.asyncio
-
-    short = 30.0
-    """How long the leases last that a test lets run out."""
-
     @pytest.fixture
     def second_leases(self, leases: IAgentLeases) -> IAgentLeases:
-        """Another adapter over the store of `leases`; where there is no such thing, `leases` itself."""
         return leases
 
     async def test_nobody_has_the_lease_of_a_run_that_nobody_asked_for(self, leases: IAgentLeases) -> None:
@@ -194,17 +177,12 @@ def moved(status: AgentStatus, run: RunKey = RUN, head: int = 1) -> JournalCommi
     return replace(commit_of(row(head + 1), run=run), state=state)
 
 
-class LeaseCommitConformance:
+class LeaseCommitConformance(TimedKit):
     """What a journal and its lease port must do together.
 
     Fixtures to give: `journal` and `leases` over the same empty store, and `pass_time`, an async function after which
     the store's clock has gone on by that many seconds. Where time can only be waited for, set `short` to less.
     """
-
-    pytestmark = pytest.mark.asyncio
-
-    short = 30.0
-    """How long the leases last that a test lets run out."""
 
     async def test_the_first_commit_of_a_run_takes_its_lease(
         self, journal: IAgentJournal, leases: IAgentLeases

@@ -28,17 +28,8 @@ from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject
-from pilotage.testing.conformance.samples import (
-    FOREIGN_RUN,
-    OTHER_RUN,
-    RUN,
-    UNSTORABLE,
-    claim,
-    commit_of,
-    commit_one,
-    numbers_of,
-    row,
-)
+from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, RUN, Kit
+from pilotage.testing.conformance.samples import UNSTORABLE, claim, commit_of, commit_one, numbers_of, row
 
 ReadOutbox = Callable[[], Awaitable[Sequence[OutboxEvent]]]
 
@@ -75,14 +66,12 @@ def in_status(status: AgentStatus, head: int = 0) -> JournalCommit:
     return JournalCommit(RUN, f"{status} {head}", head, (row(head + 1),), replace(STATE, status=status))
 
 
-class TransactionConformance:
+class TransactionConformance(Kit):
     """What a journal and the repositories over its store must do together.
 
     Fixtures to give: `journal`, `states`, `signals` and `evidence`, all over one empty store, and `read_outbox`,
     an async function that returns the store's outbox events in order.
     """
-
-    pytestmark = pytest.mark.asyncio
 
     async def test_everything_in_a_commit_is_there_afterwards(
         self,

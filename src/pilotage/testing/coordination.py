@@ -1,17 +1,22 @@
-"""Who drives runs, in memory: leases that run out by the clock of the store, and the backlog of runs without one."""
+"""Coordination of processes in memory: leases that run out by the clock of the store, the backlog, wake-up hints."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from pilotage.agent.ports.backlog import IAgentBacklog, has_something_to_do
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import IAgentLeases, Lease
+from pilotage.agent.ports.wakeups import IAgentWakeUps, IWakeUpSubscription
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.testing.kept import KeptState
 from pilotage.testing.tables import MemoryTables
+
+_CAPACITY = 1000
 
 
 class MemoryLeases(IAgentLeases):
@@ -97,3 +102,49 @@ class MemoryBacklog(IAgentBacklog):
 
 def _key(state: AgentState) -> RunKey:
     return RunKey(state.tenant_id, state.id)
+
+
+class MemoryWakeUps(IAgentWakeUps):
+    """Hints to everybody who listens; each listener has room for `capacity` runs, further ones are dropped."""
+
+    def __init__(self, capacity: int = _CAPACITY) -> None:
+        reject_not_positive(self, capacity=capacity)
+        self._capacity = capacity
+        self._listeners: set[MemoryWakeUpSubscription] = set()
+
+    async def notify(self, run_id: str) -> None:
+        for listener in self._listeners:
+            listener.hear(run_id)
+
+    @asynccontextmanager
+    async def subscribe(self) -> AsyncGenerator[IWakeUpSubscription]:
+        listener = MemoryWakeUpSubscription(self._capacity)
+        self._listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            self._listeners.remove(listener)
+
+
+class MemoryWakeUpSubscription(IWakeUpSubscription):
+    """The hints of one listener, in the order they came, each run once."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._unheard: dict[str, None] = {}
+        self._came = asyncio.Event()
+
+    def hear(self, run_id: str) -> None:
+        """Take a hint in, unless it is there already or there is no room."""
+        if len(self._unheard) < self._capacity:
+            self._unheard[run_id] = None
+            self._came.set()
+
+    async def next(self) -> str:
+        # Taken out only after the wait: who is cancelled in it leaves the hint to the next call.
+        while not self._unheard:
+            self._came.clear()
+            await self._came.wait()
+        run_id = next(iter(self._unheard))
+        del self._unheard[run_id]
+        return run_id
