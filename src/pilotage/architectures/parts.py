@@ -122,22 +122,14 @@ class Candidates:
 
 
 def take_output(session: AgentSession, deps: Dependencies, output: JsonValue) -> None:
-    """Make what a worker gave the output of the session.
-
-    Raises:
-        AgentStructuredOutputError: the agent declares a type, and it is not of that type.
-    """
+    """Make a worker's output the session's; raise `AgentStructuredOutputError` if it has the wrong type."""
     session.output = output if deps.output is None else deps.output.decode(output)
 
 
 def check_workers(
     owner: object, field: str, workers: Mapping[str, WorkerRef], **others: WorkerRef | None
 ) -> None:
-    """Refuse workers that cannot be asked; of the others, by their fields, each may be left out.
-
-    Raises:
-        AgentDefinitionError: there are none, or one has no name, is no agent, or promises what a spec cannot keep.
-    """
+    """Raise `AgentDefinitionError` if there are no workers or one cannot be asked; any of the others may be None."""
     reject_empty(owner, **{field: workers})
     for name, worker in workers.items():
         reject_blank(owner, **{field: name})
@@ -147,11 +139,7 @@ def check_workers(
 
 
 def check_worker(owner: object, field: str, worker: WorkerRef | None) -> None:
-    """Refuse a worker that cannot be asked; None is left out.
-
-    Raises:
-        AgentDefinitionError: it is no agent, or promises what a spec cannot keep.
-    """
+    """Raise `AgentDefinitionError` if a worker, unless None, is no agent or a spec that needs a run of its own."""
     what = f"{type(owner).__name__}.{field}"
     if isinstance(worker, AgentExecutionSpec):
         _check_spec(what, worker)

@@ -32,11 +32,7 @@ class Lessons:
         self._scope = MemoryScope.of(deps.context, deps.attribution.agent_id)
 
     async def recalled(self, question: str) -> list[str]:
-        """The lessons that fit a question, then the latest. The run knows them from here on.
-
-        Raises:
-            AgentMemoryError: the memory could not be searched.
-        """
+        """Return the lessons that fit a question, then the latest; raise `AgentMemoryError` if the search failed."""
         if self._memory is None:
             return []
         found = {item.id: item for item in await self._memory.recall(self._scope, question, limit=_MOST)}
@@ -46,11 +42,7 @@ class Lessons:
         return [item.text for item in found.values()][:_MOST]
 
     async def keep(self, lesson: str) -> None:
-        """Keep a lesson with the label of everything the run knew when it learned it.
-
-        Raises:
-            AgentMemoryError: it could not be kept.
-        """
+        """Keep a lesson with the label of what the run knows; raise `AgentMemoryError` if it could not be kept."""
         text = lesson.strip()
         if self._memory is not None and text:
             # The memory of a run adds the label of what the run knows.

@@ -69,11 +69,7 @@ class ModelTurn:
         self._misfit, self.reply = misfit, ModelResponse("".join(self._said))
 
     def end(self) -> StepFinishedEvent:
-        """The step ends with a reply.
-
-        Raises:
-            ModelCallError: there is none.
-        """
+        """End the step with its reply; raise `ModelCallError` if there is none."""
         if self.reply is _NO_REPLY:
             raise ModelCallError("the model's stream ended without a reply", retryable=True)
         session, reply = self._session, self.reply

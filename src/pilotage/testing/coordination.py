@@ -14,16 +14,13 @@ from pilotage.agent.ports.wakeups import IAgentWakeUps, IWakeUpSubscription
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.testing.kept import KeptState
-from pilotage.testing.tables import MemoryTables
+from pilotage.testing.tables import OverTables
 
 _CAPACITY = 1000
 
 
-class MemoryLeases(IAgentLeases):
+class MemoryLeases(OverTables, IAgentLeases):
     """Leases in the tables of a store: `MemoryLeases(store.tables)` is what another process has of them."""
-
-    def __init__(self, tables: MemoryTables) -> None:
-        self._tables = tables
 
     async def acquire(self, run: RunKey, owner: str, seconds: float) -> Lease | None:
         lease, held = self._lease(run, owner, seconds), self._current(run)
@@ -54,11 +51,8 @@ class MemoryLeases(IAgentLeases):
         return lease
 
 
-class MemoryBacklog(IAgentBacklog):
+class MemoryBacklog(OverTables, IAgentBacklog):
     """The backlog of a store: `MemoryBacklog(store.tables)` is what another process has of it."""
-
-    def __init__(self, tables: MemoryTables) -> None:
-        self._tables = tables
 
     async def claim(
         self,

@@ -5,7 +5,7 @@ Commits are counted by calls of `commit`, from 1, whatever each of them carries.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeAlias, assert_never
 
 from pilotage.agent.ports.journal import (
@@ -53,6 +53,8 @@ class FailWrite(_AtCommit):
 
 
 Fault: TypeAlias = StopBefore | StopAfter | LoseReply | FailWrite
+STOPS: tuple[Callable[[int], Fault], ...] = (StopBefore, StopAfter)
+FAULTS: tuple[Callable[[int], Fault], ...] = (*STOPS, LoseReply, FailWrite)
 
 
 class FaultyJournal(IAgentJournal):

@@ -56,7 +56,7 @@ from pilotage.testing.kept import KeptEvidence, KeptSignal, KeptState, Unkeepabl
 from pilotage.testing.outbox import MemoryOutbox
 from pilotage.testing.retention import MemoryRetention
 from pilotage.testing.sealer import MemorySealer
-from pilotage.testing.tables import ConversationTable, MemoryTables
+from pilotage.testing.tables import ConversationTable, MemoryTables, OverTables
 from pilotage.testing.tenant_spending import MemoryTenantSpending
 
 _RESUMABLE = frozenset({AgentStatus.ACTIVE, AgentStatus.INTERRUPTED, AgentStatus.CANCELLING})
@@ -291,11 +291,8 @@ class MemoryEvidenceRepository(IAgentEvidenceRepository):
         return [each.read() for each in kept if each.bare.manifest_ref == manifest_ref]
 
 
-class MemoryLateOutcomes(IAgentLateOutcomes):
+class MemoryLateOutcomes(OverTables, IAgentLateOutcomes):
     """Late outcomes in the tables of a store, as every process over it has them."""
-
-    def __init__(self, tables: MemoryTables) -> None:
-        self._tables = tables
 
     async def append(self, outcome: LateOutcome) -> None:
         key = (outcome.run, outcome.action_id, outcome.attempt, outcome.epoch)
@@ -313,14 +310,11 @@ class MemoryLateOutcomes(IAgentLateOutcomes):
         ]
 
 
-class MemorySwitches(IAgentSwitches):
+class MemorySwitches(OverTables, IAgentSwitches):
     """Switches in the tables of a store: `MemorySwitches(store.tables)` is what another process has of them.
 
     An application has them only if it is given them: `Application.add(store.switches)`.
     """
-
-    def __init__(self, tables: MemoryTables) -> None:
-        self._tables = tables
 
     async def turn_off(self, switch: Switch, *, reason: str, by: str | None = None) -> SwitchedOff:
         off = SwitchedOff(switch, reason, by, self._tables.clock.now())

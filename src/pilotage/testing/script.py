@@ -180,11 +180,7 @@ def _with_ids(said: ScriptedTurn, numbers: Iterator[int]) -> ScriptedTurn:
 
 
 def response_of(reply: ScriptedReply, request: ModelRequest) -> ModelResponse:
-    """The whole response, with the answer decoded into the type the request asks for.
-
-    Raises:
-        AgentStructuredOutputError: the answer is not of that type.
-    """
+    """Return the whole response; raise `AgentStructuredOutputError` if the answer is not of the type asked for."""
     reason = reply.finish_reason or (ModelFinishReason.TOOL_CALLS if reply.calls else ModelFinishReason.STOP)
     is_answer = reason is ModelFinishReason.STOP
     structured = _structured(reply, request) if is_answer else None

@@ -58,11 +58,7 @@ class TenantTable(Generic[T]):
         return None if home is None else self._entries.get((home, entry_id))
 
     def home(self, entry_id: str) -> str | None:
-        """The tenant that has an entry with this id, or None.
-
-        Raises:
-            AgentDefinitionError: several tenants have one, so the id alone does not say which is meant.
-        """
+        """Return the tenant that has an entry with this id, or None; `AgentDefinitionError` if several have one."""
         match self._tenants.get(entry_id, []):
             case []:
                 return None
@@ -371,3 +367,10 @@ class MemoryTables:
             self.leases[run] = Lease(run, asked.owner, end, asked.seconds)
         if commit.state is not None and commit.state.is_terminal:
             self.leases.pop(run, None)
+
+
+class OverTables:
+    """A port over the tables of a store: one more of it is what another process has."""
+
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables

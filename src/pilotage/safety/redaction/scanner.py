@@ -84,9 +84,7 @@ class HeldText:
         self._released = end
 
     def pass_over(self, text: str, before: str = "") -> None:
-        """Count text that is not held: the stream goes on behind it, or behind another character. Only when nothing
-        is held.
-        """
+        """Count text that is not held; the stream goes on after it, or after `before`. Only while no text is held."""
         self.offset += len(text)
         self._before = before or text[-1]
 

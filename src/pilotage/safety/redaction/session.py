@@ -177,11 +177,7 @@ class StreamingRedactionSession:
         return StreamingRedactionResult(self.take(text))
 
     def take(self, text: str) -> tuple[str, ...]:
-        """The same for those who want nothing but the chunks.
-
-        Raises:
-            AgentOutputGuardError: the session is finished.
-        """
+        """Take more text and return only the chunks; raise `AgentOutputGuardError` if the session is finished."""
         if self._is_finished:
             raise _is_over("push")
         return self._emitted(self._scanner.push(text))

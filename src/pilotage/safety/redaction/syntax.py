@@ -113,11 +113,7 @@ class UnsupportedPatternError(Exception):
 
 
 def parse(source: str) -> Tree:
-    """The structure of a pattern that `re` accepts.
-
-    Raises:
-        UnsupportedPatternError: the pattern cannot be decided while text streams.
-    """
+    """Return the structure of a pattern; raise `UnsupportedPatternError` if no stream can decide it."""
     tree = _Parser(source).pattern()
     if may_be_empty(tree):
         raise UnsupportedPatternError(
