@@ -39,12 +39,10 @@ from pilotage.agent.yields import (
 )
 from pilotage.container.application import Application
 from pilotage.container.dependency import Qualifier
-from pilotage.container.pod import Pod, Scope
-from pilotage.container.stereotypes import Configuration, Controller, UseCase
+from pilotage.container.pod import Configuration, Controller, Pod, Scope, UseCase
 from pilotage.errors import AgentDefinitionError, PilotageError
 from pilotage.quick import run, run_sync
-from pilotage.safety.fields import PII, SecretField, SensitiveField
-from pilotage.safety.masking import MaskingPolicy
+from pilotage.safety.fields import PII, MaskingPolicy, SecretField, SensitiveField
 
 __all__ = [
     "PII",

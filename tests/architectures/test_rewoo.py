@@ -7,7 +7,7 @@ from typing import Any
 
 from pilotage.agent import ToolCallResultEvent, ToolCallStartEvent
 from pilotage.architectures import Rewoo
-from pilotage.architectures.call_plan import Argument, CallPlan, PlannedCall
+from pilotage.architectures.rewoo import Argument, CallPlan, PlannedCall
 from pilotage.testing import ScriptedModel, calls, says
 from pilotage.testing.script import ScriptedReply, ScriptEntry
 from tests.architectures.kit import WRITE, ArchitectureProofs, ArchitectureStory, Stage, Wrong, played

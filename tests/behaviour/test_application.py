@@ -325,7 +325,7 @@ def test_describing_works_before_the_start_and_shows_what_is_missing() -> None:
 
 
 async def test_the_report_has_phases_with_durations() -> None:
-    app = Application("shop").scan("pilotage.container.stereotypes").add(HttpBank)
+    app = Application("shop").scan("pilotage.container.pod").add(HttpBank)
     async with app:
         assert [phase.name for phase in app.report.phases] == ["scan", "validate", "build", "start"]
         assert app.report.pods == 1

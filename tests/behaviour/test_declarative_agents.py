@@ -51,7 +51,7 @@ from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import MemoryStore, ScriptedModel, SeededIds, VirtualClock, calls, fails, says, turn
-from pilotage.testing.leases import MemoryLeases
+from pilotage.testing.coordination import MemoryLeases
 from pilotage.testing.script import ScriptEntry
 
 DURABLE = RecoveryStrategy.ACTION_BOUNDARY

@@ -30,7 +30,6 @@ from pilotage.testing import (
     MemorySwitches,
     VirtualClock,
 )
-from pilotage.testing.backlog import MemoryBacklog
 from pilotage.testing.conformance import (
     AuditLogConformance,
     BacklogConformance,
@@ -44,13 +43,13 @@ from pilotage.testing.conformance import (
     TransactionConformance,
 )
 from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance
-from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance
-from pilotage.testing.conformance.lease_commits import LeaseCommitConformance
-from pilotage.testing.conformance.leases import LeasesConformance, PassTime
+from pilotage.testing.conformance.evidence import LateOutcomesConformance
+from pilotage.testing.conformance.kit import PassTime
+from pilotage.testing.conformance.leases import LeaseCommitConformance, LeasesConformance
 from pilotage.testing.conformance.transaction import ReadOutbox
 from pilotage.testing.conformance.wakeups import WakeUpsConformance
-from pilotage.testing.late_outcomes import MemoryLateOutcomes
-from pilotage.testing.leases import MemoryLeases
+from pilotage.testing.coordination import MemoryBacklog, MemoryLeases
+from pilotage.testing.memory import MemoryLateOutcomes
 from pilotage.testing.outbox import MemoryOutbox
 
 

@@ -24,15 +24,12 @@ from pilotage.agent.state import AgentStatus
 from pilotage.ids import SystemClock
 from pilotage.testing import MemoryJournal, MemoryStore, VirtualClock
 from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance
-from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance
-from pilotage.testing.conformance.lease_commits import LeaseCommitConformance
-from pilotage.testing.conformance.leases import LeasesConformance
+from pilotage.testing.conformance.evidence import LateOutcomesConformance
+from pilotage.testing.conformance.leases import LeaseCommitConformance, LeasesConformance
 from pilotage.testing.conformance.wakeups import WakeUpsConformance
-from pilotage.testing.conversations import Conversation, MemoryTaskStore
-from pilotage.testing.late_outcomes import MemoryLateOutcomes
-from pilotage.testing.leases import MemoryLeases
-from pilotage.testing.tables import MemoryTables
-from pilotage.testing.wakeups import MemoryWakeUps, MemoryWakeUpSubscription
+from pilotage.testing.coordination import MemoryLeases, MemoryWakeUps, MemoryWakeUpSubscription
+from pilotage.testing.memory import MemoryLateOutcomes, MemoryTaskStore
+from pilotage.testing.tables import Conversation, MemoryTables
 from tests.conformance.planted import failing_tests, receipt_of
 
 

@@ -17,8 +17,7 @@ from pilotage.ids import SystemClock
 from pilotage.testing import MemoryBacklog, MemoryOutbox, MemoryStore, VirtualClock
 from pilotage.testing.conformance import BacklogConformance, OutboxConformance
 from pilotage.testing.kept import KeptState
-from pilotage.testing.outbox_table import OutboxRow
-from pilotage.testing.tables import MemoryTables
+from pilotage.testing.tables import MemoryTables, OutboxRow
 from tests.conformance.planted import failing_tests
 
 

@@ -42,9 +42,9 @@ from pilotage.testing.conformance import (
     TransactionConformance,
     WakeUpsConformance,
 )
-from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance
-from pilotage.testing.conformance.lease_commits import LeaseCommitConformance
-from pilotage.testing.conformance.leases import PassTime
+from pilotage.testing.conformance.evidence import LateOutcomesConformance
+from pilotage.testing.conformance.kit import PassTime
+from pilotage.testing.conformance.leases import LeaseCommitConformance
 from pilotage.testing.conformance.transaction import ReadOutbox
 
 

@@ -11,7 +11,7 @@ from pilotage.agent.ports.budget import ITenantSpending
 from pilotage.agent.ports.journal import IAgentJournal
 from pilotage.testing import MemoryStore, MemoryTenantSpending, VirtualClock
 from pilotage.testing.conformance import SpendingConformance
-from pilotage.testing.conformance.leases import PassTime
+from pilotage.testing.conformance.kit import PassTime
 
 
 class TestMemoryTenantSpending(SpendingConformance):

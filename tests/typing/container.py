@@ -109,7 +109,7 @@ def look_ups_infer_the_type(app: Application, container: IContainer) -> None:
 def the_application_is_fluent() -> Application:
     app = Application("typing").add(Bare, Role, make_users, Settings()).bind(Port, Bare)
     assert_type(app, Application)
-    assert_type(app.scan("pilotage.container.stereotypes").load_plugins(include=[]), Application)
+    assert_type(app.scan("pilotage.container.pod").load_plugins(include=[]), Application)
     return app
 
 

@@ -141,19 +141,19 @@ from pilotage.errors import (
 )
 from pilotage.jsonvalue import JsonObject, JsonPrimitive, JsonValue
 from pilotage.safety.discovery import find_sensitive_fields
-from pilotage.safety.exposure import ContextExposurePolicy, EvidenceExposurePolicy, ExposurePolicy
+from pilotage.safety.guard import ContextExposurePolicy, EvidenceExposurePolicy, ExposurePolicy
 from pilotage.safety.fields import (
     ANY_DEPTH, PII, SECRET_VALUE, CredentialRef, DataSensitivity, RedactionPolicy, SecretField, SecretRef,
     SensitiveField, SensitiveFieldDescriptor, SensitiveMarker,
 )
 from pilotage.safety.guard import guard_json_value
-from pilotage.safety.masking import REDACTED_VALUE, MaskingKey, MaskingPolicy
-from pilotage.safety.redaction.audit import StreamingRedactionAudit, StreamingRedactionAuditStatus
+from pilotage.safety.fields import REDACTED_VALUE, MaskingKey, MaskingPolicy
+from pilotage.safety.redaction.session import StreamingRedactionAudit, StreamingRedactionAuditStatus
 from pilotage.safety.redaction.policy import (
     StreamingGuardFailureMode, StreamingRedactionMatch, StreamingRedactionPolicy, StreamingSensitivePattern,
 )
 from pilotage.safety.redaction.session import StreamingRedactionResult, StreamingRedactionSession
-from pilotage.safety.schema import SENSITIVE_KEYWORD, schema_with_sensitive_metadata
+from pilotage.safety.guard import SENSITIVE_KEYWORD, schema_with_sensitive_metadata
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 
 __all__ = [

@@ -19,8 +19,7 @@ from pilotage.agent.tools.metadata import ToolRisk
 from pilotage.agent.yields import AgentYield, Approval
 from pilotage.checks import reject_blank, reject_empty, reject_naive, reject_not_positive
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object, json_digest, object_or_empty
-from pilotage.safety.exposure import ExposurePolicy
-from pilotage.safety.guard import guard_json_value
+from pilotage.safety.guard import ExposurePolicy, guard_json_value
 from pilotage.values import value
 
 DEFAULT_APPROVAL_DECISIONS = tuple(ApprovalDecision)

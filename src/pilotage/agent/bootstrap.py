@@ -22,8 +22,7 @@ from pilotage.agent.sealing_check import unsealable
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.spec import RecoveryStrategy
 from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, discover_agent_tools
-from pilotage.container.graph import Graph
-from pilotage.container.node import Node
+from pilotage.container.graph import Graph, Node
 from pilotage.container.processing import IContainer, IContainerAware, IPostProcessor
 from pilotage.errors import (
     AgentBootstrapError,

@@ -20,10 +20,8 @@ from pilotage.checks import (
     reject_outside_unit,
 )
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, empty_object, to_json_value
-from pilotage.safety.exposure import ContextExposurePolicy
-from pilotage.safety.fields import SensitiveFieldDescriptor
-from pilotage.safety.guard import guard_json_value
-from pilotage.safety.masking import REDACTED_VALUE
+from pilotage.safety.fields import REDACTED_VALUE, SensitiveFieldDescriptor
+from pilotage.safety.guard import ContextExposurePolicy, guard_json_value
 from pilotage.values import shared, value
 
 

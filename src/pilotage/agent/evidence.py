@@ -29,10 +29,8 @@ from pilotage.jsonvalue import (
     to_bytes,
     to_json_value,
 )
-from pilotage.safety.exposure import EvidenceExposurePolicy
-from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
-from pilotage.safety.guard import guard_json_value
-from pilotage.safety.masking import REDACTED_VALUE
+from pilotage.safety.fields import REDACTED_VALUE, SecretField, SensitiveFieldDescriptor
+from pilotage.safety.guard import EvidenceExposurePolicy, guard_json_value
 from pilotage.values import value
 
 

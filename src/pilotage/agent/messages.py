@@ -15,9 +15,8 @@ from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, canonical_json, empty_object, to_json_value
-from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SensitiveFieldDescriptor
-from pilotage.safety.guard import guard_json_value
+from pilotage.safety.guard import ContextExposurePolicy, guard_json_value
 from pilotage.values import value
 
 

@@ -16,10 +16,8 @@ from pilotage.agent.model_request import ToolCallingSpec
 from pilotage.errors import AgentToolDispatchError
 from pilotage.filling import changing
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
-from pilotage.safety.exposure import ContextExposurePolicy
-from pilotage.safety.fields import SensitiveFieldDescriptor
-from pilotage.safety.guard import guard_json_value
-from pilotage.safety.masking import REDACTED_VALUE
+from pilotage.safety.fields import REDACTED_VALUE, SensitiveFieldDescriptor
+from pilotage.safety.guard import ContextExposurePolicy, guard_json_value
 from pilotage.values import shared, value
 
 

@@ -27,8 +27,8 @@ from pilotage.agent.tools.schema import tool_interface
 from pilotage.checks import reject_blank, reject_empty, reject_negative, reject_not_positive
 from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError, AgentToolDispatchError
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
-from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SensitiveFieldDescriptor
+from pilotage.safety.guard import ContextExposurePolicy
 from pilotage.schema.reader import ShapeReader
 from pilotage.schema.records import NoDefault
 from pilotage.schema.rejections import spelling

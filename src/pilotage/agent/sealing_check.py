@@ -20,8 +20,8 @@ from pilotage.errors import (
     Problem,
 )
 from pilotage.safety.discovery import find_sensitive_fields
-from pilotage.safety.exposure import EvidenceExposurePolicy
 from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
+from pilotage.safety.guard import EvidenceExposurePolicy
 
 WAY_OUT = (
     'Install a sealer: pip install "pilotage[sealing]", and name its key file in PILOTAGE_SEALING_KEY_FILE. '

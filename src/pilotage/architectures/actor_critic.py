@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 
-from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
-from pilotage.architectures.candidates import Candidates
-from pilotage.architectures.deciding import Share
-from pilotage.architectures.judging import judge
-from pilotage.architectures.parts import carry_out, hand_up, take_up
+from pilotage.architectures.deciding import Share, judge
+from pilotage.architectures.parts import (
+    Candidates,
+    WorkerRef,
+    ask_worker,
+    carry_out,
+    check_worker,
+    declared,
+    hand_up,
+    take_output,
+    take_up,
+)
 from pilotage.architectures.react import React
+from pilotage.architectures.turn import Events
 from pilotage.architectures.wording import as_text, briefing
-from pilotage.architectures.workers import WorkerRef, ask_worker, check_worker, declared, take_output
 from pilotage.checks import reject_not_positive, reject_outside_unit
 from pilotage.values import value
 
@@ -47,14 +54,11 @@ class ActorCritic:
 
     def __post_init__(self) -> None:
         check_worker(self, "critic", self.critic)
-        if self.actor is not None:
-            check_worker(self, "actor", self.actor)
+        check_worker(self, "actor", self.actor)
         reject_not_positive(self, max_rounds=self.max_rounds)
         reject_outside_unit(self, approval_threshold=self.approval_threshold)
 
-    async def run(
-        self, session: AgentSession, deps: Dependencies, prompt: str
-    ) -> AsyncGenerator[AgentEvent, None]:
+    async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Revise until the critic approves or the rounds are over; the best-scored answer wins.
 
         Raises:
@@ -78,8 +82,7 @@ class ActorCritic:
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """The critic and the actor."""
-        actor = {} if self.actor is None else {"actor": self.actor}
-        return declared({"critic": self.critic, **actor})
+        return declared({"critic": self.critic}, actor=self.actor)
 
     async def _answer(self, task: str, session: AgentSession, deps: Dependencies) -> object:
         if self.actor is None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 
-from pilotage.agent.events import AgentEvent
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.ports.architecture import (
     AgentRef,
@@ -16,17 +15,18 @@ from pilotage.agent.ports.architecture import (
     FailurePolicy,
 )
 from pilotage.architectures.deciding import decide
-from pilotage.architectures.parts import close_with, take_up
-from pilotage.architectures.wording import as_text, briefing, listed
-from pilotage.architectures.workers import (
+from pilotage.architectures.parts import (
     WorkerRef,
     ask_worker,
-    check_worker,
     check_workers,
+    close_with,
     declared,
     purpose_of,
     take_output,
+    take_up,
 )
+from pilotage.architectures.turn import Events
+from pilotage.architectures.wording import as_text, briefing, listed
 from pilotage.checks import reject_not_positive
 from pilotage.jsonvalue import JsonValue, to_json_value
 from pilotage.values import value
@@ -75,14 +75,10 @@ class Blackboard:
     version = 1
 
     def __post_init__(self) -> None:
-        check_workers(self, "agents", self.agents)
-        if self.decider is not None:
-            check_worker(self, "decider", self.decider)
+        check_workers(self, "agents", self.agents, decider=self.decider)
         reject_not_positive(self, max_rounds=self.max_rounds)
 
-    async def run(
-        self, session: AgentSession, deps: Dependencies, prompt: str
-    ) -> AsyncGenerator[AgentEvent, None]:
+    async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Fill the board round by round, then close it.
 
         Raises:
@@ -105,7 +101,7 @@ class Blackboard:
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """The contributors and the decider."""
-        return declared({**self.agents, **({} if self.decider is None else {"decider": self.decider})})
+        return declared(self.agents, decider=self.decider)
 
     async def _next(
         self, round_: int, board: Sequence[Post], session: AgentSession, deps: Dependencies

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from pilotage.agent.events import AgentEvent
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.ports.architecture import (
     AgentRef,
@@ -17,10 +16,10 @@ from pilotage.agent.ports.architecture import (
     FailurePolicy,
 )
 from pilotage.agent.spec import AgentExecutionSpec
-from pilotage.architectures.judging import judge
-from pilotage.architectures.parts import close_with, take_up
+from pilotage.architectures.deciding import judge
+from pilotage.architectures.parts import WorkerRef, ask_worker, check_workers, close_with, declared, take_up
+from pilotage.architectures.turn import Events
 from pilotage.architectures.wording import as_text, briefing, listed
-from pilotage.architectures.workers import WorkerRef, ask_worker, check_worker, check_workers, declared
 from pilotage.checks import reject_not_positive
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonValue, to_json_value
@@ -61,14 +60,10 @@ class Debate:
     version = 1
 
     def __post_init__(self) -> None:
-        check_workers(self, "debaters", self.debaters)
-        if self.judge is not None:
-            check_worker(self, "judge", self.judge)
+        check_workers(self, "debaters", self.debaters, judge=self.judge)
         reject_not_positive(self, rounds=self.rounds)
 
-    async def run(
-        self, session: AgentSession, deps: Dependencies, prompt: str
-    ) -> AsyncGenerator[AgentEvent, None]:
+    async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Debate until there is agreement or the rounds are over.
 
         Raises:
@@ -98,14 +93,10 @@ class Debate:
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """The debaters and the judge."""
-        return declared({**self.debaters, **({} if self.judge is None else {"judge": self.judge})})
+        return declared(self.debaters, judge=self.judge)
 
     async def _answered(
-        self,
-        question: str,
-        before: Mapping[str, Position],
-        session: AgentSession,
-        deps: Dependencies,
+        self, question: str, before: Mapping[str, Position], session: AgentSession, deps: Dependencies
     ) -> dict[str, Position]:
         """What everybody says now; who fails is left out."""
         branches = [partial(self._argue, name, question, before, session, deps) for name in self.debaters]

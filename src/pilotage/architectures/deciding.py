@@ -1,4 +1,4 @@
-"""Decisions of a model as values: forced into a type, checked, with one turn to repair them.
+"""Decisions as values, of the agent's model or of a worker: typed, checked, with one turn to repair them.
 
 What is out of range or does not fit is refused and said; nothing is clamped, and nothing is read from prose.
 """
@@ -6,6 +6,7 @@ What is out of range or does not fit is refused and said; nothing is clamped, an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, TypeAlias, TypeVar, cast
 
 from pilotage.agent.control_tools import limited
@@ -13,10 +14,13 @@ from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
 from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec
 from pilotage.agent.ports.architecture import AgentSession, Dependencies
+from pilotage.agent.spec import AgentExecutionSpec
+from pilotage.architectures.moves import CUT_OFF
+from pilotage.architectures.parts import WorkerRef, ask_worker
 from pilotage.architectures.turn import added, lead_of
 from pilotage.architectures.wording import as_text
 from pilotage.errors import AgentStructuredOutputError
-from pilotage.jsonvalue import is_list
+from pilotage.jsonvalue import JsonValue, is_list
 from pilotage.schema.constraints import Between
 from pilotage.values import value
 
@@ -25,7 +29,6 @@ Share: TypeAlias = Annotated[float, Between(0, 1)]
 """A number from 0 to 1, the bounds included; a model that gives another one must repair it."""
 Choices: TypeAlias = Mapping[str, Sequence[str]]
 _ANYTHING: Choices = {}
-_CUT_OFF = "the answer was cut off by the length limit before it was complete. Answer more briefly."
 _NOTHING = "there was no structured answer."
 
 
@@ -125,8 +128,50 @@ def _decoded(reply: ModelResponse, spec: StructuredOutputSpec) -> object:
     if reply.output is not None:
         return reply.output
     if reply.structured_output is None:
-        problem = _CUT_OFF if reply.finish_reason is ModelFinishReason.LENGTH else _NOTHING
+        problem = CUT_OFF if reply.finish_reason is ModelFinishReason.LENGTH else _NOTHING
         raise AgentStructuredOutputError(
             f"there is no {spec.output_type_name}: {problem}", problems=[problem]
         )
     return spec.decode(reply.structured_output)
+
+
+async def judge(
+    judge_: WorkerRef | None,
+    name: str,
+    wanted: type[T],
+    question: str,
+    session: AgentSession,
+    deps: Dependencies,
+    *,
+    choices: Choices = _ANYTHING,
+    check: Callable[[T], Sequence[str]] = nothing_wrong,
+) -> T:
+    """Ask a worker for a value, or the agent's own model where there is no worker.
+
+    A worker that is an agent has the type as its `output_type`; one that is a spec is given it.
+
+    Raises:
+        AgentStructuredOutputError: the second answer is wrong too.
+        ToolError: the worker failed.
+    """
+    if judge_ is None:
+        return await decide(session, deps, wanted, question, choices=choices, check=check)
+    kind: object = wanted
+    spec = StructuredOutputSpec.from_type(kind)
+    worker = replace(judge_, output_type=wanted) if isinstance(judge_, AgentExecutionSpec) else judge_
+
+    def read(said: JsonValue) -> T | Unusable:
+        try:
+            given = cast(T, spec.decode(said))
+        except AgentStructuredOutputError as error:
+            return Unusable(as_text(said), error.problems)
+        problems = [*outside(given, choices), *check(given)]
+        return Unusable(as_text(said), problems) if problems else given
+
+    answer = read(await ask_worker(worker, name, question, session, deps))
+    if isinstance(answer, Unusable):
+        again = f"{question}\n\nYou answered: {answer.said}\n{answer.note}"
+        answer = read(await ask_worker(worker, name, again, session, deps))
+    if isinstance(answer, Unusable):
+        raise answer.error(repr(name), spec)
+    return answer

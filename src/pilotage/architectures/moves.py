@@ -1,15 +1,16 @@
-"""What comes after a reply of the model. Pure: decided from the reply and the patience that is left."""
+"""What comes after a reply of the model, decided purely from it and the patience left; and the course that follows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
-from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.messages import ModelMessage, ModelToolCall
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
 from pilotage.agent.model_request import StructuredOutputSpec
+from pilotage.agent.ports.architecture import AgentSession, ToolCallOutcome
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.values import value
 
@@ -20,7 +21,7 @@ NOT_CALLED = (
     "not called: the reply was cut off by the length limit, so the arguments may be incomplete. "
     "Ask again, with shorter arguments."
 )
-_CUT_OFF = "the answer was cut off by the length limit before it was complete. Answer more briefly."
+CUT_OFF = "the answer was cut off by the length limit before it was complete. Answer more briefly."
 _NO_ANSWER = "the reply was empty."
 
 
@@ -102,11 +103,7 @@ _STOPPED_BY: dict[ModelFinishReason | None, StopReason] = {
 
 
 def next_move(reply: ModelResponse, output: StructuredOutputSpec | None, patience: Patience) -> Move:
-    """What to do with a reply.
-
-    Raises:
-        AgentStructuredOutputError: the answer is not of the type asked for, and no repair is left.
-    """
+    """Return what to do with a reply; raise `AgentStructuredOutputError` if it is wrong and no repair is left."""
     if reply.finish_reason in _STOPPED_BY:
         return Stop(_STOPPED_BY[reply.finish_reason])
     is_cut = reply.finish_reason is ModelFinishReason.LENGTH
@@ -120,11 +117,7 @@ def next_move(reply: ModelResponse, output: StructuredOutputSpec | None, patienc
 
 
 def repair(error: AgentStructuredOutputError, patience: Patience) -> AskAgain:
-    """Ask again for an answer of the right type, with everything that is wrong with this one.
-
-    Raises:
-        AgentStructuredOutputError: the error itself, where no repair is left.
-    """
+    """Ask again for an answer of the right type, with its problems; raise the error itself where no repair is left."""
     if not patience.repairs:
         raise error
     problems = "\n".join(f"- {problem}" for problem in error.problems or [str(error)])
@@ -146,7 +139,7 @@ def _typed_answer(
 def _decoded(reply: ModelResponse, spec: StructuredOutputSpec, is_cut: bool) -> object:
     """Where a type allows null, nothing at all would pass for an answer; so that is ruled out first."""
     if reply.structured_output is None and (is_cut or not reply.content.strip()):
-        problem = _CUT_OFF if is_cut else _NO_ANSWER
+        problem = CUT_OFF if is_cut else _NO_ANSWER
         raise AgentStructuredOutputError(
             f"there is no {spec.output_type_name or 'answer'}: {problem}", problems=[problem]
         )
@@ -175,3 +168,66 @@ def _after_nothing(patience: Patience) -> AskAgain | Stop:
 
 def _continued(patience: Patience) -> Patience:
     return replace(patience, continuations=patience.continuations - 1)
+
+
+class Course:
+    """Follows the moves of one loop. At its end the session holds the answer, or why there is none."""
+
+    def __init__(self, session: AgentSession, patience: Patience, max_tool_errors: int) -> None:
+        self._session = session
+        self._fresh = self.patience = patience
+        self._max_tool_errors = max_tool_errors
+        self._failed_turns = 0
+        self._begun = ""
+        self._text = ""
+
+    def hear(self, reply: str) -> None:
+        """Take in the text of a reply: until there is an answer, the best text so far stands for it.
+
+        So a limit that ends the run from outside the loop finds it in the session.
+        """
+        # A reply that goes on after a cut is one text with what was said before the cut.
+        self._text = self._begun + reply
+        if self._text and not self._text.isspace():
+            self._session.output = self._text
+
+    def follow(self, move: Move, outcomes: Sequence[ToolCallOutcome] = ()) -> bool:
+        """Take in a move, and what came of its calls; whether the loop is over."""
+        match move:
+            case CallTools():
+                return self._after_tools(outcomes)
+            case TextAnswer():
+                return True
+            case TypedAnswer(output):
+                self._session.output = output
+                return True
+            case Stop(reason):
+                return self.interrupt(reason)
+            case AskAgain(note, patience, is_cut):
+                self._session.messages.append(ModelMessage.evidence(note, source="react"))
+                self.patience = patience
+                self._begun = self._text if is_cut else self._begun
+                return False
+            case RefuseTools():
+                self.patience, self._begun = move.patience, ""
+                return False
+            case _:
+                assert_never(move)
+
+    def interrupt(self, reason: StopReason) -> bool:
+        """End without the answer: the best text stands for it, and the reason says why."""
+        self._session.interrupted = True
+        self._session.interruption_reason = reason.value
+        return True
+
+    def _after_tools(self, outcomes: Sequence[ToolCallOutcome]) -> bool:
+        self.patience, self._begun, has_worked = self._fresh, "", False
+        for outcome in outcomes:
+            if outcome.ends:
+                self._session.output = outcome.result
+                return True
+            has_worked = has_worked or outcome.error is None
+        self._failed_turns = 0 if has_worked else self._failed_turns + 1
+        if self._failed_turns < self._max_tool_errors:
+            return False
+        return self.interrupt(StopReason.TOOL_ERRORS)

@@ -1,15 +1,34 @@
-"""Parts of the work: a loop runs in a scope of its own and knows what the agent knows."""
+"""Parts of the work: done by a loop in a scope of its own, or by a worker.
+
+A worker that is an `@Agent` has its own tools, model and limits, and is a run of its own. One that is only a spec has
+the tools of the agent that asks it, and instructions, loop and output type of its own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
 from pilotage.agent.control_tools import NoTools
-from pilotage.agent.ports.architecture import AgentSession, Architecture, Dependencies
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
+from pilotage.agent.ports.architecture import AgentRef, AgentSession, Architecture, Dependencies, workers_of
+from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.architectures.moves import StopReason
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import close_stream
-from pilotage.architectures.wording import asked, is_something
+from pilotage.architectures.wording import as_text, asked, is_something
+from pilotage.checks import reject_blank, reject_empty
+from pilotage.errors import AgentDefinitionError, ToolError
+from pilotage.jsonvalue import JsonValue, to_json_value
+from pilotage.runtime.architecture.dependencies import with_exits
+from pilotage.runtime.architecture.registry import find_architecture
+from pilotage.values import value
 
 _SPEAKING = React()
+WorkerRef: TypeAlias = AgentRef | AgentExecutionSpec
+"""An agent by class or by name, or a spec."""
+_OF_A_SPEC = frozenset({"name", "objective", "instructions", "architecture", "output_type", "version"})
 
 
 async def carry_out(
@@ -65,3 +84,132 @@ def aside(session: AgentSession) -> AgentSession:
 def interrupt(session: AgentSession, reason: StopReason) -> None:
     """End without the answer: the best so far stands for it, and the reason says why."""
     session.interrupted, session.interruption_reason = True, reason.value
+
+
+@value
+class Candidate:
+    """An answer, how good somebody finds it from 0 to 1, and why it stopped short, if it did."""
+
+    output: object
+    score: float
+    interruption: str | None = None
+
+
+class Candidates:
+    """The answers of one session. The session always holds the best one, whatever ends the run."""
+
+    def __init__(self, session: AgentSession) -> None:
+        self._session = session
+        self._tried: list[Candidate] = []
+
+    @property
+    def best(self) -> Candidate:
+        """The one with the highest score; of equals the latest, which answers more of what was found wrong."""
+        return max(reversed(self._tried), key=lambda candidate: candidate.score)
+
+    def add(self, output: object, score: float, interruption: str | None = None) -> None:
+        """Keep one that was judged."""
+        self._tried.append(Candidate(output, score, interruption))
+        session, best = self._session, self.best
+        if is_something(best.output):
+            session.output = best.output
+        session.interrupted, session.interruption_reason = best.interruption is not None, best.interruption
+        shown: list[JsonValue] = [
+            {"output": to_json_value(each.output), "score": each.score} for each in self._tried
+        ]
+        session.metadata["candidates"] = shown
+
+
+def take_output(session: AgentSession, deps: Dependencies, output: JsonValue) -> None:
+    """Make a worker's output the session's; raise `AgentStructuredOutputError` if it has the wrong type."""
+    session.output = output if deps.output is None else deps.output.decode(output)
+
+
+def check_workers(
+    owner: object, field: str, workers: Mapping[str, WorkerRef], **others: WorkerRef | None
+) -> None:
+    """Raise `AgentDefinitionError` if there are no workers or one cannot be asked; any of the others may be None."""
+    reject_empty(owner, **{field: workers})
+    for name, worker in workers.items():
+        reject_blank(owner, **{field: name})
+        check_worker(owner, f"{field}[{name!r}]", worker)
+    for name, other in others.items():
+        check_worker(owner, name, other)
+
+
+def check_worker(owner: object, field: str, worker: WorkerRef | None) -> None:
+    """Raise `AgentDefinitionError` if a worker, unless None, is no agent or a spec that needs a run of its own."""
+    what = f"{type(owner).__name__}.{field}"
+    if isinstance(worker, AgentExecutionSpec):
+        _check_spec(what, worker)
+    elif isinstance(worker, str):
+        reject_blank(owner, **{field: worker})
+    elif worker is not None and AgentDefinition.get_or_none(worker) is None:
+        raise AgentDefinitionError(
+            f"{what} is {worker!r}, which is no agent. Give a class marked @Agent, the name of an agent, or a spec."
+        )
+
+
+def declared(workers: Mapping[str, WorkerRef], **others: WorkerRef | None) -> Mapping[str, AgentRef]:
+    """The agents among some workers, and others where they are given; of a spec, those that its loop hands work to."""
+    found: dict[str, AgentRef] = {}
+    given = {name: other for name, other in others.items() if other is not None}
+    for name, worker in {**workers, **given}.items():
+        if isinstance(worker, AgentExecutionSpec):
+            below = workers_of(find_architecture(worker.architecture))
+            found |= {f"{name}/{inner}": agent for inner, agent in below.items()}
+        else:
+            found[name] = worker
+    return found
+
+
+def purpose_of(worker: WorkerRef) -> str:
+    """What a worker is good for, as far as it says so."""
+    if isinstance(worker, AgentExecutionSpec):
+        return worker.objective or _first_line(worker.instructions)
+    definition = AgentDefinition.get_or_none(worker) if isinstance(worker, type) else None
+    if definition is None:
+        return ""
+    return definition.spec.objective or _first_line(definition.instructions)
+
+
+async def ask_worker(
+    worker: WorkerRef,
+    name: str,
+    task: str,
+    session: AgentSession,
+    deps: Dependencies,
+    *,
+    exits: Sequence[ModelToolSpec] = (),
+) -> JsonValue:
+    """Let a worker do a task, and give its output; where its model takes one of the exits, that is its output.
+
+    Raises:
+        ToolError: it failed, or stopped short; the message says how far it got.
+        AgentToolDispatchError: too many runs stand above it.
+    """
+    if not isinstance(worker, AgentExecutionSpec):
+        return await deps.runtime.spawn_child(name, worker, task, exits=exits)
+    output = None if worker.output_type is None else StructuredOutputSpec.from_type(worker.output_type)
+    alone = AgentSession(session.id, worker.instructions or worker.objective or session.instructions)
+    base = find_architecture(worker.architecture)
+    left_by = with_exits(deps.with_output(output), base, exits)
+    done = await carry_out(base, alone, left_by, name, task)
+    if done.interrupted:
+        raise ToolError(f"{name!r} stopped short ({done.interruption_reason}) at: {as_text(done.output)!r}")
+    return to_json_value(done.output)
+
+
+def _check_spec(what: str, spec: AgentExecutionSpec) -> None:
+    plain = AgentExecutionSpec()
+    fields = sorted(AgentExecutionSpec.__dataclass_fields__)
+    more = [each for each in fields if each not in _OF_A_SPEC and getattr(spec, each) != getattr(plain, each)]
+    if more:
+        raise AgentDefinitionError(
+            f"{what} is a spec with {', '.join(more)}, which only a run of its own can keep. "
+            "Make it a class marked @Agent, or leave that out."
+        )
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 from functools import partial
 from typing import cast
 
-from pilotage.agent.events import AgentEvent
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.ports.architecture import (
@@ -25,6 +24,7 @@ from pilotage.architectures.graph import graph_problems, levels
 from pilotage.architectures.moves import StopReason
 from pilotage.architectures.parts import aside, carry_out, close_with, interrupt, take_up
 from pilotage.architectures.react import React
+from pilotage.architectures.turn import Events
 from pilotage.architectures.wording import as_text, listed
 from pilotage.checks import reject_negative, reject_not_positive
 from pilotage.jsonvalue import to_json_value
@@ -90,9 +90,7 @@ class PlanAndExecute:
         reject_not_positive(self, max_steps=self.max_steps, max_parallel=self.max_parallel)
         reject_negative(self, max_replans=self.max_replans)
 
-    async def run(
-        self, session: AgentSession, deps: Dependencies, prompt: str
-    ) -> AsyncGenerator[AgentEvent, None]:
+    async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Plan, carry the steps out level by level, and let the model say what they come to.
 
         Raises:

@@ -5,9 +5,8 @@ Plain control flow. What to do with a reply is decided in `moves`; here it is do
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 
-from pilotage.agent.events import AgentEvent
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.ports.architecture import (
     AgentRef,
@@ -16,9 +15,8 @@ from pilotage.agent.ports.architecture import (
     IScopedTools,
     ToolCallOutcome,
 )
-from pilotage.architectures.course import Course
-from pilotage.architectures.moves import CallTools, Patience, RefuseTools, StopReason
-from pilotage.architectures.turn import ModelTurn, close_stream, lead_of
+from pilotage.architectures.moves import CallTools, Course, Patience, RefuseTools, StopReason
+from pilotage.architectures.turn import Events, ModelTurn, close_stream, lead_of
 from pilotage.architectures.wording import asked
 from pilotage.checks import reject_negative, reject_not_positive
 from pilotage.errors import AgentStructuredOutputError
@@ -50,9 +48,7 @@ class React:
         reject_not_positive(self, max_turns=self.max_turns, max_tool_errors=self.max_tool_errors)
         reject_negative(self, max_repairs=self.max_repairs, max_continuations=self.max_continuations)
 
-    async def run(
-        self, session: AgentSession, deps: Dependencies, prompt: str
-    ) -> AsyncGenerator[AgentEvent, None]:
+    async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Drive the agent from the prompt to its answer; a prompt that the session ends with is not asked again.
 
         The answer is the session's output; a control call that ends the loop gives it too. Where there is none the

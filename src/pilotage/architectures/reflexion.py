@@ -5,17 +5,16 @@ Lessons outlive the run in the application's memory, where there is one, apart f
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from pilotage.agent.events import AgentEvent
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Architecture, Dependencies, workers_of
 from pilotage.agent.ports.memory import MemoryItem, MemoryKind, MemoryScope
-from pilotage.architectures.candidates import Candidates
 from pilotage.architectures.deciding import Share, decide
-from pilotage.architectures.parts import aside, carry_out, take_up
+from pilotage.architectures.parts import Candidates, aside, carry_out, take_up
 from pilotage.architectures.react import React
+from pilotage.architectures.turn import Events
 from pilotage.architectures.wording import as_text, is_something
 from pilotage.checks import reject_not_positive, reject_outside_unit
 from pilotage.safety.trust import TrustLabel
@@ -33,11 +32,7 @@ class Lessons:
         self._scope = MemoryScope.of(deps.context, deps.attribution.agent_id)
 
     async def recalled(self, question: str) -> list[str]:
-        """The lessons that fit a question, then the latest. The run knows them from here on.
-
-        Raises:
-            AgentMemoryError: the memory could not be searched.
-        """
+        """Return the lessons that fit a question, then the latest; raise `AgentMemoryError` if the search failed."""
         if self._memory is None:
             return []
         found = {item.id: item for item in await self._memory.recall(self._scope, question, limit=_MOST)}
@@ -47,11 +42,7 @@ class Lessons:
         return [item.text for item in found.values()][:_MOST]
 
     async def keep(self, lesson: str) -> None:
-        """Keep a lesson with the label of everything the run knew when it learned it.
-
-        Raises:
-            AgentMemoryError: it could not be kept.
-        """
+        """Keep a lesson with the label of what the run knows; raise `AgentMemoryError` if it could not be kept."""
         text = lesson.strip()
         if self._memory is not None and text:
             # The memory of a run adds the label of what the run knows.
@@ -87,9 +78,7 @@ class Reflexion:
         reject_not_positive(self, max_attempts=self.max_attempts)
         reject_outside_unit(self, threshold=self.threshold)
 
-    async def run(
-        self, session: AgentSession, deps: Dependencies, prompt: str
-    ) -> AsyncGenerator[AgentEvent, None]:
+    async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Attempt until one is good enough or the attempts are over.
 
         An attempt that stopped short is judged by what it came to. Where it is the best one, the run stops short too.

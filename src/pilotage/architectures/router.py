@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 
-from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
 from pilotage.architectures.deciding import Share, decide
 from pilotage.architectures.moves import StopReason
-from pilotage.architectures.parts import interrupt, take_up
-from pilotage.architectures.wording import briefing, listed
-from pilotage.architectures.workers import (
+from pilotage.architectures.parts import (
     WorkerRef,
     ask_worker,
-    check_worker,
     check_workers,
     declared,
+    interrupt,
     purpose_of,
     take_output,
+    take_up,
 )
+from pilotage.architectures.turn import Events
+from pilotage.architectures.wording import briefing, listed
 from pilotage.checks import reject_outside_unit
 from pilotage.jsonvalue import to_json_value
 from pilotage.values import value
@@ -53,14 +53,10 @@ class Router:
     version = 1
 
     def __post_init__(self) -> None:
-        check_workers(self, "routes", self.routes)
-        if self.fallback is not None:
-            check_worker(self, "fallback", self.fallback)
+        check_workers(self, "routes", self.routes, fallback=self.fallback)
         reject_outside_unit(self, min_confidence=self.min_confidence)
 
-    async def run(
-        self, session: AgentSession, deps: Dependencies, prompt: str
-    ) -> AsyncGenerator[AgentEvent, None]:
+    async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Choose a route and let its specialist answer.
 
         Raises:
@@ -82,8 +78,7 @@ class Router:
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """The specialists."""
-        fallback = {} if self.fallback is None else {_FALLBACK: self.fallback}
-        return declared({**self.routes, **fallback})
+        return declared(self.routes, fallback=self.fallback)
 
     def _for(self, chosen: Route) -> tuple[str, WorkerRef | None]:
         if chosen.confidence >= self.min_confidence:

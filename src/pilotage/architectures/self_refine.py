@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 
-from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Architecture, Dependencies, workers_of
-from pilotage.architectures.candidates import Candidates
 from pilotage.architectures.deciding import Share, decide
-from pilotage.architectures.parts import carry_out, hand_up, take_up
+from pilotage.architectures.parts import Candidates, carry_out, hand_up, take_up
 from pilotage.architectures.react import React
+from pilotage.architectures.turn import Events
 from pilotage.architectures.wording import as_text
 from pilotage.checks import reject_not_positive
 from pilotage.values import shared, value
@@ -59,9 +58,7 @@ class SelfRefine:
     def __post_init__(self) -> None:
         reject_not_positive(self, max_rounds=self.max_rounds)
 
-    async def run(
-        self, session: AgentSession, deps: Dependencies, prompt: str
-    ) -> AsyncGenerator[AgentEvent, None]:
+    async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Refine until the critique is content or the rounds are over; the best draft is the answer.
 
         Raises:

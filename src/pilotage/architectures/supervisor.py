@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import partial
 
 from pilotage.agent.control_tools import ControlTools, control_call
-from pilotage.agent.events import AgentEvent
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
 from pilotage.agent.ports.architecture import (
@@ -21,10 +20,10 @@ from pilotage.agent.ports.architecture import (
     workers_of,
 )
 from pilotage.architectures.deciding import outside
+from pilotage.architectures.parts import WorkerRef, ask_worker, check_workers, declared, purpose_of
 from pilotage.architectures.react import React
-from pilotage.architectures.turn import close_stream
+from pilotage.architectures.turn import Events, close_stream
 from pilotage.architectures.wording import listed
-from pilotage.architectures.workers import WorkerRef, ask_worker, check_workers, declared, purpose_of
 from pilotage.checks import reject_not_positive
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonValue
@@ -70,9 +69,7 @@ class Supervisor:
         check_workers(self, "workers", self.workers)
         reject_not_positive(self, max_parallel=self.max_parallel)
 
-    async def run(
-        self, session: AgentSession, deps: Dependencies, prompt: str
-    ) -> AsyncGenerator[AgentEvent, None]:
+    async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Let the base work, and answer its control calls."""
         # Another loop may have branches: what the desk knows from inside of one is lost in replay.
         may_forward = isinstance(self.base, React) and deps.output is None

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from pilotage.agent.control_tools import Exit, control_call
-from pilotage.agent.events import AgentEvent
 from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
-from pilotage.architectures.parts import take_up
-from pilotage.architectures.wording import briefing
-from pilotage.architectures.workers import (
+from pilotage.architectures.parts import (
     WorkerRef,
     ask_worker,
     check_workers,
     declared,
     purpose_of,
     take_output,
+    take_up,
 )
+from pilotage.architectures.turn import Events
+from pilotage.architectures.wording import briefing
 from pilotage.checks import reject_negative
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonValue, canonical_json, to_json_value
@@ -87,9 +87,7 @@ class Swarm:
                 f"Swarm.entry is {self.entry!r}, which is none of its peers ({known})."
             )
 
-    async def run(
-        self, session: AgentSession, deps: Dependencies, prompt: str
-    ) -> AsyncGenerator[AgentEvent, None]:
+    async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Let the peers hand over until one answers.
 
         A handoff that was made before, with the same words, would go round in circles: the peer must answer then.

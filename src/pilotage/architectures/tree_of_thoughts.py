@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import partial
 
-from pilotage.agent.events import AgentEvent
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Architecture, Dependencies, workers_of
 from pilotage.architectures.deciding import Share, decide
 from pilotage.architectures.moves import StopReason
 from pilotage.architectures.parts import aside, carry_out, hand_up, interrupt, take_up
 from pilotage.architectures.react import React
+from pilotage.architectures.turn import Events
 from pilotage.checks import reject_not_positive, reject_outside_unit
 from pilotage.jsonvalue import to_json_value
 from pilotage.values import shared, value
@@ -70,16 +70,11 @@ class TreeOfThoughts:
 
     def __post_init__(self) -> None:
         reject_not_positive(
-            self,
-            branch_factor=self.branch_factor,
-            max_depth=self.max_depth,
-            beam_width=self.beam_width,
+            self, branch_factor=self.branch_factor, max_depth=self.max_depth, beam_width=self.beam_width
         )
         reject_outside_unit(self, solved_threshold=self.solved_threshold, min_score=self.min_score)
 
-    async def run(
-        self, session: AgentSession, deps: Dependencies, prompt: str
-    ) -> AsyncGenerator[AgentEvent, None]:
+    async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Search, then answer from the best line; without one that is good enough the run ends short.
 
         Raises:

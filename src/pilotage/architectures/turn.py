@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias
@@ -18,6 +18,8 @@ from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue, canonical_json
 
+Events: TypeAlias = AsyncGenerator[AgentEvent, None]
+"""What a loop yields while it runs."""
 Hear: TypeAlias = Callable[[ModelStreamEvent], Sequence[AgentEvent]]
 
 _NO_REPLY = ModelResponse("")
@@ -67,11 +69,7 @@ class ModelTurn:
         self._misfit, self.reply = misfit, ModelResponse("".join(self._said))
 
     def end(self) -> StepFinishedEvent:
-        """The step ends with a reply.
-
-        Raises:
-            ModelCallError: there is none.
-        """
+        """End the step with its reply; raise `ModelCallError` if there is none."""
         if self.reply is _NO_REPLY:
             raise ModelCallError("the model's stream ended without a reply", retryable=True)
         session, reply = self._session, self.reply

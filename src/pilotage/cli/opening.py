@@ -22,8 +22,7 @@ from pilotage.agent.ports.repositories import (
 )
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.container.application import Application
-from pilotage.container.graph import Graph
-from pilotage.container.node import Node, One
+from pilotage.container.graph import Graph, Node, One
 from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.ids import IClock, IIds
 from pilotage.runtime.delivery.worker import WorkerSettings

@@ -1,28 +1,55 @@
-"""The application: what it consists of, its start and its end, and the way to its pods."""
+"""The application: its pods, its start and its end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from enum import StrEnum
 from types import ModuleType, TracebackType
 from typing import Literal, Self, TypeVar, cast
 
-from pilotage.container.blocking import BlockingLoop
-from pilotage.container.container import Container
-from pilotage.container.context import Context
-from pilotage.container.describe import describe_mermaid, describe_text
+from pilotage.container.assembly import Container
+from pilotage.container.describe import StartupReport, describe_mermaid, describe_text
 from pilotage.container.explain import check
 from pilotage.container.graph import Graph
-from pilotage.container.lifecycle import attach, raise_failures
+from pilotage.container.lifecycle import Context, attach, raise_failures
 from pilotage.container.processing import IContainer
-from pilotage.container.registry import Registry
-from pilotage.container.report import StartupReport
-from pilotage.container.scan import find_pods
+from pilotage.container.registry import Registry, find_pods
 from pilotage.errors import ApplicationStateError, CallerError, Problem, start_error
 
 T = TypeVar("T")
-
 _ABSENT = object()
+
+
+class BlockingLoop:
+    """Runs an application's start and stop hooks on one loop that lives between them."""
+
+    def __init__(self, application: str) -> None:
+        import asyncio  # noqa: PLC0415 - only programs without an event loop pay for it here
+
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise ApplicationStateError(
+                f"Application {application!r}: `with app` cannot wait inside a running event loop. "
+                "Write: async with app: ..."
+            )
+        self._runner = asyncio.Runner()
+
+    def run(self, begin: Callable[[], Coroutine[object, object, T]]) -> T:
+        """Wait for a coroutine; if it fails the loop is closed."""
+        try:
+            return self._runner.run(begin())
+        except BaseException:
+            self._runner.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._runner.close()
 
 
 class _State(StrEnum):

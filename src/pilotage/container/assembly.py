@@ -1,23 +1,122 @@
-"""Assembly: makes the pods of a checked graph in order, and knows how each of them is supplied."""
+"""Makes the pods of a checked graph in order, and looks them up for one application."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
 from functools import partial
 from threading import RLock
-from typing import cast
+from typing import TypeVar, cast
 
-from pilotage.container.context import Context
-from pilotage.container.graph import Graph
-from pilotage.container.lifecycle import ILifecycle, Teardown
-from pilotage.container.making import Constant, Supplier, make, make_async, plan
+from pilotage.container.explain import not_found
+from pilotage.container.graph import Edge, Graph, LeftOut, Many, Missing, Node, One
+from pilotage.container.lifecycle import Context, ILifecycle, Teardown
 from pilotage.container.names import target_name
-from pilotage.container.node import Node
 from pilotage.container.pod import Scope
 from pilotage.container.processing import IContainer, IContainerAware, IPostProcessor
 from pilotage.container.signature import Making
-from pilotage.errors import ApplicationStateError, PodDefinitionError
+from pilotage.errors import ApplicationStateError, PodDefinitionError, PodNotFoundError
 from pilotage.values import value
+
+Supplier = Callable[[], object]
+_NOTHING = object()
+T = TypeVar("T")
+
+
+class Constant:
+    """Supplies a pod that has been made; plans recognise it and bind the pod itself."""
+
+    __slots__ = ("pod",)
+
+    def __init__(self, pod: object) -> None:
+        self.pod = pod
+
+    def __call__(self) -> object:
+        return self.pod
+
+
+def plan(node: Node, graph: Graph, suppliers: Mapping[Node, Supplier]) -> Supplier:
+    """A closure that calls the node's constructor or factory; whatever is known now is bound now."""
+    target: Supplier = node.pod.target
+    edges = graph.edges(node)
+    if not edges:
+        return target
+    arguments = {
+        edge.dependency.parameter: _argument(edge, suppliers)
+        for edge in edges
+        if not (isinstance(edge.resolution, LeftOut) and edge.dependency.has_default)
+    }
+    constants = {name: supply.pod for name, supply in arguments.items() if isinstance(supply, Constant)}
+    if constants:
+        target = partial(target, **constants)
+    variable = [(name, supply) for name, supply in arguments.items() if name not in constants]
+    return _call_with(target, variable) if variable else target
+
+
+def make(supply: Supplier, node: Node, teardown: Teardown) -> object:
+    """Make a pod without waiting; the cleanup of a generator is remembered."""
+    made = supply()
+    if node.pod.making is not Making.YIELD:
+        return made
+    generator = cast("Generator[object, None, None]", made)
+    pod = _first(node, next(generator, _NOTHING))
+    teardown.push(f"the cleanup of {node.label}", partial(_end, node, generator))
+    return pod
+
+
+async def make_async(supply: Supplier, node: Node, teardown: Teardown) -> object:
+    """Make a pod of an async factory."""
+    if node.pod.making is Making.AWAIT:
+        return await cast("Awaitable[object]", supply())
+    generator = cast("AsyncGenerator[object, None]", supply())
+    pod = _first(node, await anext(generator, _NOTHING))
+    teardown.push(f"the cleanup of {node.label}", partial(_end_async, node, generator))
+    return pod
+
+
+def _call_with(target: Callable[..., object], variable: list[tuple[str, Supplier]]) -> Supplier:
+    def call() -> object:
+        return target(**{name: supply() for name, supply in variable})
+
+    return call
+
+
+def _argument(edge: Edge, suppliers: Mapping[Node, Supplier]) -> Supplier:
+    match edge.resolution:
+        case One(node):
+            return suppliers[node]
+        case Many(nodes):
+            return _collection(edge, nodes, [suppliers[node] for node in nodes])
+        case _:
+            return Constant(None)
+
+
+def _collection(edge: Edge, nodes: tuple[Node, ...], suppliers: list[Supplier]) -> Supplier:
+    collect = cast("Callable[[object], object]", edge.dependency.collection)
+    if collect is dict:
+        return lambda: {node.name: supply() for node, supply in zip(nodes, suppliers, strict=True)}
+    return lambda: collect(supply() for supply in suppliers)
+
+
+def _first(node: Node, pod: object) -> object:
+    if pod is _NOTHING:
+        raise PodDefinitionError(f"{node.label} ended without a yield. Yield the pod exactly once.")
+    return pod
+
+
+def _end(node: Node, generator: Generator[object, None, None]) -> None:
+    if next(generator, _NOTHING) is not _NOTHING:
+        generator.close()
+        raise _yielded_twice(node)
+
+
+async def _end_async(node: Node, generator: AsyncGenerator[object, None]) -> None:
+    if await anext(generator, _NOTHING) is not _NOTHING:
+        await generator.aclose()
+        raise _yielded_twice(node)
+
+
+def _yielded_twice(node: Node) -> PodDefinitionError:
+    return PodDefinitionError(f"{node.label} yielded twice. Yield the pod once; what follows is the cleanup.")
 
 
 @value
@@ -201,3 +300,44 @@ class Assembly:
 def _processes(processor: IPostProcessor) -> bool:
     """Whether it does more than check; one that does not need not be called for every pod."""
     return type(processor).post_process is not IPostProcessor.post_process
+
+
+class Container(IContainer):
+    """The pods of a checked graph.
+
+    `assembly`     makes the pods; it is built, started and torn down by the application
+    `singletons`   the singletons by the types that were asked for: the fast path of `get`
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.assembly = Assembly(graph, self)
+        self.singletons: dict[object, object] = {}
+        self._graph = graph
+        self._asked: dict[tuple[object, str | None], Supplier] = {}
+
+    def get(self, type_: Callable[..., T], name: str | None = None) -> T:
+        supplier = self._asked.get((type_, name)) or self._find(type_, name)
+        return cast("T", supplier())
+
+    def get_or_none(self, type_: Callable[..., T], name: str | None = None) -> T | None:
+        supplier = self._asked.get((type_, name))
+        if supplier is None:
+            if isinstance(self._graph.choose(type_, name), Missing):
+                return None
+            supplier = self._find(type_, name)
+        return cast("T", supplier())
+
+    def get_all(self, type_: Callable[..., T]) -> list[T]:
+        return [cast("T", self.assembly.supplier(node)()) for node in self._graph.providers(type_)]
+
+    def contains(self, type_: Callable[..., object]) -> bool:
+        return self._graph.contains(type_)
+
+    def _find(self, type_: object, name: str | None) -> Supplier:
+        chosen = self._graph.choose(type_, name)
+        if not isinstance(chosen, One):
+            raise PodNotFoundError(not_found(type_, name, self._graph))
+        supplier = self._asked[type_, name] = self.assembly.supplier(chosen.node)
+        if isinstance(supplier, Constant) and name is None:
+            self.singletons[type_] = supplier.pod
+        return supplier

@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from pilotage.container.dependency import Dependency
-from pilotage.container.graph import Graph
+from pilotage.container.graph import Ambiguous, Graph, Missing, Node
 from pilotage.container.lifecycle import ILifecycle
-from pilotage.container.node import Ambiguous, Missing, Node
 from pilotage.container.pod import Scope
 from pilotage.container.processing import IPostProcessor
 from pilotage.container.signature import Making

@@ -7,18 +7,50 @@ A contribution is what one plugin (the provider) adds to another (the feature): 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
 
-from pilotage.container.installed import SearchPath, entries, search_path
+from pilotage.container.describe import Skipped, StartupReport
 from pilotage.container.names import enumerate_names
-from pilotage.container.report import Skipped, StartupReport
 from pilotage.errors import PluginError
 from pilotage.values import value
 
+SearchPath = tuple[tuple[str, float], ...]
 PLUGINS = "pilotage.plugins"
 CONTRIBUTIONS = "pilotage.contributions."
+
+
+def search_path() -> SearchPath:
+    """The folders that Python searches, each with the time of its last change: installing something changes it."""
+    return tuple([(path, _changed(path)) for path in sys.path])
+
+
+@lru_cache(maxsize=1)
+def entries(path: SearchPath) -> dict[str, tuple[EntryPoint, ...]]:
+    """The entry points of all packages on a search path, which is the one of now, by their groups."""
+    found = entry_points()
+    return {group: tuple(found.select(group=group)) for group in found.groups}
+
+
+def is_installed(*packages: str) -> bool:
+    """Whether all of these packages can be imported; nothing is imported for it."""
+    return _are_found(packages, search_path())
+
+
+@lru_cache(maxsize=64)
+def _are_found(packages: tuple[str, ...], path: SearchPath) -> bool:
+    return all(find_spec(package) is not None for package in packages)
+
+
+def _changed(path: str) -> float:
+    try:
+        return Path(path or ".").stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 @value

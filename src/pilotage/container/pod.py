@@ -1,4 +1,4 @@
-"""`@Pod`: marks a class or a factory function as something the container makes and injects."""
+"""`@Pod` and other stereotypes mark what the container makes; `@provided_by` names a package that implements a port."""
 
 from __future__ import annotations
 
@@ -8,25 +8,52 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
 from inspect import isabstract
-from typing import Any, ClassVar, Self, TypeVar, cast, overload
+from typing import Any, ClassVar, Self, TypeVar, cast, get_origin, overload
 
-from pilotage.container.dependency import Dependency, read_dependencies
-from pilotage.container.hints import provided_type
+from pilotage.container.dependency import Dependency, provided_type, read_dependencies
 from pilotage.container.names import enumerate_names, snake_case, target_name
-from pilotage.container.signature import (
-    Making,
-    is_factory,
-    making_of,
-    read_parameters,
-    require_return_type,
-)
+from pilotage.container.signature import Making, is_factory, making_of, read_parameters, require_return_type
 from pilotage.container.typematch import is_protocol, provided_types
-from pilotage.errors import PodDefinitionError
+from pilotage.errors import ApplicationStartError, PodDefinitionError
+from pilotage.values import value
 
+_PROVISION = "__pilotage_provided_by__"
+
+ClassT = TypeVar("ClassT", bound=type)
 _ATTRIBUTE = "__pilotage_pod__"
-
 PodT = TypeVar("PodT")
 TargetT = TypeVar("TargetT", bound=Callable[..., Any])
+
+
+@value
+class Provision:
+    """Where an implementation comes from, and the family of the error when there is none."""
+
+    requirement: str
+    family: type[ApplicationStartError] = ApplicationStartError
+    setup: str = ""
+
+
+def provided_by(
+    requirement: str, *, family: type[ApplicationStartError] = ApplicationStartError, setup: str = ""
+) -> Callable[[ClassT], ClassT]:
+    """Say what to install when nothing provides the port: `@provided_by("pilotage[sqlalchemy]")`.
+
+    `setup` says what else there is to do, as half a sentence: "name its server in ...".
+    """
+
+    def mark(port: ClassT) -> ClassT:
+        setattr(port, _PROVISION, Provision(requirement, family, setup))
+        return port
+
+    return mark
+
+
+def provision_of(type_: object) -> Provision | None:
+    """What was said about this very port; a base's words do not count."""
+    port = get_origin(type_) or type_
+    found: object = getattr(port, "__dict__", {}).get(_PROVISION)
+    return found if isinstance(found, Provision) else None
 
 
 class Scope(StrEnum):
@@ -189,3 +216,18 @@ def _refuse_wrong_options(pod: Pod) -> None:
             f"{owner}: lazy=True means nothing in the scope {pod.scope}, "
             "whose pods are made when they are asked for. Leave it out."
         )
+
+
+@dataclass(kw_only=True, eq=False)
+class UseCase(Pod):
+    """Marks a class that does one thing the business asks for."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Controller(Pod):
+    """Marks a class through which the outside world drives the application."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Configuration(Pod):
+    """Marks a class that holds settings; pods take it instead of single strings and numbers."""

@@ -1,17 +1,116 @@
-"""What was registered so far: pods in order, and which one was bound to which type."""
+"""What an application registers: the pods found by a scan, their definitions, and their shared graph."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from importlib import import_module
 from types import ModuleType
-from typing import get_origin
+from typing import TypeVar, get_origin
 
 from pilotage.container.graph import Graph
 from pilotage.container.names import snake_case, type_name
-from pilotage.container.pod import Pod
-from pilotage.container.shared import definition_of, definition_of_instance, graph_of
+from pilotage.container.pod import Pod, given
 from pilotage.container.signature import is_factory
 from pilotage.container.typematch import is_protocol
 from pilotage.errors import PodDefinitionError
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+_MOST = 1024
+_undecorated: dict[object, Pod] = {}
+_given: dict[tuple[type, str], Pod] = {}
+_graphs: dict[tuple[tuple[Pod, ...], tuple[tuple[object, Pod], ...]], Graph] = {}
+
+
+def find_pods(root: str | ModuleType, exclude: str | Iterable[str] = ()) -> list[object]:
+    """The pods defined in a module or, for a package, in it and everything below, in order of definition.
+
+    `exclude` names modules to leave out with all below them; `*` stands for any part of a name.
+    """
+    patterns = (exclude,) if isinstance(exclude, str) else tuple(exclude)
+    return [pod for module in _modules(root, patterns) for pod in _pods_defined_in(module)]
+
+
+def _modules(root: str | ModuleType, patterns: tuple[str, ...]) -> Iterator[ModuleType]:
+    module = _find(root) if isinstance(root, str) else root
+    yield module
+    import pkgutil  # noqa: PLC0415 - only for those who scan
+
+    for info in sorted(pkgutil.iter_modules(getattr(module, "__path__", ())), key=lambda info: info.name):
+        name = f"{module.__name__}.{info.name}"
+        # Importing a __main__ would run the program.
+        if info.name != "__main__" and not any(fnmatchcase(name, pattern) for pattern in patterns):
+            yield from _modules(_import(name), patterns)
+
+
+def _find(name: str) -> ModuleType:
+    try:
+        return _import(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        raise PodDefinitionError(
+            f"scan({name!r}): there is no module {error.name!r}. "
+            "Write the dotted name of a package or module that can be imported, or pass the module itself."
+        ) from error
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return import_module(name)
+    except Exception as error:
+        error.add_note(f"raised while importing {name} to scan it for pods")
+        raise
+
+
+def _pods_defined_in(module: ModuleType) -> Iterator[object]:
+    """What a module merely imports belongs to another module, which may not be meant."""
+    for value in tuple(vars(module).values()):
+        if getattr(value, "__module__", None) == module.__name__ and Pod.exists(value):
+            yield value
+
+
+def definition_of(target: object) -> Pod:
+    """The definition of a class or factory, decorated or not."""
+    pod = Pod.get_or_none(target) or _undecorated.get(target)
+    if pod is None:
+        pod = Pod().applied_to(target)
+        if _is_importable(target):
+            _keep(_undecorated, target, pod)
+    return pod
+
+
+def definition_of_instance(type_: type, name: str) -> Pod:
+    """The definition of a ready instance of a class, under a name."""
+    pod = _given.get((type_, name))
+    if pod is None:
+        pod = given(type_, name)
+        if _is_importable(type_):
+            _keep(_given, (type_, name), pod)
+    return pod
+
+
+def graph_of(pods: tuple[Pod, ...], bindings: Mapping[object, Pod]) -> Graph:
+    """The graph of these pods and bindings; one with a hint that cannot be resolved yet is read again each time."""
+    key = (pods, tuple(bindings.items()))
+    graph = _graphs.get(key)
+    if graph is None:
+        graph = Graph(pods, dict(bindings))
+        if not graph.unreadable and all(_is_importable(pod.target) for pod in pods):
+            _keep(_graphs, key, graph)
+    return graph
+
+
+def _is_importable(target: object) -> bool:
+    return "<locals>" not in getattr(target, "__qualname__", "<locals>")
+
+
+def _keep(kept: dict[K, T], key: K, value: T) -> None:
+    """Keep a value; a process that defines ever new classes starts over from time to time."""
+    if len(kept) >= _MOST:
+        kept.clear()
+    kept[key] = value
 
 
 class Registry:

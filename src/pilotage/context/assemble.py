@@ -24,7 +24,7 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.context.transcript import Transcript
 from pilotage.filling import changing, unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.safety.exposure import ContextExposurePolicy
+from pilotage.safety.guard import ContextExposurePolicy
 from pilotage.values import value
 
 TRANSCRIPT_ENTRY = "pilotage:transcript"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.container.application import Application
-from pilotage.container.node import One
+from pilotage.container.graph import One
 from pilotage.models.offline_model import OfflineModel
 
 _WITHOUT_MODELS = ("agui",)

@@ -138,11 +138,7 @@ class FallbackModel(IAgentModel):
         return why is not None
 
     def _passed_by(self, error: ModelCallError, model: IAgentModel) -> PassedOver:
-        """The model as one that is passed over for its error.
-
-        Raises:
-            ModelCallError: the error itself, where it is no reason to ask the next one or there never was another.
-        """
+        """Return the model as passed over for its error; raise that error if it is no reason to ask another model."""
         is_reason = (
             FallbackCondition.FAILED in self._conditions
             or (error.retryable and FallbackCondition.RETRYABLE in self._conditions)

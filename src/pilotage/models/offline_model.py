@@ -67,11 +67,7 @@ class OfflineModel(IAgentModel):
             yield event
 
     def _reply(self, request: ModelRequest) -> OfflineReply:
-        """What to answer.
-
-        Raises:
-            ModelCallError: the request is more than the model takes.
-        """
+        """Return the reply; raise `ModelCallError` if the request is longer than the context."""
         self._check(request)
         situation = situation_of(request)
         taught = None if situation.turns else self._answers.get(_spoken(situation.question))
@@ -99,11 +95,7 @@ class OfflineModel(IAgentModel):
             )
 
     async def _breathe(self) -> None:
-        """Let others have their turn; slowly, where somebody watches.
-
-        Raises:
-            ModelCallError: the clock failed.
-        """
+        """Give other tasks a turn, or stream slowly; raise `ModelCallError` if the clock failed."""
         if self._pause is None:
             await asyncio.sleep(0)
             return
@@ -126,11 +118,7 @@ def _taught(said: JsonValue, request: ModelRequest) -> OfflineReply:
 
 
 def _response(reply: OfflineReply, request: ModelRequest) -> ModelResponse:
-    """The whole response.
-
-    Raises:
-        AgentStructuredOutputError: the rules found nothing that has the form asked for.
-    """
+    """Return the whole response; raise `AgentStructuredOutputError` if it has not the form that was asked for."""
     spec = request.structured_output
     is_answer = spec is not None and not reply.calls
     text = canonical_json(reply.answer) if is_answer else reply.text

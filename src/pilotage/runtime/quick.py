@@ -11,8 +11,7 @@ from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.container.application import Application
-from pilotage.container.graph import Graph
-from pilotage.container.node import Missing
+from pilotage.container.graph import Graph, Missing
 from pilotage.container.pod import Pod
 from pilotage.runtime import plugin as runtime_plugin
 from pilotage.runtime.runner import AgentRunner

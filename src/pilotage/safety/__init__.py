@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pilotage.safety.discovery import find_sensitive_fields
-from pilotage.safety.exposure import ContextExposurePolicy, EvidenceExposurePolicy, ExposurePolicy
 from pilotage.safety.fields import (
     ANY_DEPTH,
     PII,
+    REDACTED_VALUE,
     SECRET_VALUE,
     CredentialRef,
     DataSensitivity,
+    MaskingKey,
+    MaskingPolicy,
     RedactionPolicy,
     SecretField,
     SecretRef,
@@ -17,50 +19,36 @@ from pilotage.safety.fields import (
     SensitiveFieldDescriptor,
     SensitiveMarker,
 )
-from pilotage.safety.guard import guard_json_value
-from pilotage.safety.masking import REDACTED_VALUE, MaskingKey, MaskingPolicy
-from pilotage.safety.redaction.audit import StreamingRedactionAudit, StreamingRedactionAuditStatus
+from pilotage.safety.guard import (
+    SENSITIVE_KEYWORD,
+    ContextExposurePolicy,
+    EvidenceExposurePolicy,
+    ExposurePolicy,
+    guard_json_value,
+    schema_with_sensitive_metadata,
+)
 from pilotage.safety.redaction.policy import (
     StreamingGuardFailureMode,
     StreamingRedactionMatch,
     StreamingRedactionPolicy,
     StreamingSensitivePattern,
 )
-from pilotage.safety.redaction.session import StreamingRedactionResult, StreamingRedactionSession
-from pilotage.safety.schema import SENSITIVE_KEYWORD, schema_with_sensitive_metadata
+from pilotage.safety.redaction.session import (
+    StreamingRedactionAudit,
+    StreamingRedactionAuditStatus,
+    StreamingRedactionResult,
+    StreamingRedactionSession,
+)
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 
+# fmt: off
 __all__ = [
-    "ANY_DEPTH",
-    "PII",
-    "REDACTED_VALUE",
-    "SECRET_VALUE",
-    "SENSITIVE_KEYWORD",
-    "Confidentiality",
-    "ContextExposurePolicy",
-    "CredentialRef",
-    "DataSensitivity",
-    "EvidenceExposurePolicy",
-    "ExposurePolicy",
-    "Integrity",
-    "MaskingKey",
-    "MaskingPolicy",
-    "RedactionPolicy",
-    "SecretField",
-    "SecretRef",
-    "SensitiveField",
-    "SensitiveFieldDescriptor",
-    "SensitiveMarker",
-    "StreamingGuardFailureMode",
-    "StreamingRedactionAudit",
-    "StreamingRedactionAuditStatus",
-    "StreamingRedactionMatch",
-    "StreamingRedactionPolicy",
-    "StreamingRedactionResult",
-    "StreamingRedactionSession",
-    "StreamingSensitivePattern",
-    "TrustLabel",
-    "find_sensitive_fields",
-    "guard_json_value",
-    "schema_with_sensitive_metadata",
+    "ANY_DEPTH", "PII", "REDACTED_VALUE", "SECRET_VALUE", "SENSITIVE_KEYWORD", "Confidentiality",
+    "ContextExposurePolicy", "CredentialRef", "DataSensitivity", "EvidenceExposurePolicy",
+    "ExposurePolicy", "Integrity", "MaskingKey", "MaskingPolicy", "RedactionPolicy", "SecretField",
+    "SecretRef", "SensitiveField", "SensitiveFieldDescriptor", "SensitiveMarker",
+    "StreamingGuardFailureMode", "StreamingRedactionAudit", "StreamingRedactionAuditStatus",
+    "StreamingRedactionMatch", "StreamingRedactionPolicy", "StreamingRedactionResult",
+    "StreamingRedactionSession", "StreamingSensitivePattern", "TrustLabel", "find_sensitive_fields",
+    "guard_json_value", "schema_with_sensitive_metadata",
 ]

@@ -1,4 +1,4 @@
-"""Guards: JSON with its sensitive fields masked or dropped, and schemas that say where those are.
+"""Guards: who may see what, JSON with its sensitive fields masked or dropped, schemas that say where those are.
 
 Pure: no I/O, inputs are never changed. The rules, from the outside in:
 
@@ -11,15 +11,71 @@ Pure: no I/O, inputs are never changed. The rules, from the outside in:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
-from typing import TypeAlias
+from typing import Any, TypeAlias, assert_never, cast
 
-from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.safety.exposure import ContextExposurePolicy, ExposurePolicy
-from pilotage.safety.fields import ANY_DEPTH, RedactionPolicy, SensitiveFieldDescriptor, SensitiveMarker
-from pilotage.safety.masking import MaskingKey
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.safety.fields import (
+    ANY_DEPTH,
+    DataSensitivity,
+    MaskingKey,
+    RedactionPolicy,
+    SecretField,
+    SensitiveFieldDescriptor,
+    SensitiveMarker,
+)
 from pilotage.values import value
+
+_Guarded: TypeAlias = "JsonValue | _Dropped"
+SENSITIVE_KEYWORD = "x-pilotage-sensitive"
+_Node: TypeAlias = dict[str, Any]
+
+
+@value
+class ContextExposurePolicy:
+    """What a model may see. The default shows no sensitive value and does not say where they are."""
+
+    include_pii_values: bool = False
+    include_sensitive_values: bool = False
+    include_sensitive_schema_metadata: bool = False
+    include_sensitive_context_metadata: bool = False
+    masking_key: MaskingKey | None = None
+
+    def can_expose_value(self, field: SensitiveMarker) -> bool:
+        """Whether a value with this marker may be shown as it is."""
+        return _can_expose(field, self.include_pii_values, self.include_sensitive_values)
+
+
+@value
+class EvidenceExposurePolicy:
+    """What a record may hold. The default keeps no sensitive value but says where they were."""
+
+    include_pii_values: bool = False
+    include_sensitive_values: bool = False
+    include_sensitive_metadata: bool = True
+    masking_key: MaskingKey | None = None
+
+    def can_expose_value(self, field: SensitiveMarker) -> bool:
+        """Whether a value with this marker may be kept as it is."""
+        return _can_expose(field, self.include_pii_values, self.include_sensitive_values)
+
+
+ExposurePolicy: TypeAlias = ContextExposurePolicy | EvidenceExposurePolicy
+
+
+def _can_expose(field: SensitiveMarker, include_pii: bool, include_sensitive: bool) -> bool:
+    if isinstance(field, SecretField):
+        return False
+    match field.sensitivity:
+        case DataSensitivity.PUBLIC | DataSensitivity.INTERNAL:
+            return True
+        case DataSensitivity.PII:
+            return include_pii
+        case DataSensitivity.CONFIDENTIAL | DataSensitivity.SECRET:
+            return include_sensitive
+        case _:
+            assert_never(field.sensitivity)
 
 
 class Step(Enum):
@@ -34,14 +90,11 @@ class _Dropped(Enum):
 
 
 Steps: TypeAlias = tuple[str | Step, ...]
-_Guarded: TypeAlias = "JsonValue | _Dropped"
 _EVERYTHING: Steps = (Step.ANY_DEPTH,)
 
 
 def guard_json_value(
-    value: JsonValue,
-    descriptors: Sequence[SensitiveFieldDescriptor],
-    policy: ExposurePolicy | None = None,
+    value: JsonValue, descriptors: Sequence[SensitiveFieldDescriptor], policy: ExposurePolicy | None = None
 ) -> JsonValue:
     """The value with every field masked or dropped that the policy does not expose.
 
@@ -133,3 +186,83 @@ def _kept_items(original: Sequence[JsonValue], items: list[_Guarded]) -> JsonVal
 
 def _kept_values(items: Mapping[str, _Guarded]) -> JsonObject:
     return {key: item for key, item in items.items() if not isinstance(item, _Dropped)}
+
+
+def schema_with_sensitive_metadata(
+    schema: JsonObject,
+    descriptors: Sequence[SensitiveFieldDescriptor],
+    policy: ContextExposurePolicy | None = None,
+) -> JsonObject:
+    """The schema with the markers of its sensitive fields listed under `x-pilotage-sensitive`.
+
+    The very same schema is returned when the policy does not include schema metadata, which is the
+    default. A path is followed through properties, items, mappings, alternatives and references; one that
+    leads nowhere is ignored. A marker is listed once, however often the schema passes through here.
+    """
+    if policy is None or not policy.include_sensitive_schema_metadata or not descriptors:
+        return schema
+    marked = cast(_Node, to_json_value(schema))
+    for descriptor in descriptors:
+        metadata = descriptor.field.to_metadata()
+        for node in list(_nodes_at(marked, marked, steps_of(descriptor))):
+            listed = cast("list[object]", node.setdefault(SENSITIVE_KEYWORD, []))
+            if metadata not in listed:
+                listed.append(metadata)
+    return marked
+
+
+def _nodes_at(root: _Node, node: _Node, steps: Steps) -> Iterator[_Node]:
+    if not steps:
+        yield node
+        return
+    step, rest = steps[0], steps[1:]
+    if step is Step.ANY_DEPTH:
+        for below in _all_below(root, node, {}):
+            yield from _nodes_at(root, below, rest)
+        return
+    for shape in _shapes(root, node, {}):
+        if isinstance(step, str) and step in shape.get("properties", {}):
+            yield from _nodes_at(root, shape["properties"][step], rest)
+        elif isinstance(shape.get("additionalProperties"), dict):
+            # A name that is no property may belong to the objects in a mapping.
+            yield from _nodes_at(
+                root, shape["additionalProperties"], rest if step is Step.EACH_VALUE else steps
+            )
+
+
+def _shapes(root: _Node, node: _Node, seen: dict[int, _Node]) -> Iterator[_Node]:
+    """The node and all that adds no name to a path: elements, alternatives, what a reference means."""
+    if id(node) in seen:
+        return
+    seen[id(node)] = node
+    yield node
+    for inner in _unnamed(root, node):
+        yield from _shapes(root, inner, seen)
+
+
+def _unnamed(root: _Node, node: _Node) -> Iterator[_Node]:
+    for keyword in ("prefixItems", "anyOf", "oneOf", "allOf"):
+        yield from node.get(keyword, ())
+    if isinstance(node.get("items"), dict):
+        yield node["items"]
+    if isinstance(node.get("$ref"), str):
+        yield from _referenced(root, node["$ref"])
+
+
+def _referenced(root: _Node, reference: str) -> Iterator[_Node]:
+    """What a reference within this schema means; one to elsewhere means nothing here."""
+    scheme, *names = reference.split("/")
+    target: _Node = root if scheme == "#" else {}
+    for name in names:
+        target = cast(_Node, target.get(name.replace("~1", "/").replace("~0", "~"), {}))
+    if target:
+        yield target
+
+
+def _all_below(root: _Node, node: _Node, seen: dict[int, _Node]) -> Iterator[_Node]:
+    for shape in _shapes(root, node, seen):
+        yield shape
+        for inner in shape.get("properties", {}).values():
+            yield from _all_below(root, inner, seen)
+        if isinstance(shape.get("additionalProperties"), dict):
+            yield from _all_below(root, shape["additionalProperties"], seen)

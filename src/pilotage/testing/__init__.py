@@ -5,10 +5,7 @@ Shipped to users and never registered by Pilotage itself. The conformance kits a
 """
 
 from pilotage.testing.agent_memory import MemoryAgentMemory
-from pilotage.testing.audit_log import MemoryAuditLog
-from pilotage.testing.backlog import MemoryBacklog
-from pilotage.testing.clock import VirtualClock
-from pilotage.testing.conversations import MemoryTaskStore
+from pilotage.testing.coordination import MemoryBacklog, MemoryLeases, MemoryWakeUps
 from pilotage.testing.crash_matrix import CrashReport, always, crash_matrix
 from pilotage.testing.faults import (
     FailWrite,
@@ -19,59 +16,32 @@ from pilotage.testing.faults import (
     StopAfter,
     StopBefore,
 )
-from pilotage.testing.ids import SeededIds
-from pilotage.testing.late_outcomes import MemoryLateOutcomes
-from pilotage.testing.leases import MemoryLeases
+from pilotage.testing.ids import SeededIds, VirtualClock
 from pilotage.testing.memory import (
+    MemoryAuditLog,
     MemoryEvidenceRepository,
     MemoryJournal,
+    MemoryLateOutcomes,
     MemorySignalRepository,
     MemoryStateRepository,
     MemoryStore,
+    MemorySwitches,
+    MemoryTaskStore,
 )
 from pilotage.testing.outbox import MemoryOutbox
 from pilotage.testing.retention import MemoryRetention
 from pilotage.testing.script import calls, fails, says, turn, when
 from pilotage.testing.scripted_model import ScriptedModel
 from pilotage.testing.sealer import MemorySealer
-from pilotage.testing.switches import MemorySwitches
 from pilotage.testing.tenant_spending import MemoryTenantSpending
-from pilotage.testing.wakeups import MemoryWakeUps
 
+# fmt: off
 __all__ = [
-    "CrashReport",
-    "FailWrite",
-    "Fault",
-    "FaultyJournal",
-    "LoseReply",
-    "MemoryAgentMemory",
-    "MemoryAuditLog",
-    "MemoryBacklog",
-    "MemoryEvidenceRepository",
-    "MemoryJournal",
-    "MemoryLateOutcomes",
-    "MemoryLeases",
-    "MemoryOutbox",
-    "MemoryRetention",
-    "MemorySealer",
-    "MemorySignalRepository",
-    "MemoryStateRepository",
-    "MemoryStore",
-    "MemorySwitches",
-    "MemoryTaskStore",
-    "MemoryTenantSpending",
-    "MemoryWakeUps",
-    "ProcessStopped",
-    "ScriptedModel",
-    "SeededIds",
-    "StopAfter",
-    "StopBefore",
-    "VirtualClock",
-    "always",
-    "calls",
-    "crash_matrix",
-    "fails",
-    "says",
-    "turn",
-    "when",
+    "CrashReport", "FailWrite", "Fault", "FaultyJournal", "LoseReply", "MemoryAgentMemory",
+    "MemoryAuditLog", "MemoryBacklog", "MemoryEvidenceRepository", "MemoryJournal",
+    "MemoryLateOutcomes", "MemoryLeases", "MemoryOutbox", "MemoryRetention", "MemorySealer",
+    "MemorySignalRepository", "MemoryStateRepository", "MemoryStore", "MemorySwitches",
+    "MemoryTaskStore", "MemoryTenantSpending", "MemoryWakeUps", "ProcessStopped", "ScriptedModel",
+    "SeededIds", "StopAfter", "StopBefore", "VirtualClock", "always", "calls", "crash_matrix", "fails",
+    "says", "turn", "when",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from pilotage.agent.approval import AgentApprovalRequest
@@ -32,15 +33,7 @@ from pilotage.runtime.journal.seals import Seals
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.quick import with_pods_asked_for
 from pilotage.runtime.runs import AgentRuns
-from pilotage.testing.faults import (
-    FailWrite,
-    Fault,
-    FaultyJournal,
-    LoseReply,
-    ProcessStopped,
-    StopAfter,
-    StopBefore,
-)
+from pilotage.testing.faults import FAULTS, STOPS, Fault, FaultyJournal, ProcessStopped
 from pilotage.testing.ids import SeededIds
 from pilotage.testing.memory import MemoryStore
 from pilotage.testing.scripted_model import ScriptedModel
@@ -50,8 +43,6 @@ from pilotage.values import value
 Approver: TypeAlias = Callable[[AgentApprovalRequest], ApprovalDecision]
 CarryOut: TypeAlias = Callable[[AgentRecoveryRequest], JsonValue]
 
-_STOPS: tuple[Callable[[int], Fault], ...] = (StopBefore, StopAfter)
-_FAULTS: tuple[Callable[[int], Fault], ...] = (*_STOPS, LoseReply, FailWrite)
 _MOST_PROCESSES = 30
 _RECOVERY_COMMITS = (1, 2, 3)
 
@@ -61,27 +52,19 @@ CrashPoint: TypeAlias = tuple[Fault | None, ...]
 
 
 class KeepsRuns(Protocol):
-    """The ports of a store, as far as a run cannot do without them."""
+    """The ports of a store, as far as a run cannot do without them; the faults are put in front of the journal."""
 
     @property
-    def journal(self) -> IAgentJournal:
-        """Where rows are committed; the faults are put in front of it."""
-        ...
+    def journal(self) -> IAgentJournal: ...
 
     @property
-    def states(self) -> IAgentStateRepository:
-        """How runs stand."""
-        ...
+    def states(self) -> IAgentStateRepository: ...
 
     @property
-    def signals(self) -> IAgentSignalRepository:
-        """What reaches runs."""
-        ...
+    def signals(self) -> IAgentSignalRepository: ...
 
     @property
-    def evidence(self) -> IAgentEvidenceRepository:
-        """What runs prove."""
-        ...
+    def evidence(self) -> IAgentEvidenceRepository: ...
 
 
 def always(request: AgentApprovalRequest) -> ApprovalDecision:
@@ -174,39 +157,32 @@ def _points(commits: Sequence[int], second_stops: Sequence[int]) -> Iterator[Cra
     for process, count in enumerate(commits):
         before: CrashPoint = (None,) * process
         for number in range(1, count + 1):
-            yield from ((*before, make(number)) for make in _FAULTS)
-            for first in _STOPS:
+            yield from ((*before, make(number)) for make in FAULTS)
+            for first in STOPS:
                 for again in second_stops:
-                    yield from ((*before, first(number), second(again)) for second in _STOPS)
+                    yield from ((*before, first(number), second(again)) for second in STOPS)
 
 
 def _words(point: CrashPoint) -> str:
     return " then ".join(str(fault) for fault in point if fault is not None)
 
 
+@dataclass
 class _Story:
     """One run, carried on by as many processes as it takes."""
 
-    def __init__(
-        self,
-        agent: type[object],
-        given: object,
-        model: ScriptedModel | None,
-        world: Sequence[object],
-        people: _People,
-        store: KeepsRuns,
-    ) -> None:
-        self.commits: list[int] = []
-        self._agent = agent
-        self._given = given
-        self._model = model
-        self._world = world
-        self._people = people
-        self._store, self._sealer = store, MemorySealer()
-        self._ids = SeededIds(0)
+    agent: type[object]
+    given: object
+    model: ScriptedModel | None
+    world: Sequence[object]
+    people: _People
+    store: KeepsRuns
+    commits: list[int] = field(default_factory=list[int])
+
+    def __post_init__(self) -> None:
+        self._sealer, self._ids = MemorySealer(), SeededIds(0)
         self._rows: list[_RowOf] = []
         self._lost: list[_RowOf] = []
-        self._run = RunKey("default", "unknown")
 
     async def carry_through(self, point: CrashPoint) -> RunResult:
         for process in range(_MOST_PROCESSES):
@@ -214,10 +190,10 @@ class _Story:
             if result is not None and result.state.is_terminal:
                 for state in await self._states():
                     run = RunKey("default", state.id)
-                    self._rows += self._opened(run, [row async for row in self._store.journal.read(run)])
+                    self._rows += self._opened(run, [row async for row in self.store.journal.read(run)])
                 return result
         raise AssertionError(
-            f"{self._agent.__name__} does not come to an end within {_MOST_PROCESSES} processes"
+            f"{self.agent.__name__} does not come to an end within {_MOST_PROCESSES} processes"
         )
 
     def keys(self) -> dict[str, str]:
@@ -242,11 +218,11 @@ class _Story:
         return (action_id for (_, action_id), numbers in attempts.items() if len(numbers) > 1)
 
     async def _one_process(self, fault: Fault | None) -> RunResult | None:
-        journal = FaultyJournal(self._store.journal, fault)
-        app = Application("crash matrix").add(self._agent, *self._world, journal, self._ids)
-        app.add(self._store.states, self._store.signals, self._store.evidence, self._sealer)
-        if self._model is not None:
-            app.add(self._model)
+        journal = FaultyJournal(self.store.journal, fault)
+        app = Application("crash matrix").add(self.agent, *self.world, journal, self._ids)
+        app.add(self.store.states, self.store.signals, self.store.evidence, self._sealer)
+        if self.model is not None:
+            app.add(self.model)
         initialize(app)
         try:
             async with with_pods_asked_for(app):
@@ -257,22 +233,20 @@ class _Story:
             self.commits.append(journal.commits)
             for commit in journal.lost:
                 self._lost += self._opened(commit.run, commit.rows)
-            self._model = self._model and self._model.restarted()
+            self.model = self.model and self.model.restarted()
 
     def _opened(self, run: RunKey, rows: Sequence[JournalRow]) -> list[_RowOf]:
         """The rows as the run knows them, what is sealed included."""
         return [(run, row) for row in Seals(self._sealer, run).opened_rows(rows)]
 
     async def _states(self) -> list[AgentState]:
-        return [state for status in AgentStatus for state in await self._store.states.list_by_status(status)]
+        return [state for status in AgentStatus for state in await self.store.states.list_by_status(status)]
 
     async def _carry_on(self, runs: AgentRuns) -> RunResult:
         known = [state for state in await self._states() if "parent" not in state.metadata]
         if not known:
-            handle = await runs.start(self._agent, self._given)
-            self._run = RunKey("default", handle.id)
+            handle = await runs.start(self.agent, self.given)
             return await handle.result()
-        self._run = RunKey("default", known[0].id)
         if known[0].is_terminal:
             return await runs.result(known[0].id)
         await self._answer(runs, known[0].id)
@@ -280,16 +254,16 @@ class _Story:
 
     async def _answer(self, runs: AgentRuns, run_id: str) -> None:
         for request in await runs.questions(run_id):
-            pending = await self._store.signals.list_pending(request.agent_state_id)
+            pending = await self.store.signals.list_pending(request.agent_state_id)
             if request.id in {str(signal.payload.get("request_id")) for signal in pending}:
                 continue
             if isinstance(request, AgentRecoveryRequest) and request.deferred_call is not None:
-                result = self._people.carry_out(request)
+                result = self.people.carry_out(request)
                 await runs.answer(run_id, request.id, RecoveryDecision.DONE, result=result, resume=False)
             elif isinstance(request, AgentRecoveryRequest):
                 await self._tell_the_truth(runs, run_id, request)
             else:
-                await runs.answer(run_id, request.id, self._people.approve(request), resume=False)
+                await runs.answer(run_id, request.id, self.people.approve(request), resume=False)
 
     async def _tell_the_truth(self, runs: AgentRuns, run_id: str, request: AgentRecoveryRequest) -> None:
         asked = (request.agent_state_id, request.action_id, request.attempt)

@@ -5,7 +5,7 @@ Commits are counted by calls of `commit`, from 1, whatever each of them carries.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeAlias, assert_never
 
 from pilotage.agent.ports.journal import (
@@ -25,46 +25,36 @@ class ProcessStopped(BaseException):
 
 
 @value
-class StopBefore:
+class _AtCommit:
+    number: int
+
+    def __post_init__(self) -> None:
+        reject_not_positive(self, number=self.number)
+
+
+@value
+class StopBefore(_AtCommit):
     """The process dies before commit `number` reaches the store."""
 
-    number: int
-
-    def __post_init__(self) -> None:
-        reject_not_positive(self, number=self.number)
-
 
 @value
-class StopAfter:
+class StopAfter(_AtCommit):
     """The process dies when commit `number` is durable, before anybody hears of it."""
 
-    number: int
-
-    def __post_init__(self) -> None:
-        reject_not_positive(self, number=self.number)
-
 
 @value
-class LoseReply:
+class LoseReply(_AtCommit):
     """Commit `number` is durable, but its reply is lost: the caller gets an `OSError`."""
 
-    number: int
-
-    def __post_init__(self) -> None:
-        reject_not_positive(self, number=self.number)
-
 
 @value
-class FailWrite:
+class FailWrite(_AtCommit):
     """Commit `number` fails with an `OSError`; nothing was written."""
-
-    number: int
-
-    def __post_init__(self) -> None:
-        reject_not_positive(self, number=self.number)
 
 
 Fault: TypeAlias = StopBefore | StopAfter | LoseReply | FailWrite
+STOPS: tuple[Callable[[int], Fault], ...] = (StopBefore, StopAfter)
+FAULTS: tuple[Callable[[int], Fault], ...] = (*STOPS, LoseReply, FailWrite)
 
 
 class FaultyJournal(IAgentJournal):

@@ -1,10 +1,59 @@
-"""Ids and random numbers that are the same in every run of a test."""
+"""Time, ids and random numbers under the control of a test."""
 
 from __future__ import annotations
 
+import asyncio
+from datetime import UTC, datetime, timedelta
 from random import Random
 
-from pilotage.ids import IIds
+from pilotage.checks import reject_naive, reject_negative
+from pilotage.ids import IClock, IIds
+
+_START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class VirtualClock(IClock):
+    """Time as a value under the test's control: `clock.advance(30)` is half a minute and takes none.
+
+    Code that waits with `await clock.sleep(...)` goes on when the clock has been advanced far enough. One
+    advance is one jump: whoever wakes in it sees the time at its end.
+    """
+
+    def __init__(self, start: datetime = _START) -> None:
+        reject_naive(self, start=start)
+        self._start = start.astimezone(UTC)
+        self._elapsed = 0.0
+        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
+
+    def now(self) -> datetime:
+        return self._start + timedelta(seconds=self._elapsed)
+
+    def monotonic(self) -> float:
+        return self._elapsed
+
+    @property
+    def sleepers(self) -> int:
+        """How many are waiting in `sleep`."""
+        return sum(not future.done() for _, future in self._sleepers)
+
+    def advance(self, seconds: float) -> None:
+        """Move the time forward and wake whoever is due, the earliest first."""
+        reject_negative("VirtualClock.advance", seconds=seconds)
+        self._elapsed += seconds
+        due = [sleeper for sleeper in self._sleepers if sleeper[0] <= self._elapsed]
+        self._sleepers = [sleeper for sleeper in self._sleepers if sleeper[0] > self._elapsed]
+        for _, future in sorted(due, key=lambda sleeper: sleeper[0]):
+            if not future.done():
+                future.set_result(None)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait until the clock has been advanced by this much; nothing to wait for only gives others a turn."""
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sleepers.append((self._elapsed + seconds, future))
+        await future
 
 
 class SeededIds(IIds):

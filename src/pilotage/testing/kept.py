@@ -1,7 +1,7 @@
 """Values as the in-memory store keeps them: what is JSON in them as canonical text.
 
 Nothing that could be changed from outside and nothing that has no JSON form gets in; what comes out is read
-from the text, as it would be from a database.
+from the text, as it would be from a database: `of` keeps a value, `read` gives it to a reader.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ from pilotage.agent.ports.journal import (
     SealedRecord,
     stored_row,
 )
-from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState
-from pilotage.agent.tools.metadata import Idempotency
 from pilotage.filling import changing
 from pilotage.jsonvalue import JsonObject, JsonValue, as_list, as_object, canonical_json, parsed
 from pilotage.safety.fields import SensitiveFieldDescriptor
@@ -39,18 +37,14 @@ class UnkeepableError(Exception):
 
 @value
 class KeptRow:
-    """A journal row whose record and view are texts; a sealed or erased record is text already."""
+    """A journal row whose record and view are texts, decoded when they are asked for.
 
-    seq: int
-    action_id: str
-    kind: AgentActionKind | None
-    stage: JournalStage
-    attempt: int
-    epoch: int
-    fingerprint: str
-    idempotency: Idempotency
-    record: str | SealedRecord | ErasedRecord
-    view: str
+    A sealed or erased record is text already. `columns` are the parts of the row before its record, in their order.
+    """
+
+    columns: tuple[object, ...]
+    kept_record: str | SealedRecord | ErasedRecord
+    kept_view: str
     digest: str
     created_at: datetime | None
     salt: str
@@ -66,73 +60,29 @@ class KeptRow:
             where = f"row {row.seq} ({row.action_id!r})"
             record = "" if sealed else _text(f"the record of {where}", cast(JsonValue, row.record))
             view = _text(f"the view of {where}", row.view)
-        return cls(
-            row.seq,
-            row.action_id,
-            row.kind,
-            row.stage,
-            row.attempt,
-            row.epoch,
-            row.fingerprint,
-            row.idempotency,
-            sealed or record,
-            view,
-            row.digest,
-            created_at or row.created_at,
-            row.salt,
-        )
-
-    def read(self) -> JournalRow:
-        """The row as a reader gets it."""
-        read = stored_row(
-            self.seq,
-            self.action_id,
-            self.kind,
-            self.stage,
-            self.attempt,
-            self.epoch,
-            self.fingerprint,
-            self.idempotency,
-            source=_Source(self),
-        )
-        if self.stage is not JournalStage.BEFORE:
-            # What cannot be read is found out before anybody takes the run.
-            _ = read.record
-        return read
-
-
-class _Source:
-    """A row that was read, as far as it is decoded later."""
-
-    __slots__ = ("_kept",)
-
-    def __init__(self, kept: KeptRow) -> None:
-        self._kept = kept
+        name = (row.seq, row.action_id, row.kind, row.stage)
+        columns = (*name, row.attempt, row.epoch, row.fingerprint, row.idempotency)
+        return cls(columns, sealed or record, view, row.digest, created_at or row.created_at, row.salt)
 
     @property
     def is_plain(self) -> bool:
-        return isinstance(self._kept.record, str)
+        return isinstance(self.kept_record, str)
 
     @property
     def record(self) -> JsonValue | SealedRecord | ErasedRecord:
-        record = self._kept.record
-        return parsed(record) if isinstance(record, str) else record
+        return parsed(self.kept_record) if isinstance(self.kept_record, str) else self.kept_record
 
     @property
     def view(self) -> JsonValue:
-        return parsed(self._kept.view)
+        return parsed(self.kept_view)
 
-    @property
-    def digest(self) -> str:
-        return self._kept.digest
-
-    @property
-    def created_at(self) -> datetime | None:
-        return self._kept.created_at
-
-    @property
-    def salt(self) -> str:
-        return self._kept.salt
+    def read(self) -> JournalRow:
+        """The row as a reader gets it."""
+        read = stored_row(*self.columns, source=self)
+        if read.stage is not JournalStage.BEFORE:
+            # A record that cannot be read is an error before the run is claimed.
+            _ = read.record
+        return read
 
 
 @value
@@ -152,7 +102,6 @@ class KeptState:
         return cls(_stamped(state, {}, made, changed), metadata)
 
     def read(self) -> AgentState:
-        """The state as a reader gets it."""
         return _with_metadata(self.bare, _object(self.metadata))
 
 
@@ -165,11 +114,9 @@ class KeptSignal:
 
     @classmethod
     def of(cls, signal: AgentSignal) -> KeptSignal:
-        """The signal as it is kept."""
         return cls(replace(signal, payload={}), _text(f"the payload of signal {signal.id!r}", signal.payload))
 
     def read(self) -> AgentSignal:
-        """The signal as a reader gets it."""
         return replace(self.bare, payload=_object(self.payload))
 
 
@@ -183,7 +130,6 @@ class KeptEvidence:
 
     @classmethod
     def of(cls, evidence: AgentEvidence) -> KeptEvidence:
-        """The evidence as it is kept."""
         descriptors = [descriptor.to_metadata() for descriptor in evidence.sensitive_fields]
         return cls(
             replace(evidence, payload={}, sensitive_fields=()),
@@ -192,7 +138,6 @@ class KeptEvidence:
         )
 
     def read(self) -> AgentEvidence:
-        """The evidence as a reader gets it."""
         descriptors = map(as_object, as_list(parsed(self.sensitive_fields)))
         return replace(
             self.bare,
@@ -211,12 +156,10 @@ class KeptEvent:
 
     @classmethod
     def of(cls, event: OutboxEvent) -> KeptEvent:
-        """The event as it is kept."""
         where = f"the payload of outbox event {event.event_type!r}"
         return cls(event.event_type, event.version, _text(where, event.payload))
 
     def read(self) -> OutboxEvent:
-        """The event as a reader gets it."""
         return OutboxEvent(self.event_type, self.version, _object(self.payload))
 
 

@@ -11,8 +11,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
 from pilotage.agent.ports.budget import ITenantSpending
-from pilotage.agent.ports.conversations import ITaskStore
+from pilotage.agent.ports.conversations import ConversationTurn, ITaskStore
 from pilotage.agent.ports.journal import (
     CommitOutcome,
     IAgentJournal,
@@ -31,12 +32,15 @@ from pilotage.agent.ports.repositories import (
     IAgentRetention,
     IAgentSignalRepository,
     IAgentStateRepository,
+    LateOutcome,
     RunPage,
 )
 from pilotage.agent.ports.sealing import IRecordSealer
+from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff
+from pilotage.agent.principal import Principal
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.checks import reject_naive, reject_not_positive
+from pilotage.checks import reject_blank, reject_naive, reject_negative, reject_not_positive
 from pilotage.errors import (
     AgentDefinitionError,
     CallerError,
@@ -45,18 +49,14 @@ from pilotage.errors import (
     SignalNotFoundError,
 )
 from pilotage.ids import IClock, SystemClock
-from pilotage.testing.backlog import MemoryBacklog
-from pilotage.testing.conversations import MemoryTaskStore
+from pilotage.jsonvalue import as_object, canonical_json, parsed
+from pilotage.testing.coordination import MemoryBacklog, MemoryLeases, MemoryWakeUps
 from pilotage.testing.kept import KeptEvidence, KeptSignal, KeptState, UnkeepableError
-from pilotage.testing.late_outcomes import MemoryLateOutcomes
-from pilotage.testing.leases import MemoryLeases
 from pilotage.testing.outbox import MemoryOutbox
 from pilotage.testing.retention import MemoryRetention
 from pilotage.testing.sealer import MemorySealer
-from pilotage.testing.switches import MemorySwitches
-from pilotage.testing.tables import MemoryTables
+from pilotage.testing.tables import ConversationTable, MemoryTables, OverTables
 from pilotage.testing.tenant_spending import MemoryTenantSpending
-from pilotage.testing.wakeups import MemoryWakeUps
 
 _RESUMABLE = frozenset({AgentStatus.ACTIVE, AgentStatus.INTERRUPTED, AgentStatus.CANCELLING})
 
@@ -288,6 +288,88 @@ class MemoryEvidenceRepository(IAgentEvidenceRepository):
     async def list_by_manifest_ref(self, manifest_ref: str) -> Sequence[AgentEvidence]:
         kept = self._tables.evidence.entries(self._tenant)
         return [each.read() for each in kept if each.bare.manifest_ref == manifest_ref]
+
+
+class MemoryLateOutcomes(OverTables, IAgentLateOutcomes):
+    """Late outcomes in the tables of a store, as every process over it has them."""
+
+    async def append(self, outcome: LateOutcome) -> None:
+        key = (outcome.run, outcome.action_id, outcome.attempt, outcome.epoch)
+        try:
+            text = canonical_json(outcome.view)
+        except (TypeError, ValueError) as error:
+            raise AgentDefinitionError(f"MemoryLateOutcomes.append: {error}.") from error
+        self._tables.late_outcomes.setdefault(key, (text, self._tables.clock.now()))
+
+    async def list_by_action(self, run: RunKey, action_id: str) -> Sequence[LateOutcome]:
+        return [
+            LateOutcome(*key, as_object(parsed(text)), at)
+            for key, (text, at) in self._tables.late_outcomes.items()
+            if key[:2] == (run, action_id)
+        ]
+
+
+class MemorySwitches(OverTables, IAgentSwitches):
+    """Switches in the tables of a store: `MemorySwitches(store.tables)` is what another process has of them.
+
+    An application has them only if it is given them: `Application.add(store.switches)`.
+    """
+
+    async def turn_off(self, switch: Switch, *, reason: str, by: str | None = None) -> SwitchedOff:
+        off = SwitchedOff(switch, reason, by, self._tables.clock.now())
+        return self._tables.switches.setdefault(switch, off)
+
+    async def turn_on(self, switch: Switch) -> bool:
+        return self._tables.switches.pop(switch, None) is not None
+
+    async def first_off(self, switches: Sequence[Switch]) -> SwitchedOff | None:
+        off = (self._tables.switches.get(switch) for switch in switches)
+        return next((each for each in off if each is not None), None)
+
+    async def list_off(self) -> Sequence[SwitchedOff]:
+        return list(self._tables.switches.values())
+
+
+class MemoryAuditLog(IAgentAuditLog):
+    """Audit entries in a list; they outlive the "processes" of a test if the log does."""
+
+    def __init__(self) -> None:
+        self.entries: list[AuditEntry] = []
+
+    async def record(self, entry: AuditEntry) -> None:
+        known = {(each.principal.tenant, each.run_id, each.evidence_ref) for each in self.entries}
+        if (
+            entry.evidence_ref is None
+            or (entry.principal.tenant, entry.run_id, entry.evidence_ref) not in known
+        ):
+            self.entries.append(entry)
+
+    async def list_by_run(self, principal: Principal, run_id: str) -> Sequence[AuditEntry]:
+        return [
+            entry
+            for entry in self.entries
+            if entry.run_id == run_id and entry.principal.tenant == principal.tenant
+        ]
+
+
+class MemoryTaskStore(ITaskStore):
+    """The turns of a store's conversations: `MemoryTaskStore(store.tables.conversations)`."""
+
+    def __init__(self, conversations: ConversationTable) -> None:
+        self._conversations = conversations
+
+    async def load_history(
+        self, tenant_id: str, conversation_id: str, *, up_to: int | None = None
+    ) -> Sequence[ConversationTurn]:
+        reject_negative("MemoryTaskStore.load_history", up_to=up_to)
+        return self._conversations.find(tenant_id, conversation_id).turns[:up_to]
+
+    async def append_turns(
+        self, tenant_id: str, conversation_id: str, turns: Sequence[ConversationTurn]
+    ) -> None:
+        owner = "MemoryTaskStore.append_turns"
+        reject_blank(owner, tenant_id=tenant_id, conversation_id=conversation_id)
+        self._conversations.append(tenant_id, conversation_id, turns)
 
 
 def _lies_between(since: datetime | None, moment: datetime | None, until: datetime | None) -> bool:

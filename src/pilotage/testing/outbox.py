@@ -9,15 +9,11 @@ from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.errors import CallerError
-from pilotage.testing.outbox_table import OutboxRow
-from pilotage.testing.tables import MemoryTables
+from pilotage.testing.tables import OutboxRow, OverTables
 
 
-class MemoryOutbox(IAgentOutbox):
+class MemoryOutbox(OverTables, IAgentOutbox):
     """The outbox in the tables of a store: `MemoryOutbox(store.tables)` is what another process has of it."""
-
-    def __init__(self, tables: MemoryTables) -> None:
-        self._tables = tables
 
     async def claim(self, owner: str, seconds: float, limit: int) -> Sequence[OutboxEntry]:
         reject_blank("MemoryOutbox.claim", owner=owner)

@@ -13,16 +13,13 @@ from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.journal.chain import erased
 from pilotage.testing.kept import KeptRow, KeptState
-from pilotage.testing.tables import MemoryTables
+from pilotage.testing.tables import OverTables
 
 _ERASED_TURN = "[erased]"
 
 
-class MemoryRetention(IAgentRetention):
+class MemoryRetention(OverTables, IAgentRetention):
     """Retention over the tables of a store: `MemoryRetention(store.tables)`."""
-
-    def __init__(self, tables: MemoryTables) -> None:
-        self._tables = tables
 
     async def prune(self, tenant_id: str, *, ended_before: datetime, limit: int = 1000) -> int:
         reject_not_positive("MemoryRetention.prune", limit=limit)

@@ -1,6 +1,6 @@
-"""The words a script is written in: what a scripted model says, calls, fails with, and when.
+"""Scripts: what a scripted model says, calls, fails with, and when. Pure values.
 
-Pure values. A script is a list of turns; `when` sets turns apart for the requests it describes.
+A script is a list of turns; `when` sets turns apart for the requests it describes.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from itertools import count
 from typing import TypeAlias
 
 from pilotage.agent.messages import ModelMessage, ModelMessageRole, ModelToolCall
-from pilotage.agent.model_reply import ModelFinishReason
+from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
 from pilotage.agent.model_request import ModelRequest
 from pilotage.checks import reject_blank, reject_empty
-from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, is_list, to_json_value
+from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, is_list, parsed, to_json_value
+from pilotage.models.streaming import estimated_usage
 from pilotage.values import value
 
 Condition: TypeAlias = str | Callable[[ModelRequest], bool]
+_SHOWN_MESSAGES = 4
+_SHOWN_CHARACTERS = 200
 
 
 @value
@@ -174,3 +177,85 @@ def _with_ids(said: ScriptedTurn, numbers: Iterator[int]) -> ScriptedTurn:
         return said
     calls = tuple(replace(c, call_id=c.call_id or f"call-{next(numbers)}") for c in said.calls)
     return replace(said, calls=calls)
+
+
+def response_of(reply: ScriptedReply, request: ModelRequest) -> ModelResponse:
+    """Return the whole response; raise `AgentStructuredOutputError` if the answer is not of the type asked for."""
+    reason = reply.finish_reason or (ModelFinishReason.TOOL_CALLS if reply.calls else ModelFinishReason.STOP)
+    is_answer = reason is ModelFinishReason.STOP
+    structured = _structured(reply, request) if is_answer else None
+    spec = request.structured_output
+    return ModelResponse(
+        reply.text,
+        structured,
+        reply.calls,
+        estimated_usage(request.assemble_messages(), reply.text, reply.calls, reply.reasoning),
+        finish_reason=reason,
+        output=spec.decode(structured) if spec and is_answer else None,
+    )
+
+
+def _structured(reply: ScriptedReply, request: ModelRequest) -> JsonValue:
+    """What a server that was asked for JSON gives: the declared output, or the text read as JSON."""
+    if request.structured_output is None or reply.output is not None:
+        return reply.output
+    try:
+        return parsed(reply.text)
+    except ValueError as error:
+        problem = f"the answer is no JSON: {reply.text!r}."
+        raise AgentStructuredOutputError(problem, problems=[problem]) from error
+
+
+def unused_turns(threads: Sequence[ScriptedThread], positions: Sequence[int]) -> Iterator[str]:
+    """A line for each turn behind the position of its thread."""
+    for thread, position in zip(threads, positions, strict=True):
+        where = "" if thread.condition is None else f" for requests {_show_condition(thread)}"
+        for number, said in enumerate(thread.turns[position:], start=position + 1):
+            yield f"  turn {number}{where}: {_show_turn(said)}"
+
+
+def beyond_script(threads: Sequence[ScriptedThread], asked: ScriptedThread, request: ModelRequest) -> str:
+    """Why no turn answers a request: what the script has, and what was asked."""
+    count = len(asked.turns)
+    turns = "no turns" if count == 0 else "1 turn" if count == 1 else f"{count} turns"
+    conditions = [_show_condition(thread) for thread in threads if thread.condition is not None]
+    whose = f" for requests {_show_condition(asked)}" if conditions else ""
+    used = ", all used" if count else ""
+    lines = [f"ScriptedModel: the script has {turns}{whose}{used}."]
+    lines += [f"  turn {number}: {_show_turn(said)}" for number, said in enumerate(asked.turns, start=1)]
+    if asked.condition is None and conditions:
+        lines.append(f"The request is none of those {' or '.join(conditions)}.")
+    lines.append("The last messages of the request:")
+    lines += [f"  {_show_message(message)}" for message in request.messages[-_SHOWN_MESSAGES:]]
+    lines.append("Add the turn that should answer it, or find out why the model is asked again.")
+    return "\n".join(lines)
+
+
+def _show_condition(thread: ScriptedThread) -> str:
+    match thread.condition:
+        case None:
+            return "that no when() describes"
+        case str(text):
+            return f"that contain {text!r}"
+        case predicate:
+            return f"that fit {getattr(predicate, '__name__', repr(predicate))}"
+
+
+def _show_turn(said: ScriptedTurn) -> str:
+    match said:
+        case ScriptedFailure(message):
+            return f"fails with {message!r}"
+        case ScriptedReply(text, calls=calls):
+            spoken = [f"says {_cut(repr(text))}"] if text or not calls else []
+            called = [f"calls {call.name}({_cut(canonical_json(call.arguments))})" for call in calls]
+            return " and ".join([*spoken, *called])
+
+
+def _show_message(message: ModelMessage) -> str:
+    calls = "".join(f" [calls {call.name} as {call.call_id}]" for call in message.tool_calls)
+    answered = f" ({message.tool_call_id})" if message.tool_call_id else ""
+    return f"{message.role.value}{answered}: {_cut(repr(message.text))}{calls}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."

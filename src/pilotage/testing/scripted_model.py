@@ -20,10 +20,11 @@ from pilotage.testing.script import (
     ScriptedThread,
     ScriptedTurn,
     ScriptEntry,
+    beyond_script,
     read_script,
+    response_of,
+    unused_turns,
 )
-from pilotage.testing.script_words import beyond_script, unused_turns
-from pilotage.testing.scripted_reply import response_of
 
 
 class ScriptedModel(IAgentModel):

@@ -1,4 +1,4 @@
-"""The tables behind the in-memory ports, and the one step that writes into several of them.
+"""The tables of the in-memory store, and the one step that writes into several of them.
 
 A commit is decided completely before anything is written, and nothing here awaits: so it happens as a whole
 or not at all.
@@ -6,12 +6,14 @@ or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Generic, TypeVar
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.commit_rules import RunSnapshot, decide, parent_of, wanted_conversation
+from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import (
     CommitOutcome,
     CommitRefused,
@@ -21,17 +23,214 @@ from pilotage.agent.ports.journal import (
     RunKey,
 )
 from pilotage.agent.ports.leases import Lease
+from pilotage.agent.ports.outbox import OutboxEntry, OutboxStatus
 from pilotage.agent.ports.switches import Switch, SwitchedOff
 from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.errors import AgentDefinitionError
 from pilotage.ids import IClock
-from pilotage.testing.conversations import ConversationTable
 from pilotage.testing.kept import KeptEvent, KeptEvidence, KeptRow, KeptSignal, KeptState, UnkeepableError
-from pilotage.testing.outbox_table import OutboxTable
 from pilotage.testing.tenant_spending import SpendingTable
-from pilotage.testing.tenant_table import TenantTable
 from pilotage.values import value
+
+T = TypeVar("T")
+
+
+class TenantTable(Generic[T]):
+    """Keeps what belongs to a tenant apart; asked without a tenant (None) it looks at all of them."""
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[str, str], T] = {}
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._tenants: dict[str, list[str]] = {}
+
+    def put(self, tenant: str, entry_id: str, entry: T) -> None:
+        """Add an entry, or put it in the place of the one with its id."""
+        if (tenant, entry_id) not in self._entries:
+            self._tenants.setdefault(entry_id, []).append(tenant)
+            self._numbers[tenant, entry_id] = len(self._numbers) + 1
+        self._entries[tenant, entry_id] = entry
+
+    def find(self, tenant: str | None, entry_id: str) -> T | None:
+        """The entry with this id, or None."""
+        home = self.home(entry_id) if tenant is None else tenant
+        return None if home is None else self._entries.get((home, entry_id))
+
+    def home(self, entry_id: str) -> str | None:
+        """Return the tenant that has an entry with this id, or None; `AgentDefinitionError` if several have one."""
+        match self._tenants.get(entry_id, []):
+            case []:
+                return None
+            case [tenant]:
+                return tenant
+            case tenants:
+                raise AgentDefinitionError(
+                    f"the id {entry_id!r} exists for several tenants ({', '.join(map(repr, tenants))}). "
+                    "Use a repository of one tenant: MemoryStateRepository(store, tenant=...)."
+                )
+
+    def entries(self, tenant: str | None) -> Iterator[T]:
+        """The entries of a tenant, or of all, in the order they first came."""
+        return (entry for (owner, _), entry in self._entries.items() if tenant in (None, owner))
+
+    def drop(self, tenant: str, entry_id: str) -> None:
+        """Remove an entry; the numbers of the others stay."""
+        if self._entries.pop((tenant, entry_id), None) is not None:
+            self._tenants[entry_id].remove(tenant)
+
+    def remove(self, tenant: str, is_meant: Callable[[T], bool]) -> None:
+        """Remove the entries of a tenant that are meant."""
+        for owner, entry_id in [key for key, entry in self._entries.items() if is_meant(entry)]:
+            if owner == tenant:
+                self.drop(owner, entry_id)
+
+    def newest_first(self, tenant: str, before: int | None = None) -> Iterator[tuple[int, T]]:
+        """The entries of a tenant, last come first, each with the number it got when it came; or those before one."""
+        for key in reversed(self._entries):
+            number = self._numbers[key]
+            if key[0] == tenant and (before is None or number < before):
+                yield number, self._entries[key]
+
+
+@dataclass
+class Conversation:
+    """One conversation: what was said, by which runs, and the last run that took hold of it, ended or not."""
+
+    turns: list[ConversationTurn] = field(default_factory=list[ConversationTurn])
+    added_by: list[RunKey | None] = field(default_factory=list[RunKey | None])
+    holder: RunKey | None = None
+
+
+class ConversationTable:
+    """The conversations of all tenants; one nobody has spoken in is empty."""
+
+    def __init__(self) -> None:
+        self._conversations = TenantTable[Conversation]()
+        self._held: dict[RunKey, str] = {}
+
+    def held_by(self, run: RunKey) -> str | None:
+        """The conversation that a run holds, or held until it ended."""
+        return self._held.get(run)
+
+    def find(self, tenant_id: str, conversation_id: str) -> Conversation:
+        """A conversation to read; an unknown one has no turns and no holder."""
+        return self._conversations.find(tenant_id, conversation_id) or Conversation()
+
+    def hold(self, run: RunKey, conversation_id: str) -> None:
+        """Let a run hold a conversation."""
+        self._kept(run.tenant_id, conversation_id).holder = run
+        self._held[run] = conversation_id
+
+    def append(
+        self,
+        tenant_id: str,
+        conversation_id: str,
+        turns: Sequence[ConversationTurn],
+        by: RunKey | None = None,
+    ) -> None:
+        """Add turns at the end, those of a run or of the application."""
+        conversation = self._kept(tenant_id, conversation_id)
+        conversation.turns.extend(turns)
+        conversation.added_by.extend([by] * len(turns))
+
+    def let_go(self, run: RunKey) -> None:
+        """A run that is gone holds nothing."""
+        self._held.pop(run, None)
+        for conversation in self._conversations.entries(run.tenant_id):
+            if conversation.holder == run:
+                conversation.holder = None
+
+    def put_in_place(self, run: RunKey, instead: Callable[[ConversationTurn], ConversationTurn]) -> None:
+        """Put others in the place of the turns that a run has added."""
+        for conversation in self._conversations.entries(run.tenant_id):
+            turns = zip(conversation.turns, conversation.added_by, strict=True)
+            conversation.turns = [instead(turn) if by == run else turn for turn, by in turns]
+
+    def _kept(self, tenant_id: str, conversation_id: str) -> Conversation:
+        conversation = self.find(tenant_id, conversation_id)
+        self._conversations.put(tenant_id, conversation_id, conversation)
+        return conversation
+
+
+@dataclass
+class OutboxRow:
+    """One entry as the store keeps it; `position` is its place among those of all runs."""
+
+    position: int
+    run: RunKey
+    number: int
+    event: KeptEvent
+    created_at: datetime
+    status: OutboxStatus = OutboxStatus.WAITING
+    failures: int = 0
+    problem: str | None = None
+    owner: str | None = None
+    claimed_until: datetime | None = None
+    retry_at: datetime | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it must still be delivered."""
+        return self.status is OutboxStatus.WAITING
+
+    def is_claimed(self, now: datetime) -> bool:
+        """Whether it is out with somebody."""
+        return self.is_waiting and self.claimed_until is not None and self.claimed_until > now
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether it may be tried."""
+        return self.retry_at is None or self.retry_at <= now
+
+    def claim(self, owner: str, until: datetime) -> None:
+        """Give it out."""
+        self.owner, self.claimed_until = owner, until
+
+    def give_back(self) -> None:
+        """It is out with nobody any more."""
+        self.owner = self.claimed_until = None
+
+    def read(self) -> OutboxEntry:
+        """The entry as a reader gets it."""
+        facts = (self.status, self.failures, self.problem)
+        return OutboxEntry(self.run, self.number, self.event.read(), self.created_at, *facts)
+
+
+class OutboxTable:
+    """The entries of all runs in the order they were committed."""
+
+    def __init__(self) -> None:
+        self.rows: list[OutboxRow] = []
+        self._next = 1
+        self._by_run: dict[RunKey, list[OutboxRow]] = {}
+
+    def add(self, run: RunKey, events: Sequence[KeptEvent], now: datetime) -> None:
+        """Add what a commit carries."""
+        if not events:
+            return
+        rows = self._by_run.setdefault(run, [])
+        for event in events:
+            row = OutboxRow(self._next, run, len(rows) + 1, event, now)
+            self._next += 1
+            self.rows.append(row)
+            rows.append(row)
+
+    def remove(self, run: RunKey) -> None:
+        """Remove the entries of a run; the others keep their places."""
+        self._by_run.pop(run, None)
+        self.rows = [row for row in self.rows if row.run != run]
+
+    def of_run(self, run: RunKey) -> Sequence[OutboxRow]:
+        """The entries of a run, in order."""
+        return self._by_run.get(run, ())
+
+    def waiting_runs(self) -> list[RunKey]:
+        """The runs that have something to deliver, the one whose first entry is oldest first."""
+        return list(dict.fromkeys(row.run for row in self.rows if row.is_waiting))
+
+    def read(self) -> Iterator[OutboxEntry]:
+        """All entries."""
+        return (row.read() for row in self.rows)
 
 
 @dataclass
@@ -168,3 +367,10 @@ class MemoryTables:
             self.leases[run] = Lease(run, asked.owner, end, asked.seconds)
         if commit.state is not None and commit.state.is_terminal:
             self.leases.pop(run, None)
+
+
+class OverTables:
+    """A port over the tables of a store: one more of it is what another process has."""
+
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables

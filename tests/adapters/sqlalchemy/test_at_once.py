@@ -23,7 +23,8 @@ from pilotage.agent.ports.journal import (
     RunKey,
 )
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.testing.conformance.samples import RUN, claim, commit_of, commit_one, row, rows_of
+from pilotage.testing.conformance.kit import RUN
+from pilotage.testing.conformance.samples import claim, commit_of, commit_one, row, rows_of
 
 RUNS = [RunKey("default", f"run-{number}") for number in range(6)]
 LEASE = LeaseRequest("ada", 30)

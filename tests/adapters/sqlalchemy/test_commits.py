@@ -26,7 +26,8 @@ from pilotage.agent.ports.journal import (
     RunKey,
 )
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.testing.conformance.samples import RUN, claim, commit_of, commit_one, row, rows_of
+from pilotage.testing.conformance.kit import RUN
+from pilotage.testing.conformance.samples import claim, commit_of, commit_one, row, rows_of
 from tests.adapters.sqlalchemy.databases import opened
 
 LARGE = {"said": "x" * BLOB_LENGTH}

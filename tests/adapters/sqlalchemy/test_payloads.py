@@ -19,7 +19,8 @@ from pilotage.adapters.sqlalchemy.payloads import (
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.agent.ports.journal import JournalRow, JournalStage, SealedRecord
 from pilotage.jsonvalue import JsonValue
-from pilotage.testing.conformance.samples import RUN, commit_of, row, rows_of
+from pilotage.testing.conformance.kit import RUN
+from pilotage.testing.conformance.samples import commit_of, row, rows_of
 
 LONG = "what the tool found, " * 10
 JSON = st.recursive(

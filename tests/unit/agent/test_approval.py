@@ -29,8 +29,8 @@ from pilotage.agent.tools.metadata import (
 )
 from pilotage.agent.yields import AgentYieldKind, Approval
 from pilotage.jsonvalue import JsonObject
-from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import PII, SensitiveField, SensitiveFieldDescriptor
+from pilotage.safety.guard import ContextExposurePolicy
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ARGUMENTS = {"to": "DE-1", "amount": 12}

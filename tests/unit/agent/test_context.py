@@ -25,9 +25,15 @@ from pilotage.agent.context import (
     ContextTokenBudget,
     render_context_pack,
 )
-from pilotage.safety.exposure import ContextExposurePolicy
-from pilotage.safety.fields import PII, RedactionPolicy, SecretField, SensitiveField, SensitiveFieldDescriptor
-from pilotage.safety.masking import MaskingPolicy
+from pilotage.safety.fields import (
+    PII,
+    MaskingPolicy,
+    RedactionPolicy,
+    SecretField,
+    SensitiveField,
+    SensitiveFieldDescriptor,
+)
+from pilotage.safety.guard import ContextExposurePolicy
 
 EMAIL = SensitiveFieldDescriptor((), SensitiveField(PII.EMAIL))
 NESTED_EMAIL = SensitiveFieldDescriptor(("customer", "email"), SensitiveField(PII.EMAIL))

@@ -17,8 +17,8 @@ from pilotage.agent.context import (
 from pilotage.agent.evidence import STRUCTURED_RESULT_LIMIT, AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.tools.metadata import EvidenceCapture
 from pilotage.jsonvalue import JsonValue, canonical_json, json_digest
-from pilotage.safety.exposure import EvidenceExposurePolicy
 from pilotage.safety.fields import PII, SecretField, SensitiveField, SensitiveFieldDescriptor
+from pilotage.safety.guard import EvidenceExposurePolicy
 
 RESULT = {"id": 7, "email": "ada@example.org", "key": "k-123", "tags": ["a", None]}
 EMAIL = SensitiveFieldDescriptor(("email",), SensitiveField(PII.EMAIL))

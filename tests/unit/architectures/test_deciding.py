@@ -11,8 +11,8 @@ from tests.unit.architectures.plain import PlainDependencies
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelFinishReason
 from pilotage.agent.ports.architecture import AgentSession
-from pilotage.architectures.candidates import Candidates
 from pilotage.architectures.deciding import Share, decide
+from pilotage.architectures.parts import Candidates
 from pilotage.architectures.wording import as_text, asked, briefing
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.testing import ScriptedModel, says

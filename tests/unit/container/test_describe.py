@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pilotage.container.describe import describe_mermaid, describe_text
+import pytest
+
+from pilotage.container.describe import Phase, Skipped, StartupReport, describe_mermaid, describe_text
 from pilotage.container.graph import Graph
-from pilotage.container.pod import Pod, Scope, given
-from pilotage.container.stereotypes import UseCase
+from pilotage.container.pod import Pod, Scope, UseCase, given
 
 
 class Port: ...
@@ -92,3 +93,28 @@ def test_the_flowchart_has_an_arrow_per_dependency_and_a_dashed_one_to_what_is_m
 
 def test_an_instance_is_called_by_its_class() -> None:
     assert describe_text("shop", Graph([given(One, "one")], {})) == "application 'shop'\nOne"
+
+
+def test_a_report_is_pleasant_to_read() -> None:
+    report = StartupReport(
+        "shop",
+        pods=12,
+        phases=[Phase("scan", 0.0123), Phase("contributions", 1.0)],
+        loaded=["plugin 'agent'"],
+        skipped=[Skipped("plugin 'studio'", "excluded")],
+    )
+    assert str(report) == (
+        "application 'shop': 12 pods in 1012.3 ms\n"
+        "  scan               12.3 ms\n"
+        "  contributions    1000.0 ms\n"
+        "  loaded   plugin 'agent'\n"
+        "  skipped  plugin 'studio': excluded"
+    )
+
+
+def test_a_phase_is_recorded_even_if_it_fails() -> None:
+    report = StartupReport("shop")
+    with pytest.raises(OSError, match="stuck"), report.phase("build"):
+        raise OSError("stuck")
+    assert [phase.name for phase in report.phases] == ["build"]
+    assert report.seconds == report.phases[0].seconds >= 0

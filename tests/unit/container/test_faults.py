@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from pilotage.container.faults import (
-    Cycle,
-    Fault,
-    Undecided,
-    Unprovided,
-    WidenedScope,
-    find_faults,
-)
+from pilotage.container.faults import Cycle, Fault, Undecided, Unprovided, WidenedScope, find_faults
 from pilotage.container.graph import Graph
 from pilotage.container.pod import Pod, Scope
 

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import pytest
 
-from pilotage.container.pod import Pod, Scope
-from pilotage.container.stereotypes import Configuration, Controller, UseCase
-from pilotage.errors import PodDefinitionError
+from pilotage.container.pod import (
+    Configuration,
+    Controller,
+    Pod,
+    Provision,
+    Scope,
+    UseCase,
+    provided_by,
+    provision_of,
+)
+from pilotage.errors import AgentModelConfigurationError, ApplicationStartError, PodDefinitionError
 
 
 class Bank: ...
@@ -120,3 +129,27 @@ def test_a_scope_may_be_given_by_its_value() -> None:
 def test_instances_carry_no_annotation() -> None:
     assert not Pod.exists(Refunds(Later()))
     assert not Pod.exists(None)
+
+
+T = TypeVar("T")
+
+
+@provided_by("pilotage[openai]", family=AgentModelConfigurationError)
+class Model: ...
+
+
+class SpecialModel(Model): ...
+
+
+@provided_by("pilotage[store]")
+class Store(Generic[T]): ...
+
+
+def test_a_port_says_what_to_install_and_which_error_its_absence_is() -> None:
+    assert provision_of(Model) == Provision("pilotage[openai]", AgentModelConfigurationError)
+    assert provision_of(Store[int]) == Provision("pilotage[store]", ApplicationStartError)
+
+
+def test_it_speaks_only_for_itself() -> None:
+    assert provision_of(SpecialModel) is None
+    assert provision_of(int) is None

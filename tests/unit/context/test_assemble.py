@@ -31,8 +31,8 @@ from pilotage.context.assemble import (
 )
 from pilotage.context.transcript import Transcript
 from pilotage.jsonvalue import canonical_json
-from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import PII, SensitiveField, SensitiveFieldDescriptor
+from pilotage.safety.guard import ContextExposurePolicy
 
 NOTE = ContextPack("note-1", "Ada prefers tea.", "crm", ContextPackRole.MEMORY)
 RULE = ContextPack("rule-1", "Never guess.", "handbook", ContextPackRole.INSTRUCTION)

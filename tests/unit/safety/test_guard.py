@@ -4,17 +4,73 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotage.jsonvalue import JsonValue, canonical_json
-from pilotage.safety.exposure import ContextExposurePolicy, EvidenceExposurePolicy
-from pilotage.safety.fields import PII, RedactionPolicy, SecretField, SensitiveField, SensitiveFieldDescriptor
-from pilotage.safety.guard import guard_json_value
-from pilotage.safety.masking import MaskingKey, MaskingPolicy
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
+from pilotage.safety.fields import (
+    PII,
+    DataSensitivity,
+    MaskingKey,
+    MaskingPolicy,
+    RedactionPolicy,
+    SecretField,
+    SensitiveField,
+    SensitiveFieldDescriptor,
+    SensitiveMarker,
+)
+from pilotage.safety.guard import (
+    SENSITIVE_KEYWORD,
+    ContextExposurePolicy,
+    EvidenceExposurePolicy,
+    guard_json_value,
+    schema_with_sensitive_metadata,
+)
+
+FIELDS: dict[str, SensitiveMarker] = {
+    "public": SensitiveField(DataSensitivity.PUBLIC),
+    "internal": SensitiveField(DataSensitivity.INTERNAL),
+    "confidential": SensitiveField(DataSensitivity.CONFIDENTIAL),
+    "pii": SensitiveField(PII.EMAIL),
+    "pii level": SensitiveField(DataSensitivity.PII),
+    "secret level": SensitiveField(DataSensitivity.SECRET),
+    "secret field": SecretField(),
+}
+ALWAYS = {"public", "internal"}
+
+
+@pytest.mark.parametrize("policy_type", [ContextExposurePolicy, EvidenceExposurePolicy])
+@pytest.mark.parametrize(
+    ("pii", "sensitive", "exposed"),
+    [
+        (False, False, ALWAYS),
+        (True, False, ALWAYS | {"pii", "pii level"}),
+        (False, True, ALWAYS | {"confidential", "secret level"}),
+        (True, True, ALWAYS | {"pii", "pii level", "confidential", "secret level"}),
+    ],
+)
+def test_a_policy_exposes_exactly_what_it_includes(
+    policy_type: type[ContextExposurePolicy | EvidenceExposurePolicy],
+    pii: bool,
+    sensitive: bool,
+    exposed: set[str],
+) -> None:
+    policy = policy_type(include_pii_values=pii, include_sensitive_values=sensitive)
+    assert {name for name, field in FIELDS.items() if policy.can_expose_value(field)} == exposed
+
+
+def test_the_defaults_expose_no_value_and_keep_the_metadata_of_evidence() -> None:
+    assert ContextExposurePolicy() == ContextExposurePolicy(False, False, False, False, None)
+    assert EvidenceExposurePolicy() == EvidenceExposurePolicy(False, False, True, None)
+
+
+def test_a_policy_does_not_show_the_secret_of_its_key() -> None:
+    policy = ContextExposurePolicy(masking_key=MaskingKey("k", b"very secret bytes"))
+    assert "very secret" not in repr(policy)
+
 
 EMAIL = SensitiveField(PII.EMAIL)
 LAST = SensitiveField(PII.ACCOUNT_ID, masking=MaskingPolicy.LAST_FOUR)
@@ -154,3 +210,88 @@ def _below(value: JsonValue, name: str) -> list[JsonValue]:
     if isinstance(value, list):
         return [found for item in cast("list[JsonValue]", value) for found in _below(item, name)]
     return []
+
+
+EMAIL = SensitiveField(PII.EMAIL)
+OPEN = ContextExposurePolicy(include_sensitive_schema_metadata=True)
+TEXT: dict[str, Any] = {"type": "string"}
+CUSTOMER: dict[str, Any] = {"type": "object", "properties": {"email": TEXT}}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "email": TEXT,
+        "rows": {"type": "array", "items": CUSTOMER},
+        "pair": {"type": "array", "prefixItems": [{"type": "integer"}, CUSTOMER]},
+        "maybe": {"anyOf": [CUSTOMER, {"type": "null"}]},
+        "by_name": {"type": "object", "additionalProperties": CUSTOMER},
+        "node": {"$ref": "#/$defs/Node"},
+        "elsewhere": {"$ref": "https://example.org/schema"},
+    },
+    "$defs": {
+        "Node": {
+            "type": "object",
+            "properties": {"value": TEXT, "children": {"type": "array", "items": {"$ref": "#/$defs/Node"}}},
+        }
+    },
+}
+
+
+def marked_places(schema: object, place: str = "") -> set[str]:
+    found: set[str] = set()
+    if isinstance(schema, dict):
+        items = cast("dict[str, object]", schema)
+        if SENSITIVE_KEYWORD in items:
+            assert items[SENSITIVE_KEYWORD] == [EMAIL.to_metadata()]
+            found.add(place)
+        for key, item in items.items():
+            found |= marked_places(item, f"{place}/{key}")
+    if isinstance(schema, list):
+        for number, item in enumerate(cast("list[object]", schema)):
+            found |= marked_places(item, f"{place}/{number}")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "each_value_at", "place"),
+    [
+        ((), (), ""),
+        (("email",), (), "/properties/email"),
+        (("rows",), (), "/properties/rows"),
+        (("rows", "email"), (), "/properties/rows/items/properties/email"),
+        (("pair", "email"), (), "/properties/pair/prefixItems/1/properties/email"),
+        (("maybe", "email"), (), "/properties/maybe/anyOf/0/properties/email"),
+        (("by_name", "email"), (), "/properties/by_name/additionalProperties/properties/email"),
+        (("by_name", "email"), (1,), "/properties/by_name/additionalProperties/properties/email"),
+        (("by_name",), (1,), "/properties/by_name/additionalProperties"),
+        (("node",), (), "/properties/node"),
+        (("node", "value"), (), "/$defs/Node/properties/value"),
+        (("node", "**", "value"), (), "/$defs/Node/properties/value"),
+    ],
+)
+def test_a_path_is_followed_to_its_place(
+    path: tuple[str, ...], each_value_at: tuple[int, ...], place: str
+) -> None:
+    descriptor = SensitiveFieldDescriptor(path, EMAIL, each_value_at)
+    before = copy.deepcopy(SCHEMA)
+    assert marked_places(schema_with_sensitive_metadata(SCHEMA, [descriptor], OPEN)) == {place}
+    assert before == SCHEMA
+
+
+@pytest.mark.parametrize("path", [("nothing",), ("email", "deeper"), ("elsewhere", "email")])
+def test_a_path_that_leads_nowhere_is_ignored(path: tuple[str, ...]) -> None:
+    assert schema_with_sensitive_metadata(SCHEMA, [SensitiveFieldDescriptor(path, EMAIL)], OPEN) == SCHEMA
+
+
+def test_a_marker_is_listed_once_however_often_the_schema_passes() -> None:
+    descriptor = SensitiveFieldDescriptor(("email",), EMAIL)
+    once = schema_with_sensitive_metadata(SCHEMA, [descriptor, descriptor], OPEN)
+    assert schema_with_sensitive_metadata(once, [descriptor], OPEN) == once
+    assert marked_places(once) == {"/properties/email"}
+
+
+def test_the_very_same_schema_comes_back_when_there_is_nothing_to_say() -> None:
+    schema: JsonObject = SCHEMA
+    descriptor = SensitiveFieldDescriptor(("email",), EMAIL)
+    assert schema_with_sensitive_metadata(schema, [descriptor]) is schema
+    assert schema_with_sensitive_metadata(schema, [descriptor], ContextExposurePolicy()) is schema
+    assert schema_with_sensitive_metadata(schema, [], OPEN) is schema

@@ -1,8 +1,64 @@
-"""Ids that are the same in every run of a test."""
+"""A clock, ids and random numbers under the control of a test."""
 
 from __future__ import annotations
 
-from pilotage.testing.ids import SeededIds
+import asyncio
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from pilotage.testing.ids import SeededIds, VirtualClock
+
+
+async def let_others_run() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_time_stands_still_until_it_is_advanced() -> None:
+    clock = VirtualClock(datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))))
+    assert clock.now() == clock.now() == datetime(2026, 1, 1, tzinfo=UTC)
+    assert clock.now().utcoffset() == timedelta(0)
+    clock.advance(90.5)
+    assert clock.now() == datetime(2026, 1, 1, 0, 1, 30, 500000, tzinfo=UTC)
+    assert clock.monotonic() == 90.5
+
+
+async def test_sleepers_wake_when_their_time_has_come_the_earliest_first() -> None:
+    clock, woken = VirtualClock(), list[str]()
+
+    async def sleeper(name: str, seconds: float) -> None:
+        await clock.sleep(seconds)
+        woken.append(name)
+
+    async with asyncio.TaskGroup() as group:
+        for name, seconds in (("late", 10), ("second", 5), ("first", 3)):
+            group.create_task(sleeper(name, seconds))
+        await let_others_run()
+        assert (woken, clock.sleepers) == ([], 3)
+        clock.advance(2.9)
+        await let_others_run()
+        assert woken == []
+        clock.advance(2.1)
+        await let_others_run()
+        assert (woken, clock.sleepers) == (["first", "second"], 1)
+        clock.advance(5)
+    assert woken == ["first", "second", "late"]
+
+
+async def test_sleeping_for_no_time_needs_no_advance() -> None:
+    await asyncio.gather(VirtualClock().sleep(0), VirtualClock().sleep(-1))
+
+
+async def test_a_cancelled_sleeper_is_forgotten() -> None:
+    clock = VirtualClock()
+    task = asyncio.create_task(clock.sleep(1))
+    await let_others_run()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert clock.sleepers == 0
+    clock.advance(2)
 
 
 def drawn(ids: SeededIds) -> list[object]:

@@ -23,17 +23,9 @@ from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError, CallerError, RunNotFoundError
-from pilotage.testing.clock import VirtualClock
-from pilotage.testing.conformance.samples import (
-    OTHER_RUN,
-    RUN,
-    UNSTORABLE,
-    claim,
-    commit_of,
-    commit_one,
-    row,
-    rows_of,
-)
+from pilotage.testing.conformance.kit import OTHER_RUN, RUN
+from pilotage.testing.conformance.samples import UNSTORABLE, claim, commit_of, commit_one, row, rows_of
+from pilotage.testing.ids import VirtualClock
 from pilotage.testing.memory import MemorySignalRepository, MemoryStateRepository, MemoryStore
 
 STATE = AgentState("run-1", "shop:Refunds", AgentStatus.ACTIVE)
@@ -128,7 +120,7 @@ async def test_reading_from_behind_a_row_does_not_touch_those_before() -> None:
     await store.journal.commit([commit_of(row(1), row(2), row(3))])
     journal = store.tables.journals.find("default", "run-1")
     assert journal is not None
-    journal.rows[0] = journal.rows[1] = replace(journal.rows[0], record="no JSON, so reading it fails")
+    journal.rows[0] = journal.rows[1] = replace(journal.rows[0], kept_record="no JSON, so reading it fails")
     assert [each.seq for each in await rows_of(store.journal, after=2)] == [3]
     with pytest.raises(ValueError, match="Expecting value"):
         await rows_of(store.journal, after=1)

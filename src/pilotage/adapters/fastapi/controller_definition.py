@@ -8,7 +8,7 @@ from enum import StrEnum
 from inspect import getattr_static
 from typing import Any, TypeVar
 
-from pilotage.container.stereotypes import Controller
+from pilotage.container.pod import Controller
 from pilotage.errors import PodDefinitionError
 from pilotage.values import value
 

@@ -9,7 +9,7 @@ from pilotage.adapters.openai.vllm import VllmAgentModel
 from pilotage.adapters.openai.vllm_settings import VllmSettings
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.container.application import Application
-from pilotage.container.installed import is_installed
+from pilotage.container.plugins import is_installed
 from pilotage.container.pod import Pod
 
 

@@ -7,7 +7,7 @@ from pilotage.adapters.sealing.sealer import AesGcmSealer
 from pilotage.adapters.sealing.settings import SealingSettings
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.container.application import Application
-from pilotage.container.installed import is_installed
+from pilotage.container.plugins import is_installed
 from pilotage.container.pod import Pod
 
 

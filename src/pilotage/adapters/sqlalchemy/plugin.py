@@ -33,8 +33,8 @@ from pilotage.agent.ports.repositories import (
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.container.application import Application
-from pilotage.container.installed import is_installed
 from pilotage.container.lifecycle import ILifecycle
+from pilotage.container.plugins import is_installed
 from pilotage.container.pod import Pod
 
 _PORTS = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from inspect import getattr_static, isfunction
 from typing import Any, TypeVar, overload
 
-from pilotage.container.stereotypes import Controller
+from pilotage.container.pod import Controller
 from pilotage.errors import PodDefinitionError
 from pilotage.values import value
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilotage.container.provision import provided_by
+from pilotage.container.pod import provided_by
 from pilotage.errors import AgentModelConfigurationError, AgentPersistenceConfigurationError
 
 persistence_port = provided_by("pilotage[sqlalchemy]", family=AgentPersistenceConfigurationError)

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 from pilotage.agent.ports.journal import JournalStage, RunKey, SealedRecord
 from pilotage.checks import reject_blank, reject_not_positive
-from pilotage.container.provision import provided_by
+from pilotage.container.pod import provided_by
 from pilotage.errors import AgentPersistenceConfigurationError, RunError
 from pilotage.jsonvalue import canonical_json, to_bytes
 from pilotage.values import value

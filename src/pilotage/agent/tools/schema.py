@@ -22,9 +22,8 @@ from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError, AgentToolBindingError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.safety.discovery import find_sensitive_fields
-from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
-from pilotage.safety.schema import schema_with_sensitive_metadata
+from pilotage.safety.guard import ContextExposurePolicy, schema_with_sensitive_metadata
 from pilotage.schema.reader import ShapeReader, with_default
 from pilotage.schema.records import KnownDefault, NoDefault
 from pilotage.schema.rejections import Rejection, spelling

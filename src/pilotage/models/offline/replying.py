@@ -17,20 +17,23 @@ from pilotage.models.offline.arguments import calls_of
 from pilotage.models.offline.choosing import Choice, OfferedTool, choose, offered
 from pilotage.models.offline.grammar import Command, parse, substituted
 from pilotage.models.offline.shaping import Known, shape
-from pilotage.models.offline.talking import talk
 from pilotage.models.offline.transcript import Outcome, Situation, situation_of
 from pilotage.models.offline.wording import (
     SIGNATURE,
     WHAT_IT_IS,
     as_text,
+    greeting,
     introduced,
     missing,
+    not_followed,
     not_gone_on,
+    not_understood,
     reasoned,
     refused,
+    shown_as_it_is,
     told,
 )
-from pilotage.models.offline.words import PRONOUNS, Verb
+from pilotage.models.offline.words import ARTICLES, PRONOUNS, Verb
 from pilotage.values import value
 
 
@@ -222,3 +225,48 @@ def _all(stages: Sequence[Sequence[Command]]) -> list[Command]:
 def _flat(stages: Sequence[Sequence[Command]]) -> Iterator[Command]:
     for stage in stages:
         yield from stage
+
+
+def talk(command: Command, tools: Sequence[OfferedTool], situation: Situation) -> str:
+    """An answer without any tool: what the rules know by themselves, or that they know nothing."""
+    if command.is_negated:
+        return not_followed(command)
+    about = " ".join(word.text for word in command.words if word.plain not in ARTICLES and not word.key)
+    match command.verb:
+        case Verb.GREET:
+            return _greeted(about, tools)
+        case Verb.HELP:
+            return introduced(tools, situation.instructions)
+        case Verb.EXPLAIN if not (about and situation.shown):
+            return introduced(tools, situation.instructions)
+        case Verb.THANKS:
+            return "You are welcome."
+        case Verb.REMEMBER:
+            return "No tool here can remember. I see it as long as this conversation goes on, and no longer."
+        case Verb.RECALL:
+            return _recalled(about, situation)
+        case Verb.STATUS:
+            return _status(tools, situation)
+        case _ if situation.shown:
+            return shown_as_it_is(situation.shown)
+        case _:
+            return not_understood(command, tools)
+
+
+def _greeted(about: str, tools: Sequence[OfferedTool]) -> str:
+    return greeting(about) if about else f"Good day.\n{introduced(tools)}"
+
+
+def _recalled(about: str, situation: Situation) -> str:
+    wanted = about.lower()
+    found = [said for said in situation.earlier if wanted in said.lower()]
+    if not found:
+        return "Nothing in this conversation is about that, and no tool here can recall anything."
+    return "In this conversation you said:\n" + "\n".join(f"- {said}" for said in found)
+
+
+def _status(tools: Sequence[OfferedTool], situation: Situation) -> str:
+    return (
+        f"Nothing is going on. Earlier messages of yours: {len(situation.earlier)}; calls made for them: "
+        f"{situation.calls_so_far}; tools on offer: {len(tools)}."
+    )

@@ -13,7 +13,7 @@ from inspect import Parameter, signature
 from typing import cast
 
 from pilotage.agent.ports.architecture import Architecture
-from pilotage.container.installed import entries, search_path
+from pilotage.container.plugins import entries, search_path
 from pilotage.errors import AgentDefinitionError
 
 ARCHITECTURES = "pilotage.architectures"

@@ -14,10 +14,9 @@ from pilotage.agent.on_event import FactSubscription, subscriptions_of
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry
 from pilotage.checks import reject_not_positive
 from pilotage.container.application import Application
-from pilotage.container.graph import Graph
+from pilotage.container.graph import Graph, Node
 from pilotage.container.lifecycle import ILifecycle
 from pilotage.container.names import target_name
-from pilotage.container.node import Node
 from pilotage.container.pod import Pod, Scope
 from pilotage.container.processing import IPostProcessor
 from pilotage.errors import AgentBootstrapError, AgentPersistenceConfigurationError, Problem

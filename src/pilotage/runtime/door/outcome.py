@@ -26,9 +26,8 @@ from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import object_or_empty, optional_object
 from pilotage.runtime.journal.recording import RecordedAction
 from pilotage.runtime.journal.replay import Replay
-from pilotage.safety.exposure import EvidenceExposurePolicy
 from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
-from pilotage.safety.guard import guard_json_value
+from pilotage.safety.guard import EvidenceExposurePolicy, guard_json_value
 
 UNKNOWN_OUTCOME = "the outcome is unknown: the run ended while the call was under way"
 

@@ -23,8 +23,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_bytes, 
 from pilotage.runtime.effect import Decode, decoder_of
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
-from pilotage.safety.exposure import ContextExposurePolicy, EvidenceExposurePolicy
-from pilotage.safety.guard import guard_json_value
+from pilotage.safety.guard import ContextExposurePolicy, EvidenceExposurePolicy, guard_json_value
 from pilotage.values import value
 
 

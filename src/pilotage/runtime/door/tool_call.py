@@ -37,9 +37,8 @@ from pilotage.runtime.door.tool_binding import (
 from pilotage.runtime.effect import Attempt, Effect, EffectKind
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.scope import Place, Scope, enter_thread, scope_for
-from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import SecretRef
-from pilotage.safety.guard import guard_json_value
+from pilotage.safety.guard import ContextExposurePolicy, guard_json_value
 from pilotage.values import value
 
 _TOOL_CALL = AgentActionKind.TOOL_CALL

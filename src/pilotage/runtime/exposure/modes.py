@@ -35,7 +35,7 @@ from pilotage.agent.spec import StreamingExposureMode
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.exposure.deltas import ARGUMENTS, SUPERSEDED, TextId, delta_of, with_text
 from pilotage.runtime.exposure.redactor import Redactor
-from pilotage.safety.masking import REDACTED_VALUE
+from pilotage.safety.fields import REDACTED_VALUE
 
 _LONGEST_WORD = 64
 

@@ -13,9 +13,8 @@ from pilotage.agent.ports.model import IAgentModel, ModelSelection
 from pilotage.agent.tools.catalog import discover_agent_tools
 from pilotage.agent.tools.described import deferred_tool
 from pilotage.container.application import Application
-from pilotage.container.graph import Graph
+from pilotage.container.graph import Graph, One
 from pilotage.container.lifecycle import ILifecycle
-from pilotage.container.node import One
 from pilotage.errors import CallerError, ModelNotFoundError, PodNotFoundError, Problem, start_error
 from pilotage.runtime.architecture.registry import find_architecture
 from pilotage.runtime.architecture.tools import BoundTool, ToolOffer

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pilotage.checks import reject_blank, reject_empty, reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.safety.masking import REDACTED_VALUE
+from pilotage.safety.fields import REDACTED_VALUE
 from pilotage.safety.redaction.program import longest_hold
 from pilotage.safety.redaction.scanner import Rule, Rules, scan
 from pilotage.safety.redaction.syntax import UnsupportedPatternError, parse

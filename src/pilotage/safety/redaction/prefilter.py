@@ -16,7 +16,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from pilotage.safety.redaction.tree import Atom, Boundary, Choice, Look, Repeat, Sequence, Side, Tree
+from pilotage.safety.redaction.syntax import Atom, Boundary, Choice, Look, Repeat, Sequence, Side, Tree
 
 
 class _Budget(NamedTuple):

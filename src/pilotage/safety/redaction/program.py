@@ -11,8 +11,17 @@ import re
 from collections.abc import Sequence as Items
 from typing import TypeAlias, assert_never
 
-from pilotage.safety.redaction.syntax import UnsupportedPatternError
-from pilotage.safety.redaction.tree import Atom, Boundary, Choice, Look, Repeat, Sequence, Side, Tree
+from pilotage.safety.redaction.syntax import (
+    Atom,
+    Boundary,
+    Choice,
+    Look,
+    Repeat,
+    Sequence,
+    Side,
+    Tree,
+    UnsupportedPatternError,
+)
 from pilotage.values import value
 
 _MOST_NODES = 20_000

@@ -1,20 +1,138 @@
-"""Redacts one stream of text while it flows."""
+"""Redacts one stream of text while it flows, and scans what leaves once more.
+
+What replaces a match is opaque to the audit: a match that would need a character of a replacement does not
+count, one between replacements does. Neighbours are those of the original, as they were for the redaction: that a
+number stands alone only because the word behind it was replaced is nothing that was missed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
 
 from pilotage.errors import AgentOutputGuardError
 from pilotage.jsonvalue import JsonObject
-from pilotage.safety.redaction.audit import (
-    EmissionAuditor,
-    StreamingRedactionAudit,
-    StreamingRedactionAuditStatus,
+from pilotage.safety.redaction.policy import (
+    StreamingGuardFailureMode,
+    StreamingRedactionMatch,
+    StreamingRedactionPolicy,
 )
-from pilotage.safety.redaction.held import Piece
-from pilotage.safety.redaction.policy import StreamingGuardFailureMode, StreamingRedactionPolicy
-from pilotage.safety.redaction.scanner import Scanner
+from pilotage.safety.redaction.scanner import Piece, Resumed, Scanner
 from pilotage.values import value
+
+_MOST_MISSED = 100
+_READ_AT_ONCE = 4096
+
+
+class StreamingRedactionAuditStatus(StrEnum):
+    """Whether nothing was missed."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+
+
+@value
+class StreamingRedactionAudit:
+    """What a session did, in numbers; `missed_matches` names the first hundred at most."""
+
+    status: StreamingRedactionAuditStatus
+    detected_count: int
+    redacted_count: int
+    missed_matches: tuple[StreamingRedactionMatch, ...]
+    buffer_size: int
+    emitted_char_count: int
+    original_char_count: int
+
+    @property
+    def missed_count(self) -> int:
+        return len(self.missed_matches)
+
+    def to_evidence_payload(self) -> JsonObject:
+        """The audit as JSON for the record, without any of the text."""
+        return {
+            "kind": "streaming_redaction_audit",
+            "status": self.status.value,
+            "detected_count": self.detected_count,
+            "redacted_count": self.redacted_count,
+            "missed_count": self.missed_count,
+            "missed_matches": tuple(match.to_payload() for match in self.missed_matches),
+            "buffer_size": self.buffer_size,
+            "emitted_char_count": self.emitted_char_count,
+            "original_char_count": self.original_char_count,
+        }
+
+    def to_error_payload(self) -> JsonObject:
+        """The audit as the JSON of an error."""
+        return {
+            "code": "streaming_redaction_audit_failed",
+            "message": f"Streaming redaction emitted {self.missed_count} sensitive match(es).",
+            "retryable": False,
+            "metadata": self.to_evidence_payload(),
+        }
+
+
+class EmissionAuditor:
+    """Scans what a session emits; its memory does not grow with the text."""
+
+    def __init__(self, policy: StreamingRedactionPolicy) -> None:
+        self._patterns = policy.patterns
+        self._scanner = Scanner(policy.rules)
+        self._missed: list[StreamingRedactionMatch] = []
+        self._unread: list[str] = []
+        self._unread_count = 0
+        self.redacted_count = 0
+        self._is_joined = False
+
+    @property
+    def emitted_char_count(self) -> int:
+        """How many characters were emitted, replacements included; known when nothing more is."""
+        return self._scanner.decided
+
+    def watch(self, pieces: Iterable[Piece]) -> None:
+        """Look at what is emitted next."""
+        for piece in pieces:
+            if isinstance(piece, str):
+                self._unread.append(piece)
+                self._unread_count += len(piece)
+                continue
+            self._read()
+            if isinstance(piece, Resumed):
+                self._go_on_behind(piece)
+                continue
+            self.redacted_count += 1
+            self._is_joined = not piece.outcome
+            if piece.outcome:
+                self._scanner.finish(after=piece.first)
+                self._scanner.resume(behind=piece.outcome)
+        if self._unread_count >= _READ_AT_ONCE:
+            self._read()
+
+    def _go_on_behind(self, place: Resumed) -> None:
+        # What an empty replacement leaves is one text for whoever reads it.
+        if not self._is_joined:
+            self._scanner.resume(behind="", before=place.before)
+
+    def finish(self) -> tuple[StreamingRedactionMatch, ...]:
+        """Nothing more is emitted; the matches that were."""
+        self._read()
+        self._scanner.finish()
+        self._note()
+        return tuple(self._missed)
+
+    def _read(self) -> None:
+        """Scan what has gathered: many small pieces at once cost a fraction of each by itself."""
+        if self._unread:
+            self._scanner.push("".join(self._unread))
+            self._unread.clear()
+            self._unread_count = 0
+        self._note()
+
+    def _note(self) -> None:
+        for span in self._scanner.spans[: _MOST_MISSED - len(self._missed)]:
+            pattern = self._patterns[span.pattern]
+            match = StreamingRedactionMatch(pattern.name, span.start, span.end, pattern.metadata)
+            self._missed.append(match)
+        self._scanner.spans.clear()
 
 
 @value
@@ -59,11 +177,7 @@ class StreamingRedactionSession:
         return StreamingRedactionResult(self.take(text))
 
     def take(self, text: str) -> tuple[str, ...]:
-        """The same for those who want nothing but the chunks.
-
-        Raises:
-            AgentOutputGuardError: the session is finished.
-        """
+        """Take more text and return only the chunks; raise `AgentOutputGuardError` if the session is finished."""
         if self._is_finished:
             raise _is_over("push")
         return self._emitted(self._scanner.push(text))

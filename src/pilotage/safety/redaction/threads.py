@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from pilotage.safety.redaction.program import Character, Fork, Match, Peek, Program
-from pilotage.safety.redaction.tree import Side
+from pilotage.safety.redaction.syntax import Side
 
 
 class Thread(NamedTuple):

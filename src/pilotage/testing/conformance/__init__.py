@@ -4,82 +4,44 @@ A kit is a class of tests. An adapter derives from it and gives the fixtures its
 whole proof. The kits need pytest and pytest-asyncio: `pip install "pilotage[testing]"`.
 """
 
+# ruff: noqa: E402 - pytest has to know the kits before they are imported
+
+from pkgutil import iter_modules
+
 try:
     import pytest
 except ImportError as error:
     raise ImportError('the conformance kits need an extra: pip install "pilotage[testing]"') from error
 
 # Before the kits are imported: a failing assert then shows the values it compared.
-pytest.register_assert_rewrite(
-    *(
-        f"pilotage.testing.conformance.{kit}"
-        for kit in (
-            "audit",
-            "backlog",
-            "conversations",
-            "evidence",
-            "journal",
-            "late_outcomes",
-            "lease_commits",
-            "leases",
-            "memory",
-            "model",
-            "outbox",
-            "refused_commits",
-            "retention",
-            "sealing",
-            "signals",
-            "spending",
-            "states",
-            "switches",
-            "transaction",
-            "wakeups",
-        )
-    )
-)
+pytest.register_assert_rewrite(*(f"{__name__}.{kit.name}" for kit in iter_modules(__path__)))
 
-from pilotage.testing.conformance.audit import AuditLogConformance  # noqa: E402 - see above
-from pilotage.testing.conformance.backlog import BacklogConformance  # noqa: E402 - see above
-from pilotage.testing.conformance.conversations import (  # noqa: E402
-    ConversationCommitConformance,
-    TaskStoreConformance,
+from pilotage.testing.conformance.backlog import BacklogConformance
+from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance
+from pilotage.testing.conformance.evidence import (
+    AuditLogConformance,
+    EvidenceRepositoryConformance,
+    LateOutcomesConformance,
 )
-from pilotage.testing.conformance.evidence import EvidenceRepositoryConformance  # noqa: E402
-from pilotage.testing.conformance.journal import JournalConformance  # noqa: E402
-from pilotage.testing.conformance.late_outcomes import LateOutcomesConformance  # noqa: E402
-from pilotage.testing.conformance.lease_commits import LeaseCommitConformance  # noqa: E402
-from pilotage.testing.conformance.leases import LeasesConformance  # noqa: E402
-from pilotage.testing.conformance.memory import MemoryConformance  # noqa: E402
-from pilotage.testing.conformance.model import ModelConformance  # noqa: E402
-from pilotage.testing.conformance.outbox import OutboxConformance  # noqa: E402
-from pilotage.testing.conformance.retention import RetentionConformance  # noqa: E402
-from pilotage.testing.conformance.sealing import SealerConformance  # noqa: E402
-from pilotage.testing.conformance.signals import SignalRepositoryConformance  # noqa: E402
-from pilotage.testing.conformance.spending import SpendingConformance  # noqa: E402
-from pilotage.testing.conformance.states import StateRepositoryConformance  # noqa: E402
-from pilotage.testing.conformance.switches import SwitchesConformance  # noqa: E402
-from pilotage.testing.conformance.transaction import TransactionConformance  # noqa: E402
-from pilotage.testing.conformance.wakeups import WakeUpsConformance  # noqa: E402
+from pilotage.testing.conformance.journal import JournalConformance
+from pilotage.testing.conformance.leases import LeaseCommitConformance, LeasesConformance
+from pilotage.testing.conformance.memory import MemoryConformance
+from pilotage.testing.conformance.model import ModelConformance
+from pilotage.testing.conformance.outbox import OutboxConformance
+from pilotage.testing.conformance.repositories import SignalRepositoryConformance, StateRepositoryConformance
+from pilotage.testing.conformance.retention import RetentionConformance
+from pilotage.testing.conformance.sealing import SealerConformance
+from pilotage.testing.conformance.spending import SpendingConformance
+from pilotage.testing.conformance.switches import SwitchesConformance
+from pilotage.testing.conformance.transaction import TransactionConformance
+from pilotage.testing.conformance.wakeups import WakeUpsConformance
 
+# fmt: off
 __all__ = [
-    "AuditLogConformance",
-    "BacklogConformance",
-    "ConversationCommitConformance",
-    "EvidenceRepositoryConformance",
-    "JournalConformance",
-    "LateOutcomesConformance",
-    "LeaseCommitConformance",
-    "LeasesConformance",
-    "MemoryConformance",
-    "ModelConformance",
-    "OutboxConformance",
-    "RetentionConformance",
-    "SealerConformance",
-    "SignalRepositoryConformance",
-    "SpendingConformance",
-    "StateRepositoryConformance",
-    "SwitchesConformance",
-    "TaskStoreConformance",
-    "TransactionConformance",
-    "WakeUpsConformance",
+    "AuditLogConformance", "BacklogConformance", "ConversationCommitConformance",
+    "EvidenceRepositoryConformance", "JournalConformance", "LateOutcomesConformance",
+    "LeaseCommitConformance", "LeasesConformance", "MemoryConformance", "ModelConformance",
+    "OutboxConformance", "RetentionConformance", "SealerConformance", "SignalRepositoryConformance",
+    "SpendingConformance", "StateRepositoryConformance", "SwitchesConformance", "TaskStoreConformance",
+    "TransactionConformance", "WakeUpsConformance",
 ]

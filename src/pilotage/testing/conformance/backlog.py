@@ -14,8 +14,8 @@ from pilotage.agent.ports.repositories import IAgentSignalRepository, IAgentStat
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError
-from pilotage.testing.conformance.leases import LONG, PassTime
-from pilotage.testing.conformance.samples import FOREIGN_RUN, OTHER_RUN, RUN, claim, row
+from pilotage.testing.conformance.kit import FOREIGN_RUN, LONG, OTHER_RUN, RUN, PassTime, TimedKit
+from pilotage.testing.conformance.samples import claim, row
 
 AGENT = "shop:Refunds"
 MANY = 100
@@ -25,7 +25,7 @@ _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 _NEVER = datetime(2999, 1, 1, tzinfo=UTC)
 
 
-class BacklogConformance:
+class BacklogConformance(TimedKit):
     """What every backlog must do.
 
     Fixtures to give: `journal`, `states`, `signals`, `leases` and `backlog` over one empty store; `pass_time`, an
@@ -34,14 +34,8 @@ class BacklogConformance:
     waited for, set `short` to less.
     """
 
-    pytestmark = pytest.mark.asyncio
-
-    short = 30.0
-    """How long the leases last that a test lets run out."""
-
     @pytest.fixture
     def second_backlog(self, backlog: IAgentBacklog) -> IAgentBacklog:
-        """Another adapter over the store of `backlog`; where there is no such thing, `backlog` itself."""
         return backlog
 
     async def test_an_empty_store_has_no_backlog(self, backlog: IAgentBacklog) -> None:

@@ -22,16 +22,8 @@ from pilotage.agent.ports.journal import (
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
-from pilotage.testing.conformance.samples import (
-    FOREIGN_RUN,
-    OTHER_RUN,
-    RUN,
-    UNSTORABLE,
-    claim,
-    commit_one,
-    numbers_of,
-    row,
-)
+from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, RUN, Kit
+from pilotage.testing.conformance.samples import UNSTORABLE, claim, commit_one, numbers_of, row
 
 ASKED = ConversationTurn("user", "Wo ist mein Paket? 📦")
 ANSWERED = ConversationTurn("assistant", "On its way:\n\u0000\ud83d 'quoted' \"twice\" \\")
@@ -68,13 +60,11 @@ async def history(conversations: ITaskStore, tenant_id: str = RUN.tenant_id) -> 
     return await conversations.load_history(tenant_id, "chat")
 
 
-class TaskStoreConformance:
+class TaskStoreConformance(Kit):
     """What every store of conversations must do.
 
     Fixtures to give: `conversations`, over an empty store.
     """
-
-    pytestmark = pytest.mark.asyncio
 
     async def test_an_unknown_conversation_has_no_turns(self, conversations: ITaskStore) -> None:
         assert list(await history(conversations)) == []
@@ -148,18 +138,15 @@ class TaskStoreConformance:
         assert list(await history(conversations)) == [ASKED]
 
 
-class ConversationCommitConformance:
+class ConversationCommitConformance(Kit):
     """What a journal and the conversations over its store must do together.
 
     Fixtures to give: `journal` and `conversations`, over one empty store. Where a store can be opened twice, give
     `second_journal` too: another adapter over the same store, as a second process has it.
     """
 
-    pytestmark = pytest.mark.asyncio
-
     @pytest.fixture
     def second_journal(self, journal: IAgentJournal) -> IAgentJournal:
-        """Another adapter over the store of `journal`; where there is no such thing, `journal` itself."""
         return journal
 
     async def test_turns_are_there_with_the_end_of_their_run(

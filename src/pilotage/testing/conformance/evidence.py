@@ -1,7 +1,8 @@
-"""The promises of the evidence repository."""
+"""The promises of the ports that only add records: evidence, audit log, late outcomes."""
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -9,11 +10,18 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
-from pilotage.agent.ports.repositories import EvidencePage, IAgentEvidenceRepository
+from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
+from pilotage.agent.ports.repositories import (
+    EvidencePage,
+    IAgentEvidenceRepository,
+    IAgentLateOutcomes,
+    LateOutcome,
+)
+from pilotage.agent.principal import Principal
 from pilotage.errors import AgentDefinitionError, CallerError, EvidenceNotFoundError, PilotageError
-from pilotage.jsonvalue import JsonValue
-from pilotage.safety.fields import PII, SecretField, SensitiveField, SensitiveFieldDescriptor
-from pilotage.safety.masking import MaskingPolicy
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.safety.fields import PII, MaskingPolicy, SecretField, SensitiveField, SensitiveFieldDescriptor
+from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, RUN, Kit
 from pilotage.testing.conformance.samples import PAYLOAD
 
 EVIDENCE = AgentEvidence("evidence-1", "run-1", AgentEvidenceKind.TOOL)
@@ -35,15 +43,19 @@ FULL = AgentEvidence(
     created_at=datetime(2026, 3, 29, 3, 30, 0, 123456, tzinfo=timezone(timedelta(hours=2))),
 )
 
+ADA, GRACE, EVE = Principal("ada"), Principal("grace"), Principal("eve", tenant="elsewhere")
+AT = datetime(2026, 11, 15, 12, 30, tzinfo=UTC)
+PAID = AuditEntry("run-1", ADA, "tool.pay", "done", AT, "run-1:7", {"attempt": 1, "note": "ärger"})
+VIEW: JsonObject = {"capture": "structured", "result": {"paid": ["12.50", None, True], "note": "ärger\u0000"}}
+PAID_LATE = LateOutcome(RUN, "run/tool:pay#1", 1, 1, VIEW)
 
-class EvidenceRepositoryConformance:
+
+class EvidenceRepositoryConformance(Kit):
     """What every evidence repository must do.
 
     Fixtures to give: `evidence`, over an empty store, for the tenant "default" (or all), and `foreign_evidence`,
     over the same store, for the tenant "elsewhere".
     """
-
-    pytestmark = pytest.mark.asyncio
 
     async def test_unknown_evidence_is_not_found(self, evidence: IAgentEvidenceRepository) -> None:
         with pytest.raises(EvidenceNotFoundError):
@@ -129,3 +141,109 @@ class EvidenceRepositoryConformance:
         assert isinstance(stored.payload, dict)
         stored.payload["amount"] = 3
         assert (await evidence.get("evidence-1")).payload == {"amount": 1}
+
+
+class AuditLogConformance(Kit):
+    """What every audit log must do.
+
+    Fixtures to give: `audit_log`, over an empty store; and, where a store can be opened twice, `second_audit_log`.
+    """
+
+    @pytest.fixture
+    def second_audit_log(self, audit_log: IAgentAuditLog) -> IAgentAuditLog:
+        return audit_log
+
+    async def test_what_goes_in_comes_out_in_the_order_it_was_recorded(
+        self, audit_log: IAgentAuditLog, second_audit_log: IAgentAuditLog
+    ) -> None:
+        entries = [replace(PAID, evidence_ref=f"run-1:{number}", act=f"act.{number}") for number in (3, 1, 2)]
+        for entry in entries:
+            await audit_log.record(entry)
+        assert list(await second_audit_log.list_by_run(ADA, "run-1")) == entries
+
+    async def test_an_entry_about_the_same_evidence_is_recorded_once(
+        self, audit_log: IAgentAuditLog, second_audit_log: IAgentAuditLog
+    ) -> None:
+        await asyncio.gather(*(log.record(PAID) for log in (audit_log, second_audit_log, audit_log)))
+        await audit_log.record(replace(PAID, outcome="failed"))
+        assert list(await audit_log.list_by_run(ADA, "run-1")) == [PAID]
+
+    async def test_entries_without_evidence_are_all_kept(self, audit_log: IAgentAuditLog) -> None:
+        for _ in range(2):
+            await audit_log.record(replace(PAID, evidence_ref=None))
+        assert len(await audit_log.list_by_run(ADA, "run-1")) == 2
+
+    async def test_everybody_of_the_tenant_reads_them_and_nobody_else(
+        self, audit_log: IAgentAuditLog
+    ) -> None:
+        await audit_log.record(PAID)
+        assert list(await audit_log.list_by_run(GRACE, "run-1")) == [PAID]
+        assert list(await audit_log.list_by_run(EVE, "run-1")) == []
+
+    async def test_runs_and_tenants_are_kept_apart(self, audit_log: IAgentAuditLog) -> None:
+        others = [replace(PAID, run_id="run-2"), replace(PAID, principal=EVE)]
+        for entry in (PAID, *others):
+            await audit_log.record(entry)
+        for entry in (PAID, *others):
+            assert list(await audit_log.list_by_run(entry.principal, entry.run_id)) == [entry]
+
+
+class LateOutcomesConformance(Kit):
+    """What every port for late outcomes must do.
+
+    Fixtures to give: `late_outcomes`, over an empty store; and, where a store can be opened twice,
+    `second_late_outcomes`: another adapter over the same store, as a second process has it.
+    """
+
+    @pytest.fixture
+    def second_late_outcomes(self, late_outcomes: IAgentLateOutcomes) -> IAgentLateOutcomes:
+        return late_outcomes
+
+    async def test_nothing_is_known_of_an_action_that_nobody_told_of(
+        self, late_outcomes: IAgentLateOutcomes
+    ) -> None:
+        assert list(await late_outcomes.list_by_action(RUN, PAID_LATE.action_id)) == []
+
+    async def test_what_goes_in_comes_out_with_the_time_of_the_store(
+        self, late_outcomes: IAgentLateOutcomes, second_late_outcomes: IAgentLateOutcomes
+    ) -> None:
+        await late_outcomes.append(PAID_LATE)
+        (found,) = await second_late_outcomes.list_by_action(RUN, PAID_LATE.action_id)
+        assert replace(found, created_at=None) == PAID_LATE
+        assert found.created_at is not None
+        assert found.created_at.utcoffset() is not None
+
+    async def test_they_come_in_the_order_they_were_told(
+        self, late_outcomes: IAgentLateOutcomes, second_late_outcomes: IAgentLateOutcomes
+    ) -> None:
+        for attempt, epoch in ((2, 3), (1, 1), (2, 2)):
+            await late_outcomes.append(replace(PAID_LATE, attempt=attempt, epoch=epoch))
+        found = await second_late_outcomes.list_by_action(RUN, PAID_LATE.action_id)
+        assert [(each.attempt, each.epoch) for each in found] == [(2, 3), (1, 1), (2, 2)]
+
+    async def test_the_first_word_of_an_owner_about_an_attempt_stays(
+        self, late_outcomes: IAgentLateOutcomes
+    ) -> None:
+        for view in (VIEW, {"error": "no"}):
+            await late_outcomes.append(replace(PAID_LATE, view=view))
+        assert [each.view for each in await late_outcomes.list_by_action(RUN, PAID_LATE.action_id)] == [VIEW]
+
+    async def test_of_many_at_once_one_stays(
+        self, late_outcomes: IAgentLateOutcomes, second_late_outcomes: IAgentLateOutcomes
+    ) -> None:
+        ports = [late_outcomes, second_late_outcomes] * 5
+        await asyncio.gather(*(port.append(PAID_LATE) for port in ports))
+        assert len(await late_outcomes.list_by_action(RUN, PAID_LATE.action_id)) == 1
+
+    async def test_actions_runs_and_tenants_are_kept_apart(self, late_outcomes: IAgentLateOutcomes) -> None:
+        others = [
+            replace(PAID_LATE, action_id="run/tool:pay#2"),
+            replace(PAID_LATE, action_id="run/tool:pay#1/step:x#1"),
+            replace(PAID_LATE, run=OTHER_RUN),
+            replace(PAID_LATE, run=FOREIGN_RUN),
+        ]
+        for outcome in (PAID_LATE, *others):
+            await late_outcomes.append(outcome)
+        for outcome in (PAID_LATE, *others):
+            (found,) = await late_outcomes.list_by_action(outcome.run, outcome.action_id)
+            assert (found.run, found.action_id) == (outcome.run, outcome.action_id)

@@ -20,11 +20,9 @@ from pilotage.agent.ports.journal import (
     SealedRecord,
 )
 from pilotage.jsonvalue import JsonValue
+from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, RUN, Kit
 from pilotage.testing.conformance.samples import (
-    FOREIGN_RUN,
-    OTHER_RUN,
     PAYLOAD,
-    RUN,
     UNSTORABLE,
     claim,
     commit_of,
@@ -35,18 +33,15 @@ from pilotage.testing.conformance.samples import (
 )
 
 
-class JournalConformance:
+class JournalConformance(Kit):
     """What every journal must do.
 
     Fixtures to give: `journal`, over an empty store. Where a store can be opened twice, give `second_journal`
     too: another adapter over the same store, as a second process has it.
     """
 
-    pytestmark = pytest.mark.asyncio
-
     @pytest.fixture
     def second_journal(self, journal: IAgentJournal) -> IAgentJournal:
-        """Another adapter over the store of `journal`; where there is no such thing, `journal` itself."""
         return journal
 
     async def test_an_unknown_run_has_no_head_and_no_rows(self, journal: IAgentJournal) -> None:

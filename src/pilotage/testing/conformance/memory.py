@@ -13,6 +13,7 @@ from pilotage.agent.ports.memory import MOST_RECALLED, IAgentMemory, MemoryItem,
 from pilotage.errors import AgentDefinitionError, AgentMemoryError
 from pilotage.jsonvalue import JsonObject
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
+from pilotage.testing.conformance.kit import Kit
 from pilotage.testing.conformance.samples import UNSTORABLE
 
 ADA = MemoryScope("acme", "ada")
@@ -33,18 +34,15 @@ def fact(item_id: str, text: str, label: TrustLabel | None = None) -> MemoryItem
     return MemoryItem(item_id, MemoryKind.FACT, text, label or TrustLabel())
 
 
-class MemoryConformance:
+class MemoryConformance(Kit):
     """What every memory must do.
 
     Fixtures to give: `memory`, empty; `small_memory`, empty, in which a user may have three items; and, where a
     store can be opened twice, `second_memory`: another adapter over the store of `memory`, as a second process has it.
     """
 
-    pytestmark = pytest.mark.asyncio
-
     @pytest.fixture
     def second_memory(self, memory: IAgentMemory) -> IAgentMemory:
-        """Another adapter over the store of `memory`; where there is no such thing, `memory` itself."""
         return memory
 
     async def test_nothing_is_remembered_at_first(self, memory: IAgentMemory) -> None:
@@ -93,9 +91,7 @@ class MemoryConformance:
     ) -> None:
         ports = [memory, second_memory] * 5
         items = [fact(f"note-{number % 3}", f"note {number % 3}") for number in range(len(ports))]
-        await asyncio.gather(
-            *(port.remember(ADA, item) for port, item in zip(ports, items, strict=True)),
-        )
+        await asyncio.gather(*(port.remember(ADA, item) for port, item in zip(ports, items, strict=True)))
         assert sorted(item.id for item in await memory.export(ADA)) == ["note-0", "note-1", "note-2"]
 
     @pytest.mark.parametrize("other", OTHERS)

@@ -17,6 +17,7 @@ from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.errors import ModelCallError
 from pilotage.jsonvalue import to_json_value
+from pilotage.testing.conformance.kit import Kit
 
 Kind = ModelStreamEventKind
 
@@ -45,7 +46,7 @@ async def events_of(model: IAgentModel, request: ModelRequest) -> Sequence[Model
     return [event async for event in model.stream(request)]
 
 
-class ModelConformance:
+class ModelConformance(Kit):
     """What every model adapter must do, with a server (or a recording of one) that answers as declared.
 
     Fixtures to give, each an adapter:
@@ -57,7 +58,6 @@ class ModelConformance:
     - `breaking_model`: its server breaks off after the text `Good day`
     """
 
-    pytestmark = pytest.mark.asyncio
     text = "Good day, Countess."
 
     async def test_a_reply_has_its_text_and_the_reason_it_ended(self, talking_model: IAgentModel) -> None:

@@ -11,21 +11,13 @@ import pytest
 from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent, RunKey
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxStatus
 from pilotage.errors import AgentDefinitionError, CallerError
-from pilotage.testing.conformance.leases import LONG, PassTime
-from pilotage.testing.conformance.samples import (
-    FOREIGN_RUN,
-    OTHER_RUN,
-    PAYLOAD,
-    RUN,
-    commit_of,
-    row,
-    rows_of,
-)
+from pilotage.testing.conformance.kit import FOREIGN_RUN, LONG, OTHER_RUN, RUN, PassTime, TimedKit
+from pilotage.testing.conformance.samples import PAYLOAD, commit_of, row, rows_of
 
 MANY = 100
 
 
-class OutboxConformance:
+class OutboxConformance(TimedKit):
     """What every outbox must do.
 
     Fixtures to give: `journal` and `outbox` over one empty store; `pass_time`, an async function after which the
@@ -33,14 +25,8 @@ class OutboxConformance:
     adapter over the same store, as a second process has it. Where time can only be waited for, set `short` to less.
     """
 
-    pytestmark = pytest.mark.asyncio
-
-    short = 30.0
-    """How long the claims last that a test lets run out, and the waits."""
-
     @pytest.fixture
     def second_outbox(self, outbox: IAgentOutbox) -> IAgentOutbox:
-        """Another adapter over the store of `outbox`; where there is no such thing, `outbox` itself."""
         return outbox
 
     async def test_an_empty_outbox_has_nothing_to_deliver(self, outbox: IAgentOutbox) -> None:
@@ -144,11 +130,7 @@ class OutboxConformance:
         assert await outbox.claim("ada", LONG, MANY) == []
 
     async def test_a_claim_runs_out_and_what_was_not_delivered_comes_again(
-        self,
-        journal: IAgentJournal,
-        outbox: IAgentOutbox,
-        second_outbox: IAgentOutbox,
-        pass_time: PassTime,
+        self, journal: IAgentJournal, outbox: IAgentOutbox, second_outbox: IAgentOutbox, pass_time: PassTime
     ) -> None:
         await happen(journal, 3)
         entries = await outbox.claim("ada", self.short, MANY)

@@ -29,16 +29,8 @@ from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError, CallerError, RunNotFoundError
 from pilotage.runtime.journal.chain import NO_HEAD, chained, first_broken
-from pilotage.testing.conformance.samples import (
-    FOREIGN_RUN,
-    OTHER_RUN,
-    PAYLOAD,
-    RUN,
-    claim,
-    commit_one,
-    row,
-    rows_of,
-)
+from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, RUN, Kit
+from pilotage.testing.conformance.samples import PAYLOAD, claim, commit_one, row, rows_of
 
 LATER = datetime.now(UTC) + timedelta(days=1)
 LONG = "long " * 10_000
@@ -80,13 +72,11 @@ def ended(
     )
 
 
-class RetentionConformance:
+class RetentionConformance(Kit):
     """What every retention port must do.
 
     Fixtures to give: `retention`, `journal`, `states`, `signals`, `evidence` and `conversations`, over one empty store.
     """
-
-    pytestmark = pytest.mark.asyncio
 
     async def test_an_erased_run_says_nothing_and_its_chain_holds(
         self, retention: IAgentRetention, journal: IAgentJournal

@@ -1,4 +1,4 @@
-"""The runs, rows and payloads that the kits commit."""
+"""The rows and payloads that the kits commit."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ from pilotage.agent.ports.journal import (
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue
-
-RUN = RunKey("default", "run-1")
-OTHER_RUN = RunKey("default", "run-2")
-FOREIGN_RUN = RunKey("elsewhere", "run-1")
+from pilotage.testing.conformance.kit import RUN
 
 PAYLOAD: JsonObject = {
     "text": "Grüße, 世界 🚢",

@@ -11,6 +11,7 @@ import pytest
 
 from pilotage.agent.ports.journal import JournalStage, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
+from pilotage.testing.conformance.kit import Kit
 
 CONTEXT = SealContext(RunKey("default", "run-1"), "run/tool:pay#1", JournalStage.AFTER)
 PLAINTEXT = '{"result":"the quick brown fox"}'
@@ -39,18 +40,15 @@ OTHER_PLACES = {
 }
 
 
-class SealerConformance:
+class SealerConformance(Kit):
     """What every sealer must do.
 
     Fixtures to give: `sealer`, and `foreign_sealer` with another key. Give `second_sealer` too where a key can be
     had twice: another instance with the key of `sealer`, as a second process has it.
     """
 
-    pytestmark = pytest.mark.asyncio
-
     @pytest.fixture
     def second_sealer(self, sealer: IRecordSealer) -> IRecordSealer:
-        """Another sealer with the key of `sealer`; where there is no such thing, `sealer` itself."""
         return sealer
 
     @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())

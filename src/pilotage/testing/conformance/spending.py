@@ -19,8 +19,8 @@ from pilotage.agent.ports.budget import (
     ITenantSpending,
 )
 from pilotage.agent.ports.journal import Committed, IAgentJournal
-from pilotage.testing.conformance.leases import PassTime
-from pilotage.testing.conformance.samples import FOREIGN_RUN, RUN, claim, commit_of, commit_one, row
+from pilotage.testing.conformance.kit import FOREIGN_RUN, RUN, Kit, PassTime
+from pilotage.testing.conformance.samples import claim, commit_of, commit_one, row
 
 NOTHING = BudgetAmount()
 STEP = BudgetAmount(steps=1)
@@ -39,18 +39,15 @@ def used(hold_id: str, amount: BudgetAmount = CALL) -> BudgetSettlement:
     return BudgetSettlement(wanted(hold_id), amount)
 
 
-class SpendingConformance:
+class SpendingConformance(Kit):
     """What every store must do about what tenants spend.
 
     Fixtures to give: `spending` and `journal` over one empty store, `pass_time(seconds)`, which puts the clock of the
     store forward, and, where a store can be opened twice, `second_spending`: another adapter over the same store.
     """
 
-    pytestmark = pytest.mark.asyncio
-
     @pytest.fixture
     def second_spending(self, spending: ITenantSpending) -> ITenantSpending:
-        """Another adapter over the store of `spending`; where there is no such thing, `spending` itself."""
         return spending
 
     async def test_nothing_is_spent_at_first(self, spending: ITenantSpending) -> None:

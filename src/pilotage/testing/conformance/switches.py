@@ -8,23 +8,21 @@ import pytest
 
 from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchKind
 from pilotage.errors import AgentDefinitionError
+from pilotage.testing.conformance.kit import Kit
 
 PAY = Switch.tool("pay")
 NAMES = ("pay", "Zahlung 💶", "a'b\"c\\d", "shop:Refunds")
 
 
-class SwitchesConformance:
+class SwitchesConformance(Kit):
     """What every switch port must do.
 
     Fixtures to give: `switches`, over an empty store, and, where a store can be opened twice, `second_switches`:
     another adapter over the same store, as a second process has it.
     """
 
-    pytestmark = pytest.mark.asyncio
-
     @pytest.fixture
     def second_switches(self, switches: IAgentSwitches) -> IAgentSwitches:
-        """Another adapter over the store of `switches`; where there is no such thing, `switches` itself."""
         return switches
 
     async def test_everything_is_on_at_first(self, switches: IAgentSwitches) -> None:

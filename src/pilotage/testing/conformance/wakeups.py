@@ -7,25 +7,23 @@ import asyncio
 import pytest
 
 from pilotage.agent.ports.leases import IAgentWakeUps, IWakeUpSubscription
+from pilotage.testing.conformance.kit import Kit
 
 FLOOD = 2000
 
 
-class WakeUpsConformance:
+class WakeUpsConformance(Kit):
     """What every wake-up port must do.
 
     Fixtures to give: `wake_ups`, with nobody listening. Where a channel can be opened twice, give `second_wake_ups`
     too: another adapter over the same channel, as a second process has it.
     """
 
-    pytestmark = pytest.mark.asyncio
-
     patience = 10.0
     """Seconds after which a hint is taken for lost; one that comes costs none of them."""
 
     @pytest.fixture
     def second_wake_ups(self, wake_ups: IAgentWakeUps) -> IAgentWakeUps:
-        """Another adapter over the channel of `wake_ups`; where there is no such thing, `wake_ups` itself."""
         return wake_ups
 
     async def test_a_hint_reaches_who_listens(

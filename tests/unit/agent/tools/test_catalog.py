@@ -20,8 +20,8 @@ from pilotage.agent.tools.described import IAgentToolProvider
 from pilotage.agent.tools.metadata import Idempotency, ToolEffects
 from pilotage.agent.tools.schema import AgentToolIdentity
 from pilotage.errors import AgentToolBindingError
-from pilotage.safety.exposure import ContextExposurePolicy
 from pilotage.safety.fields import PII, SecretField, SensitiveField
+from pilotage.safety.guard import ContextExposurePolicy
 
 
 class Payments:

@@ -4,11 +4,7 @@ import asyncio
 
 import pytest
 
-from pilotage.agent.tools.context import (
-    AgentToolApprovalContext,
-    AgentToolRuntimeContext,
-    CancellationToken,
-)
+from pilotage.agent.tools.context import AgentToolApprovalContext, AgentToolRuntimeContext, CancellationToken
 
 
 def test_the_idempotency_key_is_made_from_state_and_call_when_it_is_left_out() -> None:

@@ -10,13 +10,7 @@ from tests.unit.runtime.places import enter
 from pilotage.runtime.journal.interruptions import Paused
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.replay import BranchStopped, Liveness
-from pilotage.runtime.journal.scope import (
-    Scope,
-    entered,
-    inside,
-    scope_for,
-    worker_scope,
-)
+from pilotage.runtime.journal.scope import Scope, entered, inside, scope_for, worker_scope
 
 
 def next_in(scope: Scope | None, label: str = "tool:a") -> str:

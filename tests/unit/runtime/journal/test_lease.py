@@ -10,7 +10,7 @@ from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import Lease
 from pilotage.runtime.journal.lease import HeldLease, Leasing, release_unused
 from pilotage.testing import MemoryStore, VirtualClock
-from pilotage.testing.leases import MemoryLeases
+from pilotage.testing.coordination import MemoryLeases
 
 RUN = RunKey("default", "run-1")
 

@@ -6,8 +6,18 @@ import re
 
 import pytest
 
-from pilotage.safety.redaction.syntax import UnsupportedPatternError, parse
-from pilotage.safety.redaction.tree import Atom, Boundary, Choice, Look, Repeat, Sequence, Side, Tree
+from pilotage.safety.redaction.syntax import (
+    Atom,
+    Boundary,
+    Choice,
+    Look,
+    Repeat,
+    Sequence,
+    Side,
+    Tree,
+    UnsupportedPatternError,
+    parse,
+)
 
 NO = re.RegexFlag(0)
 A, B, DIGIT, WORD = Atom("a", NO), Atom("b", NO), Atom(r"\d", NO), Atom(r"\w", NO)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pilotage.agent.model_request import JsonSchemaConstraint, ModelToolSpec
-from pilotage.architectures.call_plan import Argument, CallPlan, PlannedCall, call_plan_problems, resolved
+from pilotage.architectures.rewoo import Argument, CallPlan, PlannedCall, call_plan_problems, resolved
 from pilotage.jsonvalue import JsonObject, JsonValue
 
 SCHEMA: JsonObject = {"properties": {"what": {"type": "string"}, "how": {}}, "required": ["what"]}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
-from pilotage.container.graph import Graph
+from pilotage.container.assembly import Constant, Supplier, make, make_async, plan
+from pilotage.container.graph import Graph, Node
 from pilotage.container.lifecycle import Teardown
-from pilotage.container.making import Constant, Supplier, make, make_async, plan
-from pilotage.container.node import Node
 from pilotage.container.pod import Pod, Scope
 
 

@@ -7,7 +7,8 @@ import pytest
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import RunKey
 from pilotage.errors import AgentDefinitionError
-from pilotage.testing.conversations import Conversation, ConversationTable, MemoryTaskStore
+from pilotage.testing.memory import MemoryTaskStore
+from pilotage.testing.tables import Conversation, ConversationTable
 
 TURN = ConversationTurn("user", "Hello")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
 
+from pilotage.container.explain import near_misses
 from pilotage.container.graph import Graph
-from pilotage.container.nearmiss import near_misses
 from pilotage.container.pod import Pod
 from pilotage.values import value
 

@@ -1,0 +1,149 @@
+"""Coordination of processes in memory: leases that run out by the clock of the store, the backlog, wake-up hints."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.leases import (
+    IAgentBacklog,
+    IAgentLeases,
+    IAgentWakeUps,
+    IWakeUpSubscription,
+    Lease,
+    has_something_to_do,
+)
+from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.checks import reject_blank, reject_not_positive
+from pilotage.testing.kept import KeptState
+from pilotage.testing.tables import OverTables
+
+_CAPACITY = 1000
+
+
+class MemoryLeases(OverTables, IAgentLeases):
+    """Leases in the tables of a store: `MemoryLeases(store.tables)` is what another process has of them."""
+
+    async def acquire(self, run: RunKey, owner: str, seconds: float) -> Lease | None:
+        lease, held = self._lease(run, owner, seconds), self._current(run)
+        return self._grant(lease) if held is None or held.owner == owner else None
+
+    async def renew(self, run: RunKey, owner: str, seconds: float) -> Lease | None:
+        lease, held = self._lease(run, owner, seconds), self._current(run)
+        return self._grant(lease) if held is not None and held.owner == owner else None
+
+    async def release(self, run: RunKey, owner: str) -> None:
+        held = self._tables.leases.get(run)
+        if held is not None and held.owner == owner:
+            del self._tables.leases[run]
+
+    async def holder(self, run: RunKey) -> Lease | None:
+        return self._current(run)
+
+    def _current(self, run: RunKey) -> Lease | None:
+        held = self._tables.leases.get(run)
+        return held if held is not None and held.expires_at > self._tables.clock.now() else None
+
+    def _lease(self, run: RunKey, owner: str, seconds: float) -> Lease:
+        reject_not_positive("MemoryLeases", seconds=seconds)
+        return Lease(run, owner, self._tables.clock.now() + timedelta(seconds=seconds), seconds)
+
+    def _grant(self, lease: Lease) -> Lease:
+        self._tables.leases[lease.run] = lease
+        return lease
+
+
+class MemoryBacklog(OverTables, IAgentBacklog):
+    """The backlog of a store: `MemoryBacklog(store.tables)` is what another process has of it."""
+
+    async def claim(
+        self,
+        owner: str,
+        seconds: float,
+        limit: int,
+        *,
+        agents: Collection[str],
+        leaving: Collection[RunKey] = (),
+    ) -> Sequence[Lease]:
+        reject_blank("MemoryBacklog.claim", owner=owner)
+        reject_not_positive("MemoryBacklog.claim", seconds=seconds, limit=limit)
+        expires_at = self._tables.clock.now() + timedelta(seconds=seconds)
+        found = [_key(state) for state in self._free() if state.agent_type in agents]
+        leases = [Lease(run, owner, expires_at, seconds) for run in found if run not in leaving][:limit]
+        self._tables.leases.update({lease.run: lease for lease in leases})
+        return leases
+
+    async def agents(self) -> frozenset[str]:
+        return frozenset(state.agent_type for state in self._free())
+
+    def _free(self) -> Iterator[AgentState]:
+        """The runs that somebody should drive, the longest untouched first."""
+        states = [kept.read() for kept in self._tables.states.entries(None) if self._is_left(kept)]
+        return iter(sorted(states, key=lambda state: state.updated_at or self._tables.clock.now()))
+
+    def _is_left(self, kept: KeptState) -> bool:
+        run, now = _key(kept.bare), self._tables.clock.now()
+        lease = self._tables.leases.get(run)
+        if not self._tables.is_journaled(run) or (lease is not None and lease.expires_at > now):
+            return False
+        pending = {signal.bare.kind for signal in self._tables.queues.get(run, {}).values()}
+        state = kept.read()
+        return has_something_to_do(state, pending, now, self._status_above(state))
+
+    def _status_above(self, state: AgentState) -> AgentStatus | None:
+        parent = state.metadata.get("parent")
+        above = self._tables.states.find(state.tenant_id, str(parent)) if parent is not None else None
+        return above.bare.status if above is not None else None
+
+
+def _key(state: AgentState) -> RunKey:
+    return RunKey(state.tenant_id, state.id)
+
+
+class MemoryWakeUps(IAgentWakeUps):
+    """Hints to everybody who listens; each listener has room for `capacity` runs, further ones are dropped."""
+
+    def __init__(self, capacity: int = _CAPACITY) -> None:
+        reject_not_positive(self, capacity=capacity)
+        self._capacity = capacity
+        self._listeners: set[MemoryWakeUpSubscription] = set()
+
+    async def notify(self, run_id: str) -> None:
+        for listener in self._listeners:
+            listener.hear(run_id)
+
+    @asynccontextmanager
+    async def subscribe(self) -> AsyncGenerator[IWakeUpSubscription]:
+        listener = MemoryWakeUpSubscription(self._capacity)
+        self._listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            self._listeners.remove(listener)
+
+
+class MemoryWakeUpSubscription(IWakeUpSubscription):
+    """The hints of one listener, in the order they came, each run once."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._unheard: dict[str, None] = {}
+        self._came = asyncio.Event()
+
+    def hear(self, run_id: str) -> None:
+        """Take a hint in, unless it is there already or there is no room."""
+        if len(self._unheard) < self._capacity:
+            self._unheard[run_id] = None
+            self._came.set()
+
+    async def next(self) -> str:
+        # Taken out only after the wait: who is cancelled in it leaves the hint to the next call.
+        while not self._unheard:
+            self._came.clear()
+            await self._came.wait()
+        run_id = next(iter(self._unheard))
+        del self._unheard[run_id]
+        return run_id
