@@ -19,11 +19,11 @@ from dataclasses import is_dataclass
 from types import SimpleNamespace, UnionType
 from typing import Annotated, Union, cast, get_args, get_origin, get_type_hints
 
+from pilotage.annotations import substitute
 from pilotage.container.names import target_name, type_name
 from pilotage.container.signature import Function, constructor_of, making_of, where
 from pilotage.container.typematch import type_arguments
 from pilotage.errors import PodDefinitionError
-from pilotage.typevars import substitute
 
 _ITERATORS = {Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pilotage.adapters.openai.decoding import json_decoder
 from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, failed
-from pilotage.adapters.openai.wire_names import WireNames
+from pilotage.adapters.openai.request_mapping import WireNames
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelStreamEvent, ModelStreamEventKind
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, object_or_empty

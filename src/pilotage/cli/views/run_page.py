@@ -1,4 +1,4 @@
-"""One run on one page: how it stands, what it waits for, what it did. Pure."""
+"""Runs as text: a list, one run on one page, and how one came out. Pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,71 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from pilotage.agent.run_result import RunResult
-from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.cli.screen.words import Line, Span, Tone, cleaned, columns, line, one_line
-from pilotage.cli.views.hints import Hints, short
-from pilotage.cli.views.moments import ago, day_and_time
+from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.cli.views.question import open_questions
-from pilotage.cli.views.run_list import standing
 from pilotage.cli.views.timeline import Moment, timeline_lines
+from pilotage.cli.words import (
+    Hints,
+    Line,
+    Span,
+    Tone,
+    ago,
+    cleaned,
+    columns,
+    day_and_time,
+    line,
+    one_line,
+    short,
+)
 from pilotage.runtime.answers import Question
 from pilotage.values import value
+
+_TONES = {
+    AgentStatus.CREATED: Tone.QUIET,
+    AgentStatus.ACTIVE: Tone.NAME,
+    AgentStatus.INTERRUPTED: Tone.ASKING,
+    AgentStatus.CANCELLING: Tone.ASKING,
+    AgentStatus.COMPLETED: Tone.GOOD,
+    AgentStatus.FAILED: Tone.BAD,
+    AgentStatus.CANCELLED: Tone.QUIET,
+}
+
+_WAITS = {
+    AgentStateReason.APPROVAL_REQUIRED: "waits for approval",
+    AgentStateReason.APPROVAL_DEFERRED: "waits for approval, deferred",
+    AgentStateReason.RECOVERY_REQUIRES_HITL: "waits: outcome unknown",
+    AgentStateReason.USER_INTERRUPTED: "paused",
+}
+_HEADINGS = ("RUN", "AGENT", "STATUS", "STARTED", "ACTIVITY")
+
+
+def standing(state: AgentState) -> Span:
+    """How a run stands, in a word or a few."""
+    words = state.status.value
+    if state.status is AgentStatus.INTERRUPTED:
+        known = _WAITS.get(state.reason, words) if state.reason else words
+        words = f"waits for {state.awaits}" if state.awaits else known
+    elif state.status is AgentStatus.FAILED and state.reason not in (None, AgentStateReason.EXECUTION_FAILED):
+        words = f"failed: {state.reason.value.replace('_', ' ')}"
+    return Span(words, _TONES[state.status])
+
+
+def run_lines(states: Sequence[AgentState], now: datetime, room: int | None = None) -> list[Line]:
+    """Runs, one a line. On a terminal ids are abbreviated; where programs read, they are whole."""
+    if not states:
+        return [line(Span("no runs", Tone.QUIET))]
+    headings = [Span(each, Tone.STRONG) for each in _HEADINGS]
+    return columns([headings, *(_row(each, now, room is not None) for each in states)], room)
+
+
+def _row(state: AgentState, now: datetime, is_short: bool) -> list[Span]:
+    return [
+        Span(short(state.id) if is_short else state.id, Tone.NAME),
+        Span(one_line(state.agent_type, 40)),
+        standing(state),
+        Span(ago(state.created_at, now)),
+        Span("" if state.is_terminal else one_line(state.current_activity or ""), Tone.QUIET),
+    ]
 
 
 @value
@@ -99,3 +155,30 @@ def spent_words(result: RunResult) -> str:
     counts = ((spent.steps, "step"), (spent.tool_calls, "tool call"), (spent.tokens, "token"))
     words = [f"{count} {thing}{'' if count == 1 else 's'}" for count, thing in counts]
     return ", ".join([*words, *([f"cost {spent.cost}"] if spent.cost else [])])
+
+
+def ending_lines(result: RunResult, hints: Hints, *, is_kept: bool, is_asked: bool) -> list[Line]:
+    """The end of a run, and what to do where it is none."""
+    match result.state.status:
+        case AgentStatus.COMPLETED:
+            lines = [line(Span("✓ completed", Tone.GOOD), Span(f": {spent_words(result)}", Tone.QUIET))]
+        case AgentStatus.CANCELLED:
+            lines = [line(Span("cancelled", Tone.ASKING), Span(_why(result), Tone.QUIET))]
+        case AgentStatus.FAILED:
+            lines = [line(Span(f"✗ failed{_why(result)}", Tone.BAD))]
+        case _:
+            next_step = what_next(result.state, hints, is_asked=is_asked)
+            lines = [next_step] if next_step is not None else []
+    return [*lines, _where(result, hints)] if is_kept else lines
+
+
+def _why(result: RunResult) -> str:
+    error = result.error or {}
+    words = str(error.get("message") or result.state.current_activity or "")
+    code = error.get("code")
+    known = f" ({code})" if code and code != "cancelled" else ""
+    return f": {cleaned(words)}{known}" if words else ""
+
+
+def _where(result: RunResult, hints: Hints) -> Line:
+    return line(Span(f"look into it: {hints.command('runs', 'show', short(result.state.id))}", Tone.QUIET))

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence
-from pilotage.cli.screen.words import Line, Span, Tone, columns, one_line
-from pilotage.cli.views.moments import time_between, time_of
+from pilotage.cli.words import Line, Span, Tone, columns, one_line, time_between, time_of
 from pilotage.jsonvalue import JsonValue
 from pilotage.values import value
 

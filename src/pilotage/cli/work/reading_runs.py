@@ -9,20 +9,17 @@ from datetime import datetime, timedelta
 from pilotage.agent.events import RunFinishedEvent
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.cli.choosing import chosen_application
+from pilotage.cli.application import chosen_application, reading
+from pilotage.cli.asked import Asked
 from pilotage.cli.driving.telling import Telling
 from pilotage.cli.exit_codes import ExitCode
-from pilotage.cli.opening import reading
 from pilotage.cli.references import find_run
-from pilotage.cli.screen.screen import Screen
-from pilotage.cli.screen.words import line
-from pilotage.cli.views.hints import Hints
+from pilotage.cli.screen import Screen
 from pilotage.cli.views.json_forms import evidence_json, result_json, run_json
 from pilotage.cli.views.question import open_questions, question_json
-from pilotage.cli.views.run_list import run_lines
-from pilotage.cli.views.run_page import RunFacts, run_page
+from pilotage.cli.views.run_page import RunFacts, run_lines, run_page
 from pilotage.cli.views.timeline import Moment, moments_in
-from pilotage.cli.work.asked import Asked
+from pilotage.cli.words import Hints, line
 from pilotage.errors import CallerError, RunErasedError, RunNotFoundError
 from pilotage.runtime.runs import AgentRuns
 
@@ -50,12 +47,12 @@ async def list_runs(
             limit=limit,
             principal=asked.principal,
         )
-    if asked.as_json:
-        screen.say_json({"runs": [run_json(each) for each in page.runs], "cursor": page.cursor})
-        return ExitCode.DONE
-    screen.say(*run_lines(page.runs, now, screen.width))
-    if page.cursor is not None:
-        screen.tell(line(f"there are more: --after {page.cursor}"))
+    screen.answer(
+        {"runs": [run_json(each) for each in page.runs], "cursor": page.cursor},
+        *run_lines(page.runs, now, screen.width),
+        aside=None if page.cursor is None else line(f"there are more: --after {page.cursor}"),
+        as_json=asked.as_json,
+    )
     return ExitCode.DONE
 
 
@@ -67,16 +64,12 @@ async def show_run(asked: Asked, text: str) -> int:
         evidence = await runs.evidence(state.id, principal=asked.principal)
         facts = await _facts(runs, state, moments_in(evidence), asked)
         now = runs.services.clock.now()
-    if asked.as_json:
-        screen.say_json(
-            {
-                **(result_json(facts.result) if facts.result else {"run": run_json(state)}),
-                "questions": [question_json(each) for each in facts.questions],
-                "evidence": [evidence_json(each) for each in evidence],
-            }
-        )
-    else:
-        screen.say(*run_page(facts, hints, now, screen.width))
+    value = {
+        **(result_json(facts.result) if facts.result else {"run": run_json(state)}),
+        "questions": [question_json(each) for each in facts.questions],
+        "evidence": [evidence_json(each) for each in evidence],
+    }
+    screen.answer(value, *run_page(facts, hints, now, screen.width), as_json=asked.as_json)
     return ExitCode.DONE
 
 
@@ -86,12 +79,9 @@ async def list_questions(asked: Asked, text: str) -> int:
     async with _runs(asked) as (runs, hints):
         state = await find_run(runs, text, asked.principal)
         questions = await runs.questions(state.id, principal=asked.principal)
-    if asked.as_json:
-        screen.say_json({"run_id": state.id, "questions": [question_json(each) for each in questions]})
-    elif questions:
-        screen.say(*open_questions(questions, hints))
-    else:
-        screen.say(line(f"run {state.id} is {state.status} and has no open question"))
+    value = {"run_id": state.id, "questions": [question_json(each) for each in questions]}
+    none_open = line(f"run {state.id} is {state.status} and has no open question")
+    screen.answer(value, *open_questions(questions, hints) or [none_open], as_json=asked.as_json)
     return ExitCode.DONE
 
 
@@ -130,10 +120,8 @@ async def verify_run(asked: Asked, text: str) -> int:
             if asked.as_json:
                 screen.say_json({"run_id": state.id, "verified": False, "problem": str(error)})
             return ExitCode.WRONG
-    if asked.as_json:
-        screen.say_json({"run_id": state.id, "verified": True, "rows": rows})
-    else:
-        screen.say(line(f"run {state.id}: {rows} rows, in order"))
+    value = {"run_id": state.id, "verified": True, "rows": rows}
+    screen.answer(value, line(f"run {state.id}: {rows} rows, in order"), as_json=asked.as_json)
     return ExitCode.DONE
 
 
@@ -152,4 +140,4 @@ async def _runs(asked: Asked) -> AsyncGenerator[tuple[AgentRuns, Hints], None]:
     """The runs of the application that is named, else of the database of the environment."""
     chosen = chosen_application(asked.app)
     async with reading(chosen.app if chosen is not None else None) as runs:
-        yield runs, asked.hints(chosen)
+        yield runs, asked.hints(chosen.option if chosen is not None else "")
