@@ -33,8 +33,14 @@ from pilotage.agent.tools.metadata import ToolRisk
 from pilotage.cli.driving.telling import Narrator
 from pilotage.cli.views.json_forms import event_json
 from pilotage.cli.views.question import open_questions, question_json
-from pilotage.cli.views.run_page import RunFacts, ending_lines, run_lines, run_page
-from pilotage.cli.views.timeline import moments_in, timeline_lines
+from pilotage.cli.views.run_page import (
+    RunFacts,
+    ending_lines,
+    moments_in,
+    run_lines,
+    run_page,
+    timeline_lines,
+)
 from pilotage.cli.words import Hints, Line, Span, ago, length, plain, short
 from pilotage.cli.work.doctor import code_of_findings, finding_lines, note, off, well
 from pilotage.jsonvalue import JsonValue

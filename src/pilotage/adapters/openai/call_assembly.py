@@ -119,12 +119,7 @@ class CallAssembly:
         return max(len(self._calls), position) if call_id else max(len(self._calls) - 1, 0)
 
     def _begin(
-        self,
-        index: int,
-        name: str | None,
-        call_id: str | None,
-        reply_id: str,
-        events: list[ModelStreamEvent],
+        self, index: int, name: str | None, call_id: str | None, reply_id: str, events: list[ModelStreamEvent]
     ) -> _Call:
         if not name:
             raise _broken("a piece of a call came before its name")

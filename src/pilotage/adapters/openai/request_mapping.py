@@ -119,11 +119,7 @@ def _format(
             return {"structured_outputs": {"json": schema}}
         if dialect.answer_format is AnswerFormat.GUIDED_JSON:
             return {"guided_json": schema}
-    shape: JsonObject = {
-        "name": _ANSWER,
-        "schema": schema,
-        "strict": _is_strict(spec.constraint, dialect),
-    }
+    shape: JsonObject = {"name": _ANSWER, "schema": schema, "strict": _is_strict(spec.constraint, dialect)}
     return {"response_format": {"type": "json_schema", "json_schema": shape}}
 
 

@@ -7,8 +7,4 @@ if find_spec("typer") is None:
 
 from pilotage.adapters.typer.command_line import CliController, command, command_line
 
-__all__ = [
-    "CliController",
-    "command",
-    "command_line",
-]
+__all__ = ["CliController", "command", "command_line"]

@@ -6,12 +6,10 @@ import asyncio
 import os
 import signal
 import sys
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
-from pilotage.agent.events import AgentEvent
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_result import RunResult
 from pilotage.agent.signals import ApprovalDecision
@@ -35,13 +33,11 @@ async def follow(run: Followed, telling: Telling, asker: Asker | None) -> ExitCo
     Raises:
         RunConflictError: another process has taken the run.
     """
-    interrupts = Interrupts()
-    with interrupts.heard():
-        follower = Follower(telling, asker, interrupts)
-        result = await follower.follow(run)
+    with interruptions() as interrupted:
+        result = await Follower(telling, asker, interrupted).follow(run)
     questions = await run.questions() if isinstance(run, KeptRun) else ()
     telling.end(result, questions, is_kept=run.is_kept)
-    return ending_code(result, was_interrupted=interrupts.first.is_set())
+    return ending_code(result, was_interrupted=interrupted.is_set())
 
 
 def ending_code(result: RunResult | None, *, was_interrupted: bool) -> ExitCode:
@@ -55,10 +51,10 @@ def ending_code(result: RunResult | None, *, was_interrupted: bool) -> ExitCode:
 class Follower:
     """Follows one run through all of its attempts."""
 
-    def __init__(self, telling: Telling, asker: Asker | None, interrupts: Interrupts) -> None:
+    def __init__(self, telling: Telling, asker: Asker | None, interrupted: asyncio.Event) -> None:
         self._telling = telling
         self._asker = asker
-        self._interrupts = interrupts
+        self._interrupted = interrupted
         self._left_open: set[str] = set()
 
     async def follow(self, run: Followed) -> RunResult | None:
@@ -91,7 +87,7 @@ class Follower:
 
     async def _answered(self, run: KeptRun) -> bool:
         """Whether something was answered with which the run may go on."""
-        if self._asker is None or self._interrupts.first.is_set():
+        if self._asker is None or self._interrupted.is_set():
             return False
         fresh = [each for each in await run.questions() if each.id not in self._left_open]
         answered = False
@@ -123,9 +119,9 @@ class Follower:
 
     async def _is_done_first(self, work: asyncio.Future[T]) -> bool:
         """Whether the work was done before somebody hit Ctrl-C."""
-        if self._interrupts.first.is_set():
+        if self._interrupted.is_set():
             return work.done()
-        told = asyncio.ensure_future(self._interrupts.first.wait())
+        told = asyncio.ensure_future(self._interrupted.wait())
         try:
             await asyncio.wait((work, told), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -144,65 +140,45 @@ def _waits(result: RunResult | None) -> bool:
     return result is not None and result.state.status is AgentStatus.INTERRUPTED
 
 
-class Followed(ABC):
-    """A run that somebody follows."""
-
-    id: str
-    is_kept: bool
-
-    @abstractmethod
-    def events(self) -> AsyncIterator[AgentEvent]:
-        """What the run does, until it ends or waits."""
-
-    @abstractmethod
-    async def result(self) -> RunResult | None:
-        """How the run stands after its events; None where nothing is left of it.
-
-        Raises:
-            RunConflictError: another process has taken it.
-        """
-
-    @abstractmethod
-    async def cancel(self) -> None:
-        """End the run; its events come to their end then."""
-
-
-class UnkeptRun(Followed):
-    """A run that lives as long as its reader."""
+class UnkeptRun:
+    """A run without a journal: it lives as long as its reader."""
 
     is_kept = False
 
     def __init__(self, run: OpenedRun) -> None:
         self.id = run.id
+        self.events = run.events
         self._run = run
         self._is_left = False
 
-    def events(self) -> AsyncIterator[AgentEvent]:
-        return self._run.events()
-
     async def result(self) -> RunResult | None:
+        """Return the result after the events; None for a run that was left, of which nothing is kept."""
         return None if self._is_left else await self._run.result()
 
     async def cancel(self) -> None:
+        """End the run; its events come to their end then."""
         self._is_left = True
         await self._run.leave()
 
 
-class KeptRun(Followed):
+class KeptRun:
     """A run with a journal, which can wait, be answered and go on."""
 
     is_kept = True
 
     def __init__(self, runs: AgentRuns, handle: RunHandle | OpenedRun, principal: Principal) -> None:
         self.id = handle.id
+        self.events = handle.events
         self._runs = runs
         self._handle = handle
         self._principal = principal
 
-    def events(self) -> AsyncIterator[AgentEvent]:
-        return self._handle.events()
-
     async def result(self) -> RunResult:
+        """Return how the run stands after its events.
+
+        Raises:
+            RunConflictError: another process has taken it.
+        """
         try:
             return await self._handle.result()
         except RunInterruption as lost:
@@ -212,14 +188,15 @@ class KeptRun(Followed):
             ) from lost
 
     async def standing(self) -> RunResult:
-        """How the run stands now, from its record."""
+        """Return how the run stands now, from its record."""
         return await self._runs.result(self.id, principal=self._principal)
 
     async def cancel(self) -> None:
+        """End the run; its events come to their end then."""
         await self._runs.cancel(self.id, reason="Ctrl-C", principal=self._principal)
 
     async def questions(self) -> tuple[Question, ...]:
-        """What the run waits for."""
+        """Return the open questions of the run."""
         return await self._runs.questions(self.id, principal=self._principal)
 
     async def answer(self, question: Question, answer: Answer) -> None:
@@ -230,44 +207,36 @@ class KeptRun(Followed):
         """
         asked_by = run_of(question.id)
         await self._runs.answer(
-            asked_by,
-            question.id,
-            answer.decision,
-            resume=False,
-            principal=self._principal,
-            **answer.details,
+            asked_by, question.id, answer.decision, resume=False, principal=self._principal, **answer.details
         )
 
     async def resumed(self) -> KeptRun:
-        """The run, which goes on with what it was answered."""
+        """Resume the run, which goes on with what it was answered."""
         handle = await self._runs.resume(self.id, principal=self._principal)
         return KeptRun(self._runs, handle, self._principal)
 
 
-class Interrupts:
-    """Counts Ctrl-C while a run is followed."""
+Followed: TypeAlias = UnkeptRun | KeptRun
 
-    def __init__(self) -> None:
-        self.first = asyncio.Event()
 
-    @contextmanager
-    def heard(self) -> Generator[None]:
-        """Hear Ctrl-C inside the block, even while something holds up the event loop."""
-        loop, before = asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
-        is_heard = False
+@contextmanager
+def interruptions() -> Generator[asyncio.Event]:
+    """Set the event at Ctrl-C, even while something holds up the event loop; leave at once at a second one."""
+    loop, before = asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
+    first, is_interrupted = asyncio.Event(), False
 
-        def hear(*_: object) -> None:
-            nonlocal is_heard
-            if is_heard:
-                leave_at_once()
-            is_heard = True
-            loop.call_soon_threadsafe(self.first.set)
+    def interrupt(*_: object) -> None:
+        nonlocal is_interrupted
+        if is_interrupted:
+            leave_at_once()
+        is_interrupted = True
+        loop.call_soon_threadsafe(first.set)
 
-        signal.signal(signal.SIGINT, hear)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield first
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def leave_at_once() -> None:

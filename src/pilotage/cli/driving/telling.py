@@ -24,8 +24,7 @@ from pilotage.agent.state import AgentStatus
 from pilotage.cli.screen import Screen
 from pilotage.cli.views.json_forms import event_json, result_json
 from pilotage.cli.views.question import open_questions, question_json
-from pilotage.cli.views.run_page import ending_lines, output_text
-from pilotage.cli.views.timeline import call_arguments
+from pilotage.cli.views.run_page import call_arguments, ending_lines, output_text
 from pilotage.cli.words import Hints, Line, Span, Tone, cleaned, line, one_line
 from pilotage.jsonvalue import JsonValue, to_json_value
 from pilotage.runtime.answers import Question

@@ -18,10 +18,10 @@ from pilotage.cli.driving.asking import Asker, asker_for
 from pilotage.cli.driving.following import Followed, KeptRun, UnkeptRun, follow
 from pilotage.cli.driving.telling import Telling
 from pilotage.cli.exit_codes import ExitCode
-from pilotage.cli.references import find_question, find_run
 from pilotage.cli.screen import Screen
 from pilotage.cli.views.json_forms import run_json
 from pilotage.cli.words import Hints, Span, Tone, line, short
+from pilotage.cli.work.reading_runs import find_question, find_run
 from pilotage.container.names import type_name
 from pilotage.errors import AgentDefinitionError, CallerError
 from pilotage.jsonvalue import JsonObject, JsonValue, parsed

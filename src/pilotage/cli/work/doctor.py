@@ -28,6 +28,7 @@ from pilotage.cli.main import own_version
 from pilotage.cli.screen import Screen
 from pilotage.cli.target import APP
 from pilotage.cli.words import Line, Span, Tone, cleaned, columns, line
+from pilotage.cli.work.database import checked, opened
 from pilotage.container.application import Application
 from pilotage.container.plugins import (
     Extension,
@@ -243,31 +244,12 @@ def look_at_database(app: Application | None) -> Finding:
         return well(
             "database", f"{database.shown(settings.url)}: none yet, it is made when a run is to be kept"
         )
-    return _opened(replace(settings, timeout_seconds=min(settings.timeout_seconds, _PATIENCE)))
-
-
-def _opened(settings: database.DatabaseSettings) -> Finding:
-    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415 - slow to load
-
-    from pilotage.adapters.sqlalchemy.database import Database  # noqa: PLC0415
-    from pilotage.adapters.sqlalchemy.opening import unreachable  # noqa: PLC0415
-    from pilotage.adapters.sqlalchemy.schema import VERSION, check_schema  # noqa: PLC0415
-
+    patient = replace(settings, timeout_seconds=min(settings.timeout_seconds, _PATIENCE))
     try:
-        opened = Database(settings)
+        with opened(patient) as found:
+            return well("database", checked(found))
     except StartupError as error:
         return off("database", error)
-    try:
-        may_lose = settings.may_lose_commits_on_power_failure
-        opened.engines.check_durability(may_lose_commits=may_lose)
-        check_schema(opened)
-    except StartupError as error:
-        return off("database", error)
-    except DBAPIError as error:
-        return off("database", unreachable(database.shown(settings.url), error))
-    finally:
-        opened.close()
-    return well("database", f"{opened.name}: tables of version {VERSION}, durable")
 
 
 def look_at_key() -> Iterator[Finding]:
