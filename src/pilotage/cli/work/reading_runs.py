@@ -1,4 +1,4 @@
-"""`pilotage runs list, show, questions, events, verify`: finding runs by the beginning of their ids, and looking at them."""
+"""`pilotage runs list, show, questions, events, verify`: finding runs by their ids, and looking at them."""
 
 from __future__ import annotations
 
