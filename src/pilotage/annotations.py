@@ -1,4 +1,4 @@
-"""Resolves annotations into types, whether they were written as types or as text."""
+"""Resolves annotations into types, whether they were written as types or as text, and fills in type variables."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from pilotage import jsonvalue
 from pilotage.jsonvalue import JsonPrimitive
-from pilotage.typevars import arguments_of, substitute
+
+Arguments = Mapping[object, object]
 
 
 class AnyJson:
@@ -84,3 +85,20 @@ def _json_names(module: Mapping[str, object]) -> dict[str, object]:
     aliases = {name: AnyJson for name, value in module.items() if value is _JSON_VALUE_TEXT}
     missing = {name: value for name, value in _JSON_NAMES.items() if name not in module}
     return {**missing, **aliases}
+
+
+def arguments_of(generic: object, arguments: tuple[object, ...]) -> Arguments:
+    """What the type variables of a generic class or alias are: `{T: User}`."""
+    variables: tuple[object, ...] = getattr(generic, "__parameters__", ())
+    variables = variables or getattr(generic, "__type_params__", ())
+    return dict(zip(variables, arguments, strict=False))
+
+
+def substitute(hint: object, arguments: Arguments) -> object:
+    """The hint with its type variables replaced; those that are not known stay."""
+    if isinstance(hint, TypeVar):
+        return arguments.get(hint, hint)
+    variables: tuple[object, ...] = getattr(hint, "__parameters__", ())
+    if not arguments or not variables or isinstance(hint, type):
+        return hint
+    return cast(Any, hint)[tuple(arguments.get(variable, variable) for variable in variables)]

@@ -92,12 +92,7 @@ def init_by_slots(cls: Any) -> Callable[..., None] | None:
 
 def _known_to(cls: Any) -> dict[str, Any]:
     """The names that the code of a constructor may use."""
-    return {
-        "_ABSENT": _Absent(),
-        "_become": _become,
-        "_closed": cls,
-        "_open": _opened(cls),
-    }
+    return {"_ABSENT": _Absent(), "_become": _become, "_closed": cls, "_open": _opened(cls)}
 
 
 def _opened(cls: Any) -> Any:

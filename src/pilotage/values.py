@@ -175,9 +175,5 @@ def _set_state(self: Any, state: list[object]) -> None:
         object.__setattr__(self, each.name, held)
 
 
-_FROZEN = {
-    "__signature__": _Signature(),
-    "__setattr__": _refuse_assignment,
-    "__delattr__": _refuse_deletion,
-}
+_FROZEN = {"__signature__": _Signature(), "__setattr__": _refuse_assignment, "__delattr__": _refuse_deletion}
 _OF_THE_OLD_CLASS = frozenset({"__dict__", "__weakref__"})

@@ -12,7 +12,7 @@ from tests.behaviour.till import Till, steady
 
 from pilotage import ApprovalDecision
 from pilotage.agent import RecoveryDecision
-from pilotage.cli.commands.answers import Decision
+from pilotage.cli.commands.runs import Decision
 
 PAYMENT = "pay to DE-0815-4711 amount 5"
 RECOVERY = "wire amount 5"

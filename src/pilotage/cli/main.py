@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from io import TextIOWrapper
 
 from pilotage.cli.exit_codes import ExitCode, code_of
-from pilotage.cli.screen.words import cleaned
+from pilotage.cli.words import cleaned
 from pilotage.errors import PilotageError
 
 

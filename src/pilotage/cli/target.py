@@ -1,14 +1,21 @@
-"""Finding what `MODULE:NAME` on the command line means: an application, or an agent."""
+"""The applications and agents that a command line, or its project, names as `MODULE:NAME`."""
 
 from __future__ import annotations
 
+import os
 import sys
+import tomllib
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.container.application import Application
 from pilotage.errors import CallerError
+from pilotage.jsonvalue import is_object
+
+APP = "PILOTAGE_APP"
+_PROJECT = "pyproject.toml"
 
 
 class TargetNotFoundError(CallerError):
@@ -69,3 +76,28 @@ def applications_beside(agent: type[object]) -> list[tuple[str, Application]]:
         for name, each in named
         if isinstance(each, Application) and each.contains(agent)
     ]
+
+
+def configured_application(environ: Mapping[str, str] = os.environ, folder: Path | None = None) -> str | None:
+    """The application that PILOTAGE_APP names, else `app` in `[tool.pilotage]` of the project in the folder.
+
+    Raises:
+        CallerError: the project file cannot be read, or names something else than a text.
+    """
+    if named := environ.get(APP, "").strip():
+        return named
+    file = (folder or Path.cwd()) / _PROJECT
+    if not file.is_file():
+        return None
+    try:
+        project = tomllib.loads(file.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CallerError(f"{_PROJECT} cannot be read: {error}.") from error
+    tools: dict[str, object] = project.get("tool", {})
+    own = tools.get("pilotage", {})
+    if not is_object(own):
+        raise CallerError(f"{_PROJECT}: tool.pilotage is {own!r}. Write a table: [tool.pilotage].")
+    found = own.get("app")
+    if found is not None and not isinstance(found, str):
+        raise CallerError(f"{_PROJECT}: app in [tool.pilotage] is {found!r}. Write MODULE:NAME.")
+    return found

@@ -23,11 +23,11 @@ from inspect import Parameter
 from types import MappingProxyType, NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
 
+from pilotage.annotations import substitute
 from pilotage.container.names import enumerate_names, target_name, type_name
 from pilotage.container.signature import Function, constructor_of, making_of, read_parameters, where
 from pilotage.container.typematch import type_arguments
 from pilotage.errors import PodDefinitionError
-from pilotage.typevars import substitute
 from pilotage.values import value
 
 _ITERATORS = {Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from inspect import get_annotations
 from typing import Generic, Protocol, TypeVar, cast, get_args, get_origin, runtime_checkable
 
-from pilotage.typevars import Arguments, arguments_of, substitute
+from pilotage.annotations import Arguments, arguments_of, substitute
 
 _PROVIDED_BY_ALL = {object, ABC, Generic, Protocol}
 

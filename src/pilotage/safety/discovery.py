@@ -24,10 +24,15 @@ from typing import (
     get_origin,
 )
 
-from pilotage.annotations import UnresolvedAnnotationError, resolve_alias, resolve_fields
+from pilotage.annotations import (
+    UnresolvedAnnotationError,
+    arguments_of,
+    resolve_alias,
+    resolve_fields,
+    substitute,
+)
 from pilotage.errors import AgentDefinitionError
 from pilotage.safety.fields import ANY_DEPTH, SecretField, SensitiveField, SensitiveFieldDescriptor
-from pilotage.typevars import arguments_of, substitute
 
 T = TypeVar("T")
 Found: TypeAlias = list[SensitiveFieldDescriptor]

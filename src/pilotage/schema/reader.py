@@ -13,7 +13,13 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NewType, Union, cast, get_args, get_origin
 
-from pilotage.annotations import UnresolvedAnnotationError, is_any_json, resolve_alias
+from pilotage.annotations import (
+    UnresolvedAnnotationError,
+    arguments_of,
+    is_any_json,
+    resolve_alias,
+    substitute,
+)
 from pilotage.jsonvalue import to_json_value
 from pilotage.schema import shape as shapes
 from pilotage.schema.constraints import Remarks, constrain, read_remarks
@@ -43,7 +49,6 @@ from pilotage.schema.rejections import (
     spelling,
 )
 from pilotage.schema.shape import TypeShape
-from pilotage.typevars import arguments_of, substitute
 
 # No type that ends has so many others around it.
 _DEEPEST = 50

@@ -22,7 +22,7 @@ from pilotage.adapters.openai import (
     ModelTimeouts,
     OpenAICompatibleSettings,
 )
-from pilotage.adapters.openai.sse import SseParser
+from pilotage.adapters.openai.decoding import SseParser
 from pilotage.errors import ModelCallError
 
 SMALL = [each for each in STREAMS if len(each.body) < 10_000 and not each.broke_off]

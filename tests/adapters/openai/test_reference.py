@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from pilotage.adapters.openai import ModelFailure, ModelRetries, ModelTimeouts, environment
+from pilotage.adapters.openai import ModelFailure, ModelRetries, ModelTimeouts, settings
 from pilotage.adapters.openai.error_mapping import _BY_STATUS
 from pilotage.adapters.openai.errors import failed
-from pilotage.adapters.openai.finish_reasons import GIVEN_UP, REASONS
+from pilotage.adapters.openai.reply_mapping import GIVEN_UP, REASONS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "model-server.md").read_text()
 ROWS = {row.split("|")[1].strip(): row for row in PAGE.splitlines() if row.startswith("| `")}
 
 
 def test_every_variable_is_on_the_page_and_no_other() -> None:
-    source = inspect.getsource(environment).replace("{VLLM}", "PILOTAGE_VLLM_")
-    read = {environment.BASE_URL, *re.findall(r"PILOTAGE_(?:MODEL|VLLM)_[A-Z_]*[A-Z]", source)}
+    source = inspect.getsource(settings).replace("{VLLM}", "PILOTAGE_VLLM_")
+    read = {settings.BASE_URL, *re.findall(r"PILOTAGE_(?:MODEL|VLLM)_[A-Z_]*[A-Z]", source)}
     assert set(re.findall(r"PILOTAGE_(?:MODEL|VLLM)_[A-Z_]*[A-Z]", PAGE)) == read
 
 

@@ -11,7 +11,7 @@ from tests.adapters.openai.byte_server import PLAIN
 
 from pilotage.adapters.openai import ModelFailure, ModelServerError
 from pilotage.adapters.openai.reply_mapping import ReplyReader
-from pilotage.adapters.openai.wire_names import WireNames
+from pilotage.adapters.openai.request_mapping import WireNames
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse, ModelStreamEvent, ModelUsage
 from pilotage.agent.model_reply import ModelStreamEventKind as Kind

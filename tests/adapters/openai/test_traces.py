@@ -11,9 +11,9 @@ from tests.adapters.openai.byte_server import PLAIN, ByteServer, Told, model_of,
 from tests.adapters.openai.traces import CHATS, REFUSALS, STREAMS, WHOLE, Trace, trace
 
 from pilotage.adapters.openai import ModelFailure, ModelServerError
+from pilotage.adapters.openai.decoding import SseParser
 from pilotage.adapters.openai.error_mapping import server_error
-from pilotage.adapters.openai.server_facts import read_models, read_version
-from pilotage.adapters.openai.sse import SseParser
+from pilotage.adapters.openai.server import read_models, read_version
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelFinishReason, ModelUsage
 from pilotage.agent.model_reply import ModelStreamEventKind as Kind

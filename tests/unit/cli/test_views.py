@@ -30,17 +30,19 @@ from pilotage.agent.recovery_request import AgentRecoveryRequest
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason
 from pilotage.agent.tools.metadata import ToolRisk
-from pilotage.cli.doctor.finding import code_of_findings, finding_lines, note, off, well
-from pilotage.cli.screen.words import Line, Span, plain
-from pilotage.cli.views.ending import ending_lines
-from pilotage.cli.views.hints import Hints, short
+from pilotage.cli.driving.telling import Narrator
 from pilotage.cli.views.json_forms import event_json
-from pilotage.cli.views.moments import ago, length
-from pilotage.cli.views.narration import Narrator
 from pilotage.cli.views.question import open_questions, question_json
-from pilotage.cli.views.run_list import run_lines
-from pilotage.cli.views.run_page import RunFacts, run_page
-from pilotage.cli.views.timeline import moments_in, timeline_lines
+from pilotage.cli.views.run_page import (
+    RunFacts,
+    ending_lines,
+    moments_in,
+    run_lines,
+    run_page,
+    timeline_lines,
+)
+from pilotage.cli.words import Hints, Line, Span, ago, length, plain, short
+from pilotage.cli.work.doctor import code_of_findings, finding_lines, note, off, well
 from pilotage.jsonvalue import JsonValue
 
 RUN, CHILD = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotage.cli.screen.words import Span, cleaned, columns, cut, line, one_line, plain, width
+from pilotage.cli.words import Span, cleaned, columns, cut, line, one_line, plain, width
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from importlib.util import find_spec
 if find_spec("httpx") is None:
     raise ImportError('this adapter needs an extra: pip install "pilotage[egress]"')
 
-from pilotage.adapters.egress.client import egress_client
-from pilotage.adapters.egress.errors import EgressAnswerRefused, EgressRefused
+from pilotage.adapters.egress.client import EgressAnswerRefused, EgressRefused, egress_client
 from pilotage.adapters.egress.policy import EgressPolicy
 
 __all__ = ["EgressAnswerRefused", "EgressPolicy", "EgressRefused", "egress_client"]

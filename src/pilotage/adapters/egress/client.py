@@ -1,17 +1,53 @@
-"""The client that tools use."""
+"""The HTTP client that tools use: it sends a request to a checked address, and counts what comes back.
+
+Refusals have two classes. What was never sent has certainly not happened, so `EgressRefused` is a `ToolError`; after
+`EgressAnswerRefused` the server may have done what it was asked: the outcome of a call that may not be repeated is
+unknown.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from ipaddress import ip_address
+from typing import ClassVar, cast
+
 import httpx
 
-from pilotage.adapters.egress.errors import EgressAnswerRefused
 from pilotage.adapters.egress.policy import EgressPolicy
-from pilotage.adapters.egress.transport import (
-    GuardedTransport,
-    Resolver,
-    shown,
-    system_addresses,
-)
+from pilotage.errors import RunError, ToolError
+
+Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
+"""The addresses of a host."""
+
+
+class EgressRefused(ToolError):  # noqa: N818 - a refusal, as its users say
+    """A request was not sent: its host, its address or its way there is not allowed."""
+
+    message: ClassVar[str] = "The request was not sent."
+    code: ClassVar[str] = "egress_refused"
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(f"The request to {url!r} was not sent: {why}")
+        self.url, self.why = url, why
+
+
+class EgressAnswerRefused(RunError):  # noqa: N818 - a refusal, as its users say
+    """A request was sent, and its answer is not taken: it leads elsewhere, or is larger than allowed."""
+
+    message: ClassVar[str] = "The answer was not taken."
+    code: ClassVar[str] = "egress_answer_refused"
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(f"The answer of {url!r} was not taken: {why}")
+        self.url, self.why = url, why
+
+
+async def system_addresses(host: str, port: int) -> Sequence[str]:
+    """What the system's resolver says."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in found]
 
 
 def egress_client(policy: EgressPolicy, *, resolve: Resolver = system_addresses) -> httpx.AsyncClient:
@@ -43,3 +79,97 @@ async def _refuse_other_hosts(answer: httpx.Response) -> None:
     if (there.scheme, there.host, there.port) != (asked.scheme, asked.host, asked.port):
         await answer.aclose()
         raise EgressAnswerRefused(shown(asked), f"it leads to another host, {there.host!r}.")
+
+
+class GuardedTransport(httpx.AsyncBaseTransport):
+    """Looks a name up once, checks every address it has, and connects to one of *those*.
+
+    A name that is looked up again for the connection could answer differently the second time. There is a pool for
+    each host, since connections in a pool are known by address, and two names at one address are two servers.
+    """
+
+    def __init__(
+        self, policy: EgressPolicy, resolve: Resolver, pool: Callable[[], httpx.AsyncBaseTransport]
+    ) -> None:
+        self._policy, self._resolve, self._pool = policy, resolve, pool
+        self._pools: dict[str, httpx.AsyncBaseTransport] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        url = request.url
+        if why := self._policy.why_not_host(url.scheme, url.host):
+            raise EgressRefused(shown(url), why)
+        answer = await self._sent(request, await self._checked_addresses(url))
+        if answer.headers.get("content-encoding", "identity") != "identity":
+            await answer.aclose()
+            raise EgressAnswerRefused(shown(url), "it is compressed: a few bytes could unpack to millions.")
+        stream = cast(httpx.AsyncByteStream, answer.stream)
+        answer.stream = _Counted(stream, self._policy.most_bytes, shown(url))
+        return answer
+
+    async def aclose(self) -> None:
+        for pool in self._pools.values():
+            await pool.aclose()
+
+    async def _sent(self, request: httpx.Request, addresses: Sequence[str]) -> httpx.Response:
+        """Tries the addresses in their order: a request goes out once a connection stands, so no two of them get it."""
+        pool = self._pool_of(request.url.host)
+        for address in addresses[:-1]:
+            try:
+                return await pool.handle_async_request(_sent_to(address, request))
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                continue
+        return await pool.handle_async_request(_sent_to(addresses[-1], request))
+
+    async def _checked_addresses(self, url: httpx.URL) -> Sequence[str]:
+        try:
+            addresses = await self._resolve(url.host, url.port or (443 if url.scheme == "https" else 80))
+        except OSError as error:
+            raise EgressRefused(shown(url), f"the name {url.host!r} has no address ({error}).") from error
+        if not addresses:
+            raise EgressRefused(shown(url), f"the name {url.host!r} has no address.")
+        if why := self._policy.why_not_addresses(addresses):
+            raise EgressRefused(shown(url), f"{url.host!r}: {why}")
+        return addresses
+
+    def _pool_of(self, host: str) -> httpx.AsyncBaseTransport:
+        if host not in self._pools:
+            self._pools[host] = self._pool()
+        return self._pools[host]
+
+
+class _Counted(httpx.AsyncByteStream):
+    """A stream that ends with a refusal when it is longer than allowed."""
+
+    def __init__(self, stream: httpx.AsyncByteStream, most: int, url: str) -> None:
+        self._stream, self._most, self._url = stream, most, url
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        read = 0
+        async for chunk in self._stream:
+            read += len(chunk)
+            if read > self._most:
+                raise EgressAnswerRefused(
+                    self._url, f"it is larger than {self._most} bytes (EgressPolicy.most_bytes)."
+                )
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _sent_to(address: str, request: httpx.Request) -> httpx.Request:
+    """The same request with the checked address as its destination; `Host` and the certificate keep the name."""
+    host = f"[{address}]" if ip_address(address).version == 6 else address
+    extensions = {**request.extensions, "sni_hostname": request.url.host}
+    return httpx.Request(
+        request.method,
+        request.url.copy_with(host=host),
+        headers=request.headers,
+        stream=request.stream,
+        extensions=extensions,
+    )
+
+
+def shown(url: httpx.URL) -> str:
+    """A URL as errors name it: without user, query and fragment, which may carry secrets."""
+    return f"{url.scheme}://{url.netloc.decode().rpartition('@')[2]}{url.path}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pilotage.adapters.openai.decoding import json_decoder
 from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, failed
-from pilotage.adapters.openai.wire_names import WireNames
+from pilotage.adapters.openai.request_mapping import WireNames
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelStreamEvent, ModelStreamEventKind
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, object_or_empty
@@ -119,12 +119,7 @@ class CallAssembly:
         return max(len(self._calls), position) if call_id else max(len(self._calls) - 1, 0)
 
     def _begin(
-        self,
-        index: int,
-        name: str | None,
-        call_id: str | None,
-        reply_id: str,
-        events: list[ModelStreamEvent],
+        self, index: int, name: str | None, call_id: str | None, reply_id: str, events: list[ModelStreamEvent]
     ) -> _Call:
         if not name:
             raise _broken("a piece of a call came before its name")

@@ -1,17 +1,148 @@
-"""Decoding of JSON from outside: strict about UTF-8, bounded in depth, faster than the standard library."""
+"""Decoding of what a server sends, without I/O: JSON, and server-sent events."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
 
+from pilotage.adapters.openai.errors import ModelFailure, failed
 from pilotage.jsonvalue import JsonValue
+from pilotage.values import value
+
+_BOM = b"\xef\xbb\xbf"
+LONGEST_EVENT = 16 * 1024 * 1024
 
 
 @cache
 def json_decoder() -> Callable[..., JsonValue]:
-    """The decoder; it raises ValueError for everything that is no JSON."""
+    """Return the decoder: strict about UTF-8, bounded in depth; it raises ValueError for everything that is no JSON."""
     # Loaded with the first reply, so that applications without a model do not wait for it.
     from pydantic_core import from_json  # noqa: PLC0415
 
     return from_json
+
+
+def parsed_object(data: bytes) -> dict[str, JsonValue]:
+    """Return the JSON object in some bytes.
+
+    Raises:
+        ModelServerError: they are none.
+    """
+    try:
+        parsed = json_decoder()(data)
+    except ValueError as error:
+        raise failed(ModelFailure.UNREADABLE, f"{data[:200]!r} is no JSON ({error})") from error
+    if not isinstance(parsed, dict):
+        raise failed(ModelFailure.UNREADABLE, f"{data[:200]!r} is no JSON object")
+    return parsed
+
+
+@value
+class SseEvent:
+    """One event. `data` is left as bytes: who reads it decides what it is."""
+
+    data: bytes
+    name: str = ""
+    id: str = ""
+
+
+class SseParser:
+    """Parses server-sent events; `close` gives the event that the end of the stream cut short.
+
+    Its law: the events depend on the bytes alone, never on how they were cut. Lines end with LF, CR or CRLF; several
+    `data` lines are one text; comments and unknown fields are skipped. A line that grows beyond the limit is refused,
+    so that memory is bounded.
+    """
+
+    def __init__(self, longest_event: int = LONGEST_EVENT) -> None:
+        self._longest = longest_event
+        self._line: list[bytes] = []
+        self._data: list[bytes] = []
+        self._held = 0
+        self._name = ""
+        self._id = ""
+        self._is_first_line = True
+        self._after_cr = False
+
+    def feed(self, piece: bytes) -> list[SseEvent]:
+        """The events that are complete with this piece.
+
+        Raises:
+            ModelServerError: an event is longer than the limit.
+        """
+        piece = self._with_plain_line_ends(piece)
+        first, *more = piece.split(b"\n")
+        self._keep(first)
+        if not more:
+            return []
+        events: list[SseEvent] = []
+        self._take_line(self._joined(), events)
+        *whole, rest = more
+        for line in whole:
+            self._take_line(line, events)
+        self._keep(rest)
+        return events
+
+    def close(self) -> list[SseEvent]:
+        """What the end of the stream leaves: an event without the empty line behind it."""
+        events: list[SseEvent] = []
+        self._take_line(self._joined(), events)
+        self._dispatch(events)
+        return events
+
+    def _with_plain_line_ends(self, piece: bytes) -> bytes:
+        if self._after_cr:
+            self._after_cr = not piece
+            piece = piece.removeprefix(b"\n")
+        if b"\r" in piece:
+            # A CR ends its line at once; the LF that may come with the next piece belongs to it.
+            self._after_cr = piece.endswith(b"\r")
+            piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return piece
+
+    def _keep(self, part: bytes) -> None:
+        if part:
+            self._line.append(part)
+            self._hold(len(part))
+
+    def _joined(self) -> bytes:
+        line = self._line[0] if len(self._line) == 1 else b"".join(self._line)
+        self._line.clear()
+        self._held -= len(line)
+        return line
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        if self._held > self._longest:
+            raise failed(ModelFailure.UNREADABLE, f"one event is longer than {self._longest:,} bytes")
+
+    def _take_line(self, line: bytes, events: list[SseEvent]) -> None:
+        if self._is_first_line:
+            self._is_first_line = False
+            line = line.removeprefix(_BOM)
+        if line.startswith(b"data:"):
+            self._data.append(line[6:] if line.startswith(b" ", 5) else line[5:])
+            self._hold(len(line))
+        elif not line:
+            self._dispatch(events)
+        else:
+            self._take_field(line)
+
+    def _take_field(self, line: bytes) -> None:
+        field, _, text = line.partition(b":")
+        said = text.removeprefix(b" ").decode(errors="replace")
+        if field == b"data":
+            self._data.append(b"")
+        elif field == b"event":
+            self._name = said
+        elif field == b"id" and "\0" not in said:
+            self._id = said
+
+    def _dispatch(self, events: list[SseEvent]) -> None:
+        self._held = 0
+        if self._data:
+            data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+            self._data.clear()
+            if data:
+                events.append(SseEvent(data, self._name, self._id))
+        self._name = ""

@@ -10,7 +10,7 @@ import re
 from dataclasses import field
 from enum import StrEnum
 
-from pilotage.adapters.openai.vllm_settings import VllmOptions
+from pilotage.adapters.openai.settings import VllmOptions
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
 from pilotage.values import value
 

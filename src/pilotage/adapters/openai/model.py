@@ -1,4 +1,4 @@
-"""`OpenAICompatibleModel`: a model behind any server that speaks `/v1/chat/completions`."""
+"""`OpenAICompatibleModel` and `VllmAgentModel`: a model of a server that speaks `/v1/chat/completions`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from pilotage.adapters.openai.dialect import COMMON, Dialect
+from pilotage.adapters.openai.dialect import COMMON, Dialect, vllm_dialect
+from pilotage.adapters.openai.error_mapping import pause_before_retry
 from pilotage.adapters.openai.errors import ModelFailure, ModelServerError
 from pilotage.adapters.openai.reply_mapping import ReplyReader
 from pilotage.adapters.openai.reply_stream import ReplyStream
 from pilotage.adapters.openai.request_mapping import chat_body, names_of
-from pilotage.adapters.openai.retries import pause_before_retry
-from pilotage.adapters.openai.server import ModelServer
-from pilotage.adapters.openai.server_facts import ServedModels, capability_with, read_models
-from pilotage.adapters.openai.settings import OpenAICompatibleSettings
+from pilotage.adapters.openai.server import (
+    ModelServer,
+    ServedModels,
+    capability_with,
+    read_models,
+    read_version,
+)
+from pilotage.adapters.openai.settings import OpenAICompatibleSettings, VllmSettings
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability
@@ -185,3 +190,56 @@ class _Asked:
         except BaseException:
             await reply.close()
             raise
+
+
+class VllmAgentModel(OpenAICompatibleModel):
+    """A model of a vLLM server.
+
+    The server is asked for its version once, because vLLM ignores parameters it does not know without a word. When
+    it cannot be reached it is asked again, for another version may come back.
+    """
+
+    def __init__(
+        self,
+        settings: VllmSettings,
+        *,
+        server: ModelServer | None = None,
+        clock: IClock | None = None,
+        ids: IIds | None = None,
+    ) -> None:
+        super().__init__(settings.server, server=server, clock=clock, ids=ids)
+        self.options = settings.options
+        self._dialect: Dialect | None = None
+
+    async def version(self) -> str | None:
+        """The version of the server; None where it does not tell.
+
+        Raises:
+            ModelServerError: it cannot be asked.
+        """
+        try:
+            return read_version(await self.server.get(f"{self.settings.root_url}/version"))
+        except ModelServerError as error:
+            if error.failure in (ModelFailure.NOT_FOUND, ModelFailure.UNREADABLE, ModelFailure.UNAUTHORIZED):
+                return None
+            raise
+
+    async def is_healthy(self) -> bool:
+        """Whether the server is there and its engine works."""
+        try:
+            await self.server.get(f"{self.settings.root_url}/health")
+        except ModelServerError:
+            return False
+        return True
+
+    async def dialect(self) -> Dialect:
+        if self._dialect is None:
+            self._dialect = vllm_dialect(await self._tried(self.version), self.options)
+        return self._dialect
+
+    def _lose_server(self) -> None:
+        self._dialect = None
+
+    async def _learn(self) -> None:
+        await super()._learn()
+        self._dialect = vllm_dialect(await self.version(), self.options)

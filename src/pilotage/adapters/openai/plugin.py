@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pilotage.adapters.openai.environment import settings_from_environment
-from pilotage.adapters.openai.model import OpenAICompatibleModel
-from pilotage.adapters.openai.settings import OpenAICompatibleSettings
-from pilotage.adapters.openai.vllm import VllmAgentModel
-from pilotage.adapters.openai.vllm_settings import VllmSettings
+from pilotage.adapters.openai.model import OpenAICompatibleModel, VllmAgentModel
+from pilotage.adapters.openai.settings import (
+    OpenAICompatibleSettings,
+    VllmSettings,
+    settings_from_environment,
+)
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.container.application import Application
 from pilotage.container.plugins import is_installed

@@ -5,30 +5,50 @@ A whole body is read as a stream of one chunk, so there is one reading for both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from pilotage.adapters.openai.call_assembly import AssembledCalls, CallAssembly
-from pilotage.adapters.openai.decoding import json_decoder
+from pilotage.adapters.openai.decoding import json_decoder, parsed_object
 from pilotage.adapters.openai.error_mapping import error_in_stream
 from pilotage.adapters.openai.errors import ModelFailure, failed
-from pilotage.adapters.openai.finish_reasons import read_reason
-from pilotage.adapters.openai.usage import usage_details, usage_of
-from pilotage.adapters.openai.wire_names import WireNames
+from pilotage.adapters.openai.request_mapping import WireNames
 from pilotage.agent.model_reply import (
     ModelFinishReason,
     ModelResponse,
     ModelStreamEvent,
     ModelStreamEventKind,
+    ModelUsage,
 )
 from pilotage.agent.model_request import ModelRequest
 from pilotage.errors import AgentStructuredOutputError
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
 
 # Looking a member up costs as much as the rest of what a delta needs.
 _TOKEN = ModelStreamEventKind.TOKEN_DELTA
 _REASONING = ModelStreamEventKind.REASONING_DELTA
 _NOTHING: Sequence[ModelStreamEvent] = ()
+
+# Whether there are calls is seen from the calls: vLLM says `stop` where a named tool is called.
+REASONS: Mapping[str, ModelFinishReason] = {
+    "stop": ModelFinishReason.STOP,
+    "eos": ModelFinishReason.STOP,
+    "eos_token": ModelFinishReason.STOP,
+    "end_turn": ModelFinishReason.STOP,
+    "stop_sequence": ModelFinishReason.STOP,
+    "tool_calls": ModelFinishReason.STOP,
+    "function_call": ModelFinishReason.STOP,
+    "length": ModelFinishReason.LENGTH,
+    "max_tokens": ModelFinishReason.LENGTH,
+    "model_length": ModelFinishReason.LENGTH,
+    "content_filter": ModelFinishReason.CONTENT_FILTER,
+    "refusal": ModelFinishReason.REFUSAL,
+}
+GIVEN_UP = frozenset({"abort", "cancelled", "error", "insufficient_system_resource"})
+_DETAILS = {
+    "cached_tokens": ("prompt_tokens_details", "cached_tokens"),
+    "reasoning_tokens": ("completion_tokens_details", "reasoning_tokens"),
+}
 
 
 class ReplyReader:
@@ -202,21 +222,6 @@ class ReplyReader:
         self._facts |= {name: said for name in ("id", "model") if isinstance(said := chunk.get(name), str)}
 
 
-def parsed_object(data: bytes) -> dict[str, JsonValue]:
-    """The JSON object in some bytes.
-
-    Raises:
-        ModelServerError: they are none.
-    """
-    try:
-        parsed = json_decoder()(data)
-    except ValueError as error:
-        raise failed(ModelFailure.UNREADABLE, f"{data[:200]!r} is no JSON ({error})") from error
-    if not isinstance(parsed, dict):
-        raise failed(ModelFailure.UNREADABLE, f"{data[:200]!r} is no JSON object")
-    return parsed
-
-
 def _first_choice(choices: JsonValue) -> JsonObject | None:
     """The choice of index 0: several were not asked for, but extra parameters may ask for them."""
     if not isinstance(choices, list | tuple):
@@ -241,3 +246,41 @@ def _answer(text: str) -> JsonObject:
     except ValueError as error:
         problem = f"the answer is no JSON: {text!r}."
         raise AgentStructuredOutputError(problem, problems=[problem]) from error
+
+
+def read_reason(word: str | None) -> ModelFinishReason:
+    """The reason behind a server's word.
+
+    Raises:
+        ModelServerError: there is none, it is none of success, or nobody knows it.
+    """
+    if word is None:
+        raise failed(ModelFailure.BROKEN_STREAM, "it ended without a reason to finish")
+    if word in GIVEN_UP:
+        raise failed(ModelFailure.ABORTED, f"it finished with {word!r}")
+    if word not in REASONS:
+        raise failed(ModelFailure.UNREADABLE, f"it finished with {word!r}, which nobody knows")
+    return REASONS[word]
+
+
+def usage_of(counted: JsonValue) -> ModelUsage:
+    """The usage; what the server did not say, or not as a number, stays unknown."""
+    fields = object_or_empty(counted)
+    asked, answered = _count(fields.get("prompt_tokens")), _count(fields.get("completion_tokens"))
+    total = _count(fields.get("total_tokens"))
+    if total is None and asked is not None and answered is not None:
+        total = asked + answered
+    return ModelUsage(asked, answered, total)
+
+
+def usage_details(counted: JsonValue) -> dict[str, JsonValue]:
+    """How many of the tokens came from a cache or were spent on thinking, where the server says so."""
+    fields = object_or_empty(counted)
+    found = {
+        name: _count(object_or_empty(fields.get(part)).get(key)) for name, (part, key) in _DETAILS.items()
+    }
+    return {name: count for name, count in found.items() if count is not None}
+
+
+def _count(part: JsonValue) -> int | None:
+    return part if isinstance(part, int) and not isinstance(part, bool) and part >= 0 else None

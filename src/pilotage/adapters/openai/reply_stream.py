@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+from pilotage.adapters.openai.decoding import LONGEST_EVENT, SseEvent, SseParser
 from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, failed
 from pilotage.adapters.openai.reply_mapping import ReplyReader
 from pilotage.adapters.openai.server import ServerStream
 from pilotage.adapters.openai.settings import ModelTimeouts
-from pilotage.adapters.openai.sse import LONGEST_EVENT, SseEvent, SseParser
 from pilotage.agent.model_reply import ModelStreamEvent
 from pilotage.errors import PilotageError
 

@@ -1,13 +1,14 @@
-"""From a model request to the body of a chat completion. Pure."""
+"""From a request to the body of a call, with tool names and messages as the wire has them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 
 from pilotage.adapters.openai.dialect import AnswerFormat, Dialect
-from pilotage.adapters.openai.message_mapping import mentioned_tools, wire_messages
-from pilotage.adapters.openai.settings import OpenAICompatibleSettings
-from pilotage.adapters.openai.wire_names import WireNames
+from pilotage.adapters.openai.settings import EvidenceRole, OpenAICompatibleSettings
+from pilotage.agent.messages import ContentPart, MediaPart, ModelMessage, ModelMessageRole, TextPart
 from pilotage.agent.model_request import (
     JsonSchemaConstraint,
     ModelRequest,
@@ -17,9 +18,21 @@ from pilotage.agent.model_request import (
     ToolCallingSpec,
 )
 from pilotage.agent.ports.model import ModelCapability
-from pilotage.jsonvalue import JsonObject, JsonValue, list_or_empty, object_or_empty
+from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import (
+    JsonObject,
+    JsonValue,
+    canonical_json,
+    list_or_empty,
+    object_or_empty,
+    text_digest,
+)
 
 _ANSWER = "answer"
+LONGEST_NAME = 64
+_ALLOWED = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
+_DIGEST = 8
 
 
 def names_of(request: ModelRequest) -> WireNames:
@@ -111,11 +124,7 @@ def _format(
             return {"structured_outputs": {"json": schema}}
         if dialect.answer_format is AnswerFormat.GUIDED_JSON:
             return {"guided_json": schema}
-    shape: JsonObject = {
-        "name": _ANSWER,
-        "schema": schema,
-        "strict": _is_strict(spec.constraint, dialect),
-    }
+    shape: JsonObject = {"name": _ANSWER, "schema": schema, "strict": _is_strict(spec.constraint, dialect)}
     return {"response_format": {"type": "json_schema", "json_schema": shape}}
 
 
@@ -141,3 +150,138 @@ def is_closed(schema: JsonValue) -> bool:
     if isinstance(schema, Sequence) and not isinstance(schema, str):
         return all(map(is_closed, schema))
     return True
+
+
+def wire_messages(
+    messages: Sequence[ModelMessage], names: WireNames, evidence_role: EvidenceRole
+) -> list[JsonObject]:
+    """The messages as the server gets them.
+
+    Raises:
+        AgentDefinitionError: a message has no form on the wire.
+    """
+    return [_wire_message(message, names, evidence_role) for message in messages]
+
+
+def mentioned_tools(messages: Sequence[ModelMessage]) -> Iterator[str]:
+    """The names of all tools that were called."""
+    return (call.name for message in messages for call in message.tool_calls)
+
+
+def _wire_message(message: ModelMessage, names: WireNames, evidence_role: EvidenceRole) -> JsonObject:
+    match message.role:
+        case ModelMessageRole.ASSISTANT:
+            return _assistant(message, names)
+        case ModelMessageRole.TOOL:
+            return _tool_message(message)
+        case ModelMessageRole.EVIDENCE:
+            return {"role": evidence_role.value, "content": _shown(message)}
+        case ModelMessageRole.SYSTEM | ModelMessageRole.USER:
+            return {"role": message.role.value, "content": _content(message.content)}
+
+
+def _assistant(message: ModelMessage, names: WireNames) -> JsonObject:
+    if not message.tool_calls:
+        return {"role": "assistant", "content": _content(message.content)}
+    calls: list[JsonValue] = [
+        {
+            "id": call.call_id or f"call_{position}",
+            "type": "function",
+            "function": {"name": names.wire(call.name), "arguments": canonical_json(call.arguments)},
+        }
+        for position, call in enumerate(message.tool_calls, start=1)
+    ]
+    return {"role": "assistant", "content": _content(message.content) or None, "tool_calls": calls}
+
+
+def _tool_message(message: ModelMessage) -> JsonObject:
+    if message.tool_call_id is None:
+        raise AgentDefinitionError(
+            "a tool's message does not say which call it answers, and the server wants to know. "
+            "Use ModelMessage.tool(call_id, result)."
+        )
+    return {"role": "tool", "tool_call_id": message.tool_call_id, "content": _content(message.content)}
+
+
+def _shown(message: ModelMessage) -> str:
+    """Evidence in a frame that its text cannot forge; a context pack brings its own."""
+    if "context_pack_id" in message.metadata:
+        return message.text
+    # The sentinel makes an empty last line appear, about which splitlines is silent.
+    *lines, last = f"{message.text}.".splitlines()
+    body = "\n".join(f"| {line}" for line in (*lines, last[:-1]))
+    return f"<evidence>\n{body}\n</evidence>"
+
+
+def _content(content: str | Sequence[ContentPart]) -> JsonValue:
+    return content if isinstance(content, str) else [_part(part) for part in content]
+
+
+def _part(part: ContentPart) -> JsonObject:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    kind = part.media_type.partition("/")[0]
+    if kind == "image":
+        return {"type": "image_url", "image_url": {"url": _url(part)}}
+    if kind == "video":
+        return {"type": "video_url", "video_url": {"url": _url(part)}}
+    if kind == "audio":
+        return _audio(part)
+    return {"type": "file", "file": {"filename": part.name or "file", "file_data": _url(part)}}
+
+
+def _audio(part: MediaPart) -> JsonObject:
+    if part.data is None:
+        return {"type": "audio_url", "audio_url": {"url": part.url}}
+    sound: JsonObject = {"data": part.data, "format": _audio_format(part.media_type)}
+    return {"type": "input_audio", "input_audio": sound}
+
+
+def _audio_format(media_type: str) -> str:
+    subtype = media_type.partition("/")[2].partition(";")[0].removeprefix("x-")
+    return "mp3" if subtype == "mpeg" else subtype
+
+
+def _url(part: MediaPart) -> str:
+    return part.url or f"data:{part.media_type};base64,{part.data}"
+
+
+class WireNames:
+    """Tool names of one request on the wire, which allows letters, digits, `_` and `-` only, and back.
+
+    A name that the wire allows stays as it is; of others each forbidden character becomes `_` and a dot `__`, so
+    that models see something they can read. Where that is the name of another tool already, a digest is added. The
+    names depend on the set of tools alone, not on their order, so that a prompt stays the same from call to call.
+    """
+
+    def __init__(self, offered: Iterable[str], mentioned: Iterable[str] = ()) -> None:
+        self._wire: dict[str, str] = {}
+        self._own: dict[str, str] = {}
+        # What is offered comes first: a tool that is only remembered must not change the name of one in use.
+        for names in (set(offered), set(mentioned)):
+            new = names - self._wire.keys()
+            for name in sorted(new, key=lambda each: (not _ALLOWED.fullmatch(each), each)):
+                self._add(name)
+
+    def wire(self, name: str) -> str:
+        """What a tool is called on the wire."""
+        return self._wire[name]
+
+    def own(self, wire: str) -> str:
+        """Which tool the wire means; a name that nobody gave out is the model's invention and stays so."""
+        return self._own.get(wire, wire)
+
+    def _add(self, name: str) -> None:
+        wire = next(each for each in _candidates(name) if each not in self._own)
+        self._wire[name] = wire
+        self._own[wire] = name
+
+
+def _candidates(name: str) -> Iterator[str]:
+    """What a tool may be called, the best first."""
+    plain = _FORBIDDEN.sub("_", name.replace(".", "__"))
+    if len(plain) <= LONGEST_NAME:
+        yield plain
+    for occurrence in count():
+        digest = text_digest(f"{occurrence}:{name}")[:_DIGEST]
+        yield f"{plain[: LONGEST_NAME - _DIGEST - 1]}_{digest}"

@@ -1,8 +1,17 @@
-"""What the adapter needs of a connection to a server; `http_server` has it, tests have their own."""
+"""The server as a model uses it, and what it tells about itself."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from pilotage.adapters.openai.decoding import parsed_object
+from pilotage.adapters.openai.errors import ModelFailure, failed
+from pilotage.agent.ports.model import ModelCapability
+from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject
 
 
 class ServerStream(ABC):
@@ -56,3 +65,49 @@ class ModelServer(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Let go of all connections."""
+
+
+ServedModels: TypeAlias = Mapping[str, int | None]
+"""The models of a server by name, with the length of their context where it is told."""
+
+_LENGTHS = ("max_model_len", "context_length", "context_window", "max_context_length")
+
+
+def read_models(body: bytes) -> ServedModels:
+    """The answer of `/v1/models`.
+
+    Raises:
+        ModelServerError: it is no list of models.
+    """
+    listed = parsed_object(body).get("data")
+    if not isinstance(listed, list):
+        raise failed(ModelFailure.UNREADABLE, "a list of models without models")
+    models = [each for each in listed if isinstance(each, dict)]
+    return {str(each.get("id")): _length(each) for each in models}
+
+
+def read_version(body: bytes) -> str | None:
+    """The answer of vLLM's `/version`."""
+    version = parsed_object(body).get("version")
+    return version if isinstance(version, str) else None
+
+
+def capability_with(capability: ModelCapability, models: ServedModels) -> ModelCapability:
+    """The capability with what the server knows; what was declared counts more.
+
+    Raises:
+        AgentDefinitionError: the server serves other models.
+    """
+    if capability.model not in models:
+        served = ", ".join(map(repr, models)) or "none"
+        raise AgentDefinitionError(
+            f"the model's server does not serve {capability.model!r}, but {served}. "
+            "Name one of them in PILOTAGE_MODEL_NAME or OpenAICompatibleSettings.model."
+        )
+    told = models[capability.model]
+    return capability if capability.context_tokens or not told else replace(capability, context_tokens=told)
+
+
+def _length(model: JsonObject) -> int | None:
+    found = (model.get(name) for name in _LENGTHS)
+    return next((each for each in found if isinstance(each, int) and each > 0), None)

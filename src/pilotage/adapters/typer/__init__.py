@@ -5,11 +5,6 @@ from importlib.util import find_spec
 if find_spec("typer") is None:
     raise ImportError('this adapter needs an extra: pip install "pilotage[cli]"')
 
-from pilotage.adapters.typer.command_line import command_line
-from pilotage.adapters.typer.controller import CliController, command
+from pilotage.adapters.typer.command_line import CliController, command, command_line
 
-__all__ = [
-    "CliController",
-    "command",
-    "command_line",
-]
+__all__ = ["CliController", "command", "command_line"]

@@ -25,7 +25,6 @@ AsOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="For programs: JSON, one value a line.")]
 ReasoningOption = Annotated[bool, typer.Option("--reasoning", help="Show what the model thinks, too.")]
-Target = Annotated[str, typer.Argument(metavar="MODULE:NAME", help="For example shop.main:app.")]
 
 
 def finish(code: int) -> None:

@@ -1,14 +1,16 @@
-"""`runs list, show, events, verify, resume, send, fork`: looking at runs and driving them."""
+"""`runs ...`: commands that look at runs, drive them and answer their questions."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.state import AgentStatus
+from pilotage.cli.asked import Asked
 from pilotage.cli.commands.options import (
     AppOption,
     AsOption,
@@ -18,14 +20,37 @@ from pilotage.cli.commands.options import (
     carry_out,
 )
 
-commands = typer.Typer()
-
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run, or its beginning.")]
+Request = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN[:REQUEST]", help="The run that asks; with the request where it asks several things."
+    ),
+]
+CommentOption = Annotated[str | None, typer.Option("--comment", help="Why; it is recorded.")]
+ResumeOption = Annotated[
+    bool, typer.Option("--resume", help="Let the run go on in this process, and follow it.")
+]
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+commands = typer.Typer(help="Look at runs and act on them. Ids may be abbreviated.", no_args_is_help=True)
+
+
+class Decision(StrEnum):
+    """The decision of an answer: the first five answer an approval question, the last four an unknown outcome."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    MODIFY = "modify"
+    DEFER = "defer"
+    CANCEL = "cancel"
+    RETRY = "retry"
+    DONE = "done"
+    FAIL = "fail"
 
 
 def moment(text: str) -> datetime | timedelta:
-    """A moment, or how long ago it was: 90s, 15m, 2h, 7d, 2026-11-15, 2026-11-15T08:00.
+    """Return a moment, or how long ago it was: 90s, 15m, 2h, 7d, 2026-11-15, 2026-11-15T08:00.
 
     Raises:
         typer.BadParameter: it is neither.
@@ -60,26 +85,15 @@ def list_(
     json: JsonOption = False,
 ) -> None:
     """The runs of a tenant, newest first."""
-    from pilotage.cli.work.asked import Asked
     from pilotage.cli.work.reading_runs import list_runs
 
-    when = moment(since) if since else None
-    carry_out(
-        list_runs(
-            Asked(app, tenant, None, json),
-            statuses=status or (),
-            agent=agent,
-            since=when,
-            limit=limit,
-            after=after,
-        )
-    )
+    asked, when = Asked(app, tenant, None, json), moment(since) if since else None
+    carry_out(list_runs(asked, statuses=status or (), agent=agent, since=when, limit=limit, after=after))
 
 
 @commands.command()
 def show(run: Run, app: AppOption = None, tenant: TenantOption = None, json: JsonOption = False) -> None:
     """One run on one page: how it stands, what it waits for, what it did, what to do."""
-    from pilotage.cli.work.asked import Asked
     from pilotage.cli.work.reading_runs import show_run
 
     carry_out(show_run(Asked(app, tenant, None, json), run))
@@ -98,7 +112,6 @@ def events(
     reasoning: ReasoningOption = False,
 ) -> None:
     """What a run told, from its beginning or from a cursor."""
-    from pilotage.cli.work.asked import Asked
     from pilotage.cli.work.reading_runs import tell_events
 
     asked = Asked(app, tenant, None, json)
@@ -108,7 +121,6 @@ def events(
 @commands.command()
 def verify(run: Run, app: AppOption = None, tenant: TenantOption = None, json: JsonOption = False) -> None:
     """Check the record of a run against itself and its state."""
-    from pilotage.cli.work.asked import Asked
     from pilotage.cli.work.reading_runs import verify_run
 
     carry_out(verify_run(Asked(app, tenant, None, json), run))
@@ -124,7 +136,6 @@ def resume(
 ) -> None:
     """Bring a run back, here, and follow it. What it did is replayed, not repeated."""
     from pilotage.cli.work.acting_on_runs import resume as work
-    from pilotage.cli.work.asked import Asked
 
     carry_out(work(Asked(app, tenant, as_, json), run))
 
@@ -143,7 +154,6 @@ def send(
 ) -> None:
     """Send a message to a run."""
     from pilotage.cli.work.acting_on_runs import send as work
-    from pilotage.cli.work.asked import Asked
 
     kind = AgentSignalKind.STEERING_INSTRUCTION if steering else AgentSignalKind.USER_MESSAGE
     carry_out(work(Asked(app, tenant, as_, json), run, kind, text))
@@ -164,6 +174,131 @@ def fork(
 ) -> None:
     """Make a new run with the beginning of another one's record."""
     from pilotage.cli.work.acting_on_runs import fork as work
-    from pilotage.cli.work.asked import Asked
 
     carry_out(work(Asked(app, tenant, as_, json), run, at, resumes=resume_it))
+
+
+@commands.command()
+def questions(run: Run, app: AppOption = None, tenant: TenantOption = None, json: JsonOption = False) -> None:
+    """List the open questions of a run and its child runs, with the commands that answer them."""
+    from pilotage.cli.work.reading_runs import list_questions
+
+    carry_out(list_questions(Asked(app, tenant, None, json), run))
+
+
+@commands.command()
+def answer(
+    request: Request,
+    decision: Annotated[Decision, typer.Argument(help="One that the question allows.")],
+    arguments: Annotated[
+        str | None,
+        typer.Option("--arguments", metavar="JSON", help="With modify: all arguments of the action."),
+    ] = None,
+    result: Annotated[
+        str | None,
+        typer.Option("--result", metavar="JSON", help="With done: the result of the action; null is one."),
+    ] = None,
+    comment: CommentOption = None,
+    resume: ResumeOption = False,
+    app: AppOption = None,
+    tenant: TenantOption = None,
+    as_: AsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Answer a question of a run. A worker then lets the run go on, or this command with --resume."""
+    asked = Asked(app, tenant, as_, json)
+    _answer(decision, request, asked, comment, resumes=resume, arguments=arguments, result=result)
+
+
+def _declare_answer(decision: Decision, words: str) -> None:
+    """Declare the command of a decision that needs nothing but the question."""
+
+    def command(
+        request: Request,
+        comment: CommentOption = None,
+        resume: ResumeOption = False,
+        app: AppOption = None,
+        tenant: TenantOption = None,
+        as_: AsOption = None,
+        json: JsonOption = False,
+    ) -> None:
+        _answer(decision, request, Asked(app, tenant, as_, json), comment, resumes=resume)
+
+    commands.command(decision.value, help=words)(command)
+
+
+_declare_answer(Decision.APPROVE, "Allow what a run asks for.")
+_declare_answer(Decision.REJECT, "Refuse what a run asks for.")
+
+
+@commands.command()
+def modify(
+    request: Request,
+    arguments: Annotated[
+        str,
+        typer.Option("--arguments", metavar="JSON", help="All arguments; what was shown masked, in full."),
+    ],
+    comment: CommentOption = None,
+    resume: ResumeOption = False,
+    app: AppOption = None,
+    tenant: TenantOption = None,
+    as_: AsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Allow it with other arguments."""
+    asked = Asked(app, tenant, as_, json)
+    _answer(Decision.MODIFY, request, asked, comment, resumes=resume, arguments=arguments)
+
+
+_declare_answer(Decision.DEFER, "Decide later: the run goes on waiting.")
+_declare_answer(Decision.RETRY, "Of an action whose outcome is unknown: do it again.")
+
+
+@commands.command()
+def done(
+    request: Request,
+    result: Annotated[str, typer.Option("--result", metavar="JSON", help="What it gave; null is a result.")],
+    comment: CommentOption = None,
+    resume: ResumeOption = False,
+    app: AppOption = None,
+    tenant: TenantOption = None,
+    as_: AsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Of an action whose outcome is unknown: it happened, and this is its result."""
+    _answer(Decision.DONE, request, Asked(app, tenant, as_, json), comment, resumes=resume, result=result)
+
+
+_declare_answer(Decision.FAIL, "Of an action whose outcome is unknown: let the run fail.")
+
+
+@commands.command()
+def cancel(
+    run: Run,
+    reason: Annotated[str | None, typer.Option("--reason", help="Why; it is recorded.")] = None,
+    app: AppOption = None,
+    tenant: TenantOption = None,
+    as_: AsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """End a run, wherever it stands."""
+    from pilotage.cli.work.acting_on_runs import cancel as work
+
+    carry_out(work(Asked(app, tenant, as_, json), run, reason))
+
+
+def _answer(
+    decision: Decision,
+    request: str,
+    asked: Asked,
+    comment: str | None,
+    *,
+    resumes: bool,
+    arguments: str | None = None,
+    result: str | None = None,
+) -> None:
+    from pilotage.cli.work.acting_on_runs import answer as work
+    from pilotage.cli.work.acting_on_runs import answer_details
+
+    details = answer_details(arguments=arguments, result=result, comment=comment)
+    carry_out(work(asked, request, decision.value, details, resumes=resumes))

@@ -1,15 +1,18 @@
-"""Asking a person at the terminal what a run asks."""
+"""Ask a person at the terminal what a run asks."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from pilotage.agent.recovery_request import RecoveryDecision
 from pilotage.agent.signals import ApprovalDecision
-from pilotage.cli.screen.reading import Lines
-from pilotage.cli.screen.screen import Screen
-from pilotage.cli.screen.words import Span, Tone, line
+from pilotage.cli.screen import Screen
 from pilotage.cli.views.question import question_lines
+from pilotage.cli.words import Span, Tone, line
 from pilotage.jsonvalue import JsonObject, parsed
 from pilotage.runtime.answers import Question
 from pilotage.values import value
@@ -86,6 +89,13 @@ class Asker:
         return typed
 
 
+def asker_for(screen: Screen, *, as_json: bool) -> Asker | None:
+    """Return an asker where a person reads the screen and types; None for pipes and programs."""
+    if as_json or not screen.is_terminal or not sys.stdin.isatty():
+        return None
+    return Asker(screen, Lines())
+
+
 def chosen_in(typed: str, choices: Sequence[str]) -> str | None:
     """The choice that a person wrote, whole or its beginning; None where it is none or could be several."""
     wanted = typed.strip().lower()
@@ -99,3 +109,31 @@ def chosen_in(typed: str, choices: Sequence[str]) -> str | None:
 
 def _decision(question: Question, chosen: str) -> ApprovalDecision | RecoveryDecision:
     return next(each for each in question.allowed_decisions if each.value == chosen)
+
+
+class Lines:
+    """Lines that a person types. The terminal does the editing; one line is there when Enter was hit."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdin
+        self._rest = b""
+
+    async def next(self) -> str | None:
+        """The next line without its end; None when the person has ended the input (Ctrl-D)."""
+        while b"\n" not in self._rest:
+            piece = await self._piece()
+            if not piece:
+                return None
+            self._rest += piece
+        taken, _, self._rest = self._rest.partition(b"\n")
+        return taken.decode(errors="replace").strip()
+
+    async def _piece(self) -> bytes:
+        loop, descriptor = asyncio.get_running_loop(), self._stream.fileno()
+        ready = asyncio.Event()
+        loop.add_reader(descriptor, ready.set)
+        try:
+            await ready.wait()
+        finally:
+            loop.remove_reader(descriptor)
+        return os.read(descriptor, 4096)

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.recovery_request import AgentRecoveryRequest
-from pilotage.cli.screen.words import Line, Span, Tone, cleaned, line, one_line
-from pilotage.cli.views.hints import Hints, short
-from pilotage.cli.views.moments import day_and_time
+from pilotage.cli.words import Hints, Line, Span, Tone, cleaned, day_and_time, line, one_line, short
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.answers import Question
 

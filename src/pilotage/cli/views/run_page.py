@@ -1,21 +1,82 @@
-"""One run on one page: how it stands, what it waits for, what it did. Pure."""
+"""Runs as text: a list, one run on one page with what it did, and how one came out. Pure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.run_values import RunResult
-from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.cli.screen.words import Line, Span, Tone, cleaned, columns, line, one_line
-from pilotage.cli.views.hints import Hints, short
-from pilotage.cli.views.moments import ago, day_and_time
+from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.cli.views.question import open_questions
-from pilotage.cli.views.run_list import standing
-from pilotage.cli.views.timeline import Moment, timeline_lines
+from pilotage.cli.words import (
+    Hints,
+    Line,
+    Span,
+    Tone,
+    ago,
+    cleaned,
+    columns,
+    day_and_time,
+    line,
+    one_line,
+    short,
+    time_between,
+    time_of,
+)
+from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.answers import Question
 from pilotage.values import value
+
+_TONES = {
+    AgentStatus.CREATED: Tone.QUIET,
+    AgentStatus.ACTIVE: Tone.NAME,
+    AgentStatus.INTERRUPTED: Tone.ASKING,
+    AgentStatus.CANCELLING: Tone.ASKING,
+    AgentStatus.COMPLETED: Tone.GOOD,
+    AgentStatus.FAILED: Tone.BAD,
+    AgentStatus.CANCELLED: Tone.QUIET,
+}
+
+_WAITS = {
+    AgentStateReason.APPROVAL_REQUIRED: "waits for approval",
+    AgentStateReason.APPROVAL_DEFERRED: "waits for approval, deferred",
+    AgentStateReason.RECOVERY_REQUIRES_HITL: "waits: outcome unknown",
+    AgentStateReason.USER_INTERRUPTED: "paused",
+}
+_RESULT = "run/result#1"
+_OPEN = "open"
+_HEADINGS = ("RUN", "AGENT", "STATUS", "STARTED", "ACTIVITY")
+
+
+def standing(state: AgentState) -> Span:
+    """How a run stands, in a word or a few."""
+    words = state.status.value
+    if state.status is AgentStatus.INTERRUPTED:
+        known = _WAITS.get(state.reason, words) if state.reason else words
+        words = f"waits for {state.awaits}" if state.awaits else known
+    elif state.status is AgentStatus.FAILED and state.reason not in (None, AgentStateReason.EXECUTION_FAILED):
+        words = f"failed: {state.reason.value.replace('_', ' ')}"
+    return Span(words, _TONES[state.status])
+
+
+def run_lines(states: Sequence[AgentState], now: datetime, room: int | None = None) -> list[Line]:
+    """Runs, one a line. On a terminal ids are abbreviated; where programs read, they are whole."""
+    if not states:
+        return [line(Span("no runs", Tone.QUIET))]
+    headings = [Span(each, Tone.STRONG) for each in _HEADINGS]
+    return columns([headings, *(_list_row(each, now, room is not None) for each in states)], room)
+
+
+def _list_row(state: AgentState, now: datetime, is_short: bool) -> list[Span]:
+    return [
+        Span(short(state.id) if is_short else state.id, Tone.NAME),
+        Span(one_line(state.agent_type, 40)),
+        standing(state),
+        Span(ago(state.created_at, now)),
+        Span("" if state.is_terminal else one_line(state.current_activity or ""), Tone.QUIET),
+    ]
 
 
 @value
@@ -99,3 +160,130 @@ def spent_words(result: RunResult) -> str:
     counts = ((spent.steps, "step"), (spent.tool_calls, "tool call"), (spent.tokens, "token"))
     words = [f"{count} {thing}{'' if count == 1 else 's'}" for count, thing in counts]
     return ", ".join([*words, *([f"cost {spent.cost}"] if spent.cost else [])])
+
+
+def ending_lines(result: RunResult, hints: Hints, *, is_kept: bool, is_asked: bool) -> list[Line]:
+    """The end of a run, and what to do where it is none."""
+    match result.state.status:
+        case AgentStatus.COMPLETED:
+            lines = [line(Span("✓ completed", Tone.GOOD), Span(f": {spent_words(result)}", Tone.QUIET))]
+        case AgentStatus.CANCELLED:
+            lines = [line(Span("cancelled", Tone.ASKING), Span(_why(result), Tone.QUIET))]
+        case AgentStatus.FAILED:
+            lines = [line(Span(f"✗ failed{_why(result)}", Tone.BAD))]
+        case _:
+            next_step = what_next(result.state, hints, is_asked=is_asked)
+            lines = [next_step] if next_step is not None else []
+    return [*lines, _where(result, hints)] if is_kept else lines
+
+
+def _why(result: RunResult) -> str:
+    error = result.error or {}
+    words = str(error.get("message") or result.state.current_activity or "")
+    code = error.get("code")
+    known = f" ({code})" if code and code != "cancelled" else ""
+    return f": {cleaned(words)}{known}" if words else ""
+
+
+def _where(result: RunResult, hints: Hints) -> Line:
+    return line(Span(f"look into it: {hints.command('runs', 'show', short(result.state.id))}", Tone.QUIET))
+
+
+@value
+class Moment:
+    """One attempt of one action: when it began, how long it took, what it was, what it came to."""
+
+    at: datetime | None
+    took: str
+    kind: str
+    name: str
+    words: str
+    is_open: bool = False
+
+
+def moments_in(evidence: Iterable[AgentEvidence]) -> list[Moment]:
+    """The actions of a run in the order they began."""
+    rows: dict[tuple[object, object], list[AgentEvidence]] = {}
+    for each in evidence:
+        action = each.payload.get("action_id")
+        if action is not None and action != _RESULT:
+            rows.setdefault((action, each.payload.get("attempt")), []).append(each)
+    return [_moment(each) for each in rows.values()]
+
+
+def timeline_lines(moments: Sequence[Moment], room: int | None = None) -> list[Line]:
+    """The actions of a run, one a line."""
+    return columns([_moment_row(each) for each in moments], room)
+
+
+def _moment(rows: Sequence[AgentEvidence]) -> Moment:
+    first, last = rows[0], rows[-1]
+    is_open = last.payload.get("stage") == "before"
+    action = str(first.payload["action_id"]).removeprefix("run/")
+    attempt = first.payload.get("attempt")
+    return Moment(
+        first.created_at,
+        "" if len(rows) == 1 else time_between(first.created_at, last.created_at),
+        str(first.payload.get("action_kind", "")).replace("_", " "),
+        action if attempt in (1, None) else f"{action} (attempt {attempt})",
+        _words(rows),
+        is_open,
+    )
+
+
+def _words(rows: Sequence[AgentEvidence]) -> str:
+    """What a row says: who decided what, what was asked and what it gave."""
+    facts: dict[str, JsonValue] = {}
+    for row in rows:
+        facts.update(row.payload)
+    if facts.get("erased"):
+        return "erased"
+    if "decision" in facts:
+        by = facts.get("decided_by")
+        return f"{facts['decision']}{f' by {by}' if by else ''}{_comment(facts)}"
+    asked = _asked(facts)
+    result = _shown(facts["result"]) if "result" in facts else _failure(facts)
+    return " → ".join(each for each in (asked, result) if each)
+
+
+def _comment(facts: Mapping[str, JsonValue]) -> str:
+    comment = facts.get("comment")
+    return f": {comment}" if isinstance(comment, str) else ""
+
+
+def _asked(facts: Mapping[str, JsonValue]) -> str:
+    asked = facts.get("asked", facts.get("arguments"))
+    return call_arguments(asked) if isinstance(asked, Mapping) and asked else ""
+
+
+def _failure(facts: Mapping[str, JsonValue]) -> str:
+    error = facts.get("error")
+    return _shown(error) if error is not None else ""
+
+
+def _shown(result: JsonValue) -> str:
+    """A result; of a model's reply its text, or what it calls."""
+    if isinstance(result, Mapping):
+        content, calls = result.get("content"), result.get("tool_calls")
+        if isinstance(content, str) and content:
+            return content
+        if isinstance(calls, Sequence) and calls and not isinstance(calls, str):
+            names = [str(each.get("name", "?")) for each in calls if isinstance(each, Mapping)]
+            return f"calls {', '.join(names)}"
+    return json.dumps(result, ensure_ascii=False)
+
+
+def call_arguments(arguments: Mapping[str, JsonValue]) -> str:
+    """Arguments as a call has them."""
+    return ", ".join(f"{name}={json.dumps(each, ensure_ascii=False)}" for name, each in arguments.items())
+
+
+def _moment_row(moment: Moment) -> list[Span]:
+    tone = Tone.ASKING if moment.is_open else Tone.PLAIN
+    return [
+        Span(time_of(moment.at), Tone.QUIET),
+        Span(moment.kind, tone),
+        Span(one_line(moment.name, 60), Tone.NAME),
+        Span(_OPEN if moment.is_open else moment.took, tone),
+        Span(one_line(moment.words), Tone.QUIET),
+    ]

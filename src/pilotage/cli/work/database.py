@@ -23,7 +23,7 @@ def with_database(command: Callable[[Any], int], url: str | None) -> int:
     if find_spec("sqlalchemy") is None:
         raise CallerError('this command needs an extra: pip install "pilotage[sqlalchemy]".')
     settings = DatabaseSettings.from_environment()
-    with _database(replace(settings, url=url or settings.url)) as database:
+    with opened(replace(settings, url=url or settings.url)) as database:
         return command(database)
 
 
@@ -47,21 +47,36 @@ def current(database: Any) -> int:
 
 def check(database: Any) -> int:
     """Look whether an application could use the database as it is."""
-    from pilotage.adapters.sqlalchemy.schema import VERSION, check_schema  # noqa: PLC0415 - loads SQLAlchemy
-    from pilotage.adapters.sqlalchemy.start_errors import DatabaseStartError  # noqa: PLC0415
+    from pilotage.adapters.sqlalchemy.start_errors import DatabaseStartError  # noqa: PLC0415 - loads SQLAlchemy
 
-    may_lose = database.settings.may_lose_commits_on_power_failure
     try:
-        database.engines.check_durability(may_lose_commits=may_lose)
-        check_schema(database)
+        return _say(checked(database))
     except DatabaseStartError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    return _say(f"{database.name}: tables of version {VERSION}, durable")
+
+
+def checked(database: Any) -> str:
+    """Return how the database stands.
+
+    Raises:
+        DatabaseStartError: an application could not use it as it is.
+    """
+    from pilotage.adapters.sqlalchemy.schema import VERSION, check_schema  # noqa: PLC0415 - loads SQLAlchemy
+
+    may_lose = database.settings.may_lose_commits_on_power_failure
+    database.engines.check_durability(may_lose_commits=may_lose)
+    check_schema(database)
+    return f"{database.name}: tables of version {VERSION}, durable"
 
 
 @contextmanager
-def _database(settings: DatabaseSettings) -> Generator[Any]:
+def opened(settings: DatabaseSettings) -> Generator[Any]:
+    """Open a database for a command.
+
+    Raises:
+        DatabaseStartError: it cannot be used.
+    """
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415 - slow to load
 
     from pilotage.adapters.sqlalchemy.database import Database  # noqa: PLC0415

@@ -9,8 +9,8 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
-from pilotage.cli.screen.screen import Screen
-from pilotage.cli.screen.words import Span, Tone, line
+from pilotage.cli.screen import Screen
+from pilotage.cli.words import Span, Tone, line
 from pilotage.errors import CallerError
 
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
@@ -48,7 +48,7 @@ def new_project(name: str, folder: Path | None = None) -> None:
 
 def project_files(name: str, package: str) -> dict[str, str]:
     """The files of a project by path."""
-    stored = files("pilotage.cli.scaffold") / "files"
+    stored = files("pilotage.cli") / "scaffold" / "files"
     texts = {path: (stored / source).read_text() for path, source in _FILES.items()}
     return {
         path.format(package=package): text.replace("PACKAGE", package).replace("NAME", name)

@@ -1,4 +1,4 @@
-"""`pilotage runs list, show, questions, events, verify`: looking at runs."""
+"""`pilotage runs list, show, questions, events, verify`: finding runs by their ids, and looking at them."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ from datetime import datetime, timedelta
 
 from pilotage.agent.events import RunFinishedEvent
 from pilotage.agent.ports.sealing import RecordSealError
+from pilotage.agent.principal import Principal
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.cli.choosing import chosen_application
+from pilotage.cli.application import chosen_application, reading
+from pilotage.cli.asked import Asked
 from pilotage.cli.driving.telling import Telling
 from pilotage.cli.exit_codes import ExitCode
-from pilotage.cli.opening import reading
-from pilotage.cli.references import find_run
-from pilotage.cli.screen.screen import Screen
-from pilotage.cli.screen.words import line
-from pilotage.cli.views.hints import Hints
+from pilotage.cli.screen import Screen
 from pilotage.cli.views.json_forms import evidence_json, result_json, run_json
 from pilotage.cli.views.question import open_questions, question_json
-from pilotage.cli.views.run_list import run_lines
-from pilotage.cli.views.run_page import RunFacts, run_page
-from pilotage.cli.views.timeline import Moment, moments_in
-from pilotage.cli.work.asked import Asked
+from pilotage.cli.views.run_page import Moment, RunFacts, moments_in, run_lines, run_page
+from pilotage.cli.words import Hints, line
 from pilotage.errors import CallerError, RunErasedError, RunNotFoundError
+from pilotage.runtime.answers import Question
 from pilotage.runtime.runs import AgentRuns
 
 _LOOK_AGAIN_SECONDS = 1.0
+_SHORTEST = 4
+_PAGE, _PAGES = 500, 20
 
 
 async def list_runs(
@@ -50,12 +49,12 @@ async def list_runs(
             limit=limit,
             principal=asked.principal,
         )
-    if asked.as_json:
-        screen.say_json({"runs": [run_json(each) for each in page.runs], "cursor": page.cursor})
-        return ExitCode.DONE
-    screen.say(*run_lines(page.runs, now, screen.width))
-    if page.cursor is not None:
-        screen.tell(line(f"there are more: --after {page.cursor}"))
+    screen.answer(
+        {"runs": [run_json(each) for each in page.runs], "cursor": page.cursor},
+        *run_lines(page.runs, now, screen.width),
+        aside=None if page.cursor is None else line(f"there are more: --after {page.cursor}"),
+        as_json=asked.as_json,
+    )
     return ExitCode.DONE
 
 
@@ -67,16 +66,12 @@ async def show_run(asked: Asked, text: str) -> int:
         evidence = await runs.evidence(state.id, principal=asked.principal)
         facts = await _facts(runs, state, moments_in(evidence), asked)
         now = runs.services.clock.now()
-    if asked.as_json:
-        screen.say_json(
-            {
-                **(result_json(facts.result) if facts.result else {"run": run_json(state)}),
-                "questions": [question_json(each) for each in facts.questions],
-                "evidence": [evidence_json(each) for each in evidence],
-            }
-        )
-    else:
-        screen.say(*run_page(facts, hints, now, screen.width))
+    value = {
+        **(result_json(facts.result) if facts.result else {"run": run_json(state)}),
+        "questions": [question_json(each) for each in facts.questions],
+        "evidence": [evidence_json(each) for each in evidence],
+    }
+    screen.answer(value, *run_page(facts, hints, now, screen.width), as_json=asked.as_json)
     return ExitCode.DONE
 
 
@@ -86,12 +81,9 @@ async def list_questions(asked: Asked, text: str) -> int:
     async with _runs(asked) as (runs, hints):
         state = await find_run(runs, text, asked.principal)
         questions = await runs.questions(state.id, principal=asked.principal)
-    if asked.as_json:
-        screen.say_json({"run_id": state.id, "questions": [question_json(each) for each in questions]})
-    elif questions:
-        screen.say(*open_questions(questions, hints))
-    else:
-        screen.say(line(f"run {state.id} is {state.status} and has no open question"))
+    value = {"run_id": state.id, "questions": [question_json(each) for each in questions]}
+    none_open = line(f"run {state.id} is {state.status} and has no open question")
+    screen.answer(value, *open_questions(questions, hints) or [none_open], as_json=asked.as_json)
     return ExitCode.DONE
 
 
@@ -130,10 +122,8 @@ async def verify_run(asked: Asked, text: str) -> int:
             if asked.as_json:
                 screen.say_json({"run_id": state.id, "verified": False, "problem": str(error)})
             return ExitCode.WRONG
-    if asked.as_json:
-        screen.say_json({"run_id": state.id, "verified": True, "rows": rows})
-    else:
-        screen.say(line(f"run {state.id}: {rows} rows, in order"))
+    value = {"run_id": state.id, "verified": True, "rows": rows}
+    screen.answer(value, line(f"run {state.id}: {rows} rows, in order"), as_json=asked.as_json)
     return ExitCode.DONE
 
 
@@ -152,4 +142,69 @@ async def _runs(asked: Asked) -> AsyncGenerator[tuple[AgentRuns, Hints], None]:
     """The runs of the application that is named, else of the database of the environment."""
     chosen = chosen_application(asked.app)
     async with reading(chosen.app if chosen is not None else None) as runs:
-        yield runs, asked.hints(chosen)
+        yield runs, asked.hints(chosen.option if chosen is not None else "")
+
+
+async def find_run(runs: AgentRuns, text: str, principal: Principal) -> AgentState:
+    """The run of this id, or the only one whose id begins like this, among the newest ten thousand of the tenant.
+
+    Raises:
+        RunNotFoundError: there is none, or there are several.
+    """
+    try:
+        return await runs.get(text, principal=principal)
+    except RunNotFoundError as missing:
+        if len(text) < _SHORTEST:
+            raise CallerError(
+                f"{text!r} is too short for a run. Give {_SHORTEST} characters or more."
+            ) from missing
+    found = await _beginning_with(runs, text, principal)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise RunNotFoundError(
+            f"there is no run {text!r} in tenant {principal.tenant!r}. Name another one with --tenant."
+        )
+    ids = ", ".join(each.id for each in found[:5])
+    raise RunNotFoundError(f"{len(found)} runs begin with {text!r}: {ids}. Give more of the id.")
+
+
+async def find_question(
+    runs: AgentRuns, text: str, principal: Principal, decision: str
+) -> tuple[AgentState, Question]:
+    """The run and the question that are meant: by the request's id, or by the run's where it has only one to answer so.
+
+    Raises:
+        RunNotFoundError: there is no such run.
+        CallerError: it asks nothing of the kind, or several things.
+    """
+    run_text, _, request = text.partition(":")
+    state = await find_run(runs, run_text, principal)
+    asked = await runs.questions(state.id, principal=principal)
+    named = [each for each in asked if not request or _own(each).startswith(request)]
+    if not named:
+        raise CallerError(
+            f"run {state.id!r} is {state.status} and waits for no answer{f' to {text!r}' if request else ''}."
+        )
+    fitting = [each for each in named if decision in {choice.value for choice in each.allowed_decisions}]
+    meant = fitting or named  # what does not fit, the run itself refuses
+    if len(meant) == 1:
+        return state, meant[0]
+    ids = ", ".join(each.id for each in meant)
+    raise CallerError(f"run {state.id!r} asks {len(meant)} questions. Name one of them: {ids}.")
+
+
+def _own(question: Question) -> str:
+    return question.id.partition(":")[2]
+
+
+async def _beginning_with(runs: AgentRuns, text: str, principal: Principal) -> Sequence[AgentState]:
+    found: list[AgentState] = []
+    cursor: str | None = None
+    for _ in range(_PAGES):
+        page = await runs.list(after=cursor, limit=_PAGE, principal=principal)
+        found += [each for each in page.runs if each.id.startswith(text)]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    return found

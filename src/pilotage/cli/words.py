@@ -1,4 +1,4 @@
-"""Text with tones, in lines and columns. Pure.
+"""Text that commands print: pieces in tones, lines, columns, times, and commands to copy. Pure.
 
 Everything that a screen writes passes `cleaned`: nothing that comes from a model, a tool or a database may move a
 cursor, hide a letter or pose as a question of ours.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -114,3 +115,60 @@ def _is_seen(letter: str) -> bool:
 
 def _written_out(letter: str) -> str:
     return letter.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def ago(then: datetime | None, now: datetime) -> str:
+    """How long ago something was."""
+    if then is None:
+        return ""
+    seconds = (now - then).total_seconds()
+    return "just now" if seconds < 1 else f"{length(seconds)} ago"
+
+
+def length(seconds: float) -> str:
+    """A length of time, in the largest unit that fits."""
+    for size, unit in _UNITS:
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    if seconds >= 10:
+        return f"{seconds:.0f} s"
+    return f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds * 1000:.0f} ms"
+
+
+def day_and_time(moment: datetime | None) -> str:
+    """A moment to the second, in its own time zone."""
+    return moment.strftime("%Y-%m-%d %H:%M:%S %Z").strip() if moment else ""
+
+
+def time_of(moment: datetime | None) -> str:
+    """The time of a day to the second."""
+    return moment.strftime("%H:%M:%S") if moment else ""
+
+
+def time_between(begin: datetime | None, end: datetime | None) -> str:
+    """The length of time between two moments, where both are known."""
+    if begin is None or end is None:
+        return ""
+    return length(max((end - begin) / timedelta(seconds=1), 0.0))
+
+
+_SHORT = 12
+
+
+@value
+class Hints:
+    """Writes commands that mean the same application, tenant and person as the one that was called."""
+
+    options: str = ""
+
+    def command(self, *words: str) -> str:
+        """A command to copy."""
+        return " ".join(["pilotage", *words, *([self.options] if self.options else [])])
+
+
+def short(run_or_request_id: str) -> str:
+    """An id, abbreviated: of a run its beginning, of a request that of its run and its own."""
+    return ":".join(part[:_SHORT] for part in run_or_request_id.split(":"))

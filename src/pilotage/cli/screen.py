@@ -12,8 +12,19 @@ import sys
 from abc import ABC, abstractmethod
 from typing import TextIO
 
-from pilotage.cli.screen.words import Line, Span, cleaned
+from pilotage.cli.words import Line, Span, Tone, cleaned
 from pilotage.jsonvalue import to_json_value
+
+_END = Span("\n")
+_STYLES = {
+    Tone.PLAIN: "",
+    Tone.QUIET: "dim",
+    Tone.STRONG: "bold",
+    Tone.GOOD: "green",
+    Tone.BAD: "red",
+    Tone.ASKING: "yellow",
+    Tone.NAME: "cyan",
+}
 
 
 class Paper(ABC):
@@ -35,7 +46,18 @@ class PlainPaper(Paper):
         self._stream.flush()
 
 
-_END = Span("\n")
+class PaintedPaper(Paper):
+    """A terminal; NO_COLOR and TERM=dumb are respected."""
+
+    def __init__(self, stream: TextIO) -> None:
+        from rich import console, text  # noqa: PLC0415 - dear to load
+
+        self._console = console.Console(file=stream)
+        self._assembled = text.Text.assemble
+
+    def write(self, spans: Line) -> None:
+        painted = self._assembled(*((span.text, _STYLES[span.tone]) for span in spans))
+        self._console.print(painted, end="", soft_wrap=True, highlight=False)
 
 
 class Screen:
@@ -53,8 +75,6 @@ class Screen:
         if not sys.stdout.isatty():
             aside = sys.stdout if telling_is_answer else sys.stderr
             return cls(PlainPaper(sys.stdout), PlainPaper(aside))
-        from pilotage.cli.screen.painting import PaintedPaper  # noqa: PLC0415 - loads Rich
-
         paper = PaintedPaper(sys.stdout)
         return cls(paper, paper, width=os.get_terminal_size(sys.stdout.fileno()).columns or 80)
 
@@ -87,6 +107,15 @@ class Screen:
         if is_ended:
             self._is_mid_line = False
         self.end_line()
+
+    def answer(self, value: object, *lines: Line, aside: Line | None = None, as_json: bool) -> None:
+        """Write the answer: for programs the value as JSON, for people its lines, with one `aside` of them."""
+        if as_json:
+            self.say_json(value)
+            return
+        self.say(*lines)
+        if aside is not None:
+            self.tell(aside)
 
     def say_json(self, value: object) -> None:
         """A value as one line of JSON, for programs; all of it ASCII, so that no terminal obeys it either."""

@@ -1,1 +1,0 @@
-"""What reaches a person: text in tones, on a terminal or without one."""
