@@ -45,8 +45,7 @@ def _opened(settings: DatabaseSettings) -> Finding:
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415 - slow to load
 
     from pilotage.adapters.sqlalchemy.database import Database  # noqa: PLC0415
-    from pilotage.adapters.sqlalchemy.opening import unreachable  # noqa: PLC0415
-    from pilotage.adapters.sqlalchemy.schema import VERSION, check_schema  # noqa: PLC0415
+    from pilotage.adapters.sqlalchemy.schema import VERSION, check_schema, unreachable  # noqa: PLC0415
 
     try:
         database = Database(settings)
