@@ -184,8 +184,8 @@ class Batch:
             self.turns.append((key, commit.turns))
         self.settled += [(key.tenant_id, settlement) for settlement in commit.settled]
         if commit.lease is not None:
-            asked = {"owner": commit.lease.owner, "granted_seconds": commit.lease.seconds}
-            self.leases[key] = {**named, **asked}
+            owner, seconds = commit.lease.owner, commit.lease.seconds
+            self.leases[key] = {**named, "owner": owner, "granted_seconds": seconds}
         if commit.state is not None and run.has_ended:
             # The lease of a run that has ended is deleted; one that is granted beside that would stay.
             self.leases.pop(key, None)

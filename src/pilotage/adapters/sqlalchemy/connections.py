@@ -30,9 +30,7 @@ class Engines(ABC):
     """No transaction: each statement sees what is committed."""
 
     single: Callable[[], AbstractContextManager[Connection]] | None
-    """Gives a connection on which each statement is a durable transaction; None where one statement cannot write to
-    several tables.
-    """
+    """Gives a connection on which each statement is a durable transaction that may write to several tables, or None."""
 
     hinting: Engine
     """Like `writing`, for what may be lost with the machine: leases and hints."""

@@ -68,11 +68,7 @@ class Database:
         return await self._asked(lambda: self._readers.do(job), is_patient=waits)
 
     async def rows(self, query: Executable, given: Mapping[str, Any], make: Callable[[Stored], T]) -> list[T]:
-        """Return the rows of a query, each converted by `make` in the thread that reads.
-
-        Raises:
-            StoreUnreachableError: the database did not answer.
-        """
+        """Read the rows of a query, each converted by `make` in the thread that reads."""
         return await self.read(
             lambda connection: [make(values) for values in connection.execute(query, given).mappings()]
         )

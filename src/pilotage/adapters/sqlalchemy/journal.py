@@ -75,9 +75,7 @@ _EPOCH_THEN = (
 )
 
 _HOLDERS = select(runs.c.tenant_id, runs.c.conversation_id, runs.c.run_id).where(
-    in_keys(runs, "tenant_id", "conversation_id"),
-    runs.c.conversation_id.is_not(None),
-    ~runs.c.ended,
+    in_keys(runs, "tenant_id", "conversation_id"), runs.c.conversation_id.is_not(None), ~runs.c.ended
 )
 
 _PENDING = select(signals.c.tenant_id, signals.c.run_id, signals.c.signal_id).where(

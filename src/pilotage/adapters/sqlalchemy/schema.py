@@ -34,11 +34,10 @@ def open_database(settings: DatabaseSettings, clock: IClock | None = None) -> Da
             upgrade_schema(database)
         else:
             check_schema(database)
-    except exc.DBAPIError as error:
+    except BaseException as error:
         database.close()
-        raise unreachable(database.name, error) from error
-    except BaseException:
-        database.close()
+        if isinstance(error, exc.DBAPIError):
+            raise unreachable(database.name, error) from error
         raise
     return database
 

@@ -270,9 +270,7 @@ def _write_in_one_statement(connection: Connection, batch: Batch) -> None:
 
 
 def _cursor_of(connection: Connection) -> Any:
-    """Return a cursor that passes statements on unchanged. It stays with the driver's connection, like all `info`:
-    with a new one, the driver takes a third longer for a statement.
-    """
+    """Return a cursor that passes statements on unchanged; a new one for each statement takes a third longer."""
     known = connection.info
     if _CURSOR not in known:
         driver: Any = connection.dialect
