@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Connection, func, select, text
 
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
-from pilotage.adapters.sqlalchemy.payloads import BLOB_LENGTH
+from pilotage.adapters.sqlalchemy.rows import BLOB_LENGTH
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, journal

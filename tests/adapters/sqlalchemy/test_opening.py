@@ -21,8 +21,13 @@ from pilotage.adapters.sqlalchemy import (
     DatabaseUnreachableError,
 )
 from pilotage.adapters.sqlalchemy.database import Database
-from pilotage.adapters.sqlalchemy.opening import open_database
-from pilotage.adapters.sqlalchemy.schema import VERSION, VERSION_TABLE, current_version, upgrade_schema
+from pilotage.adapters.sqlalchemy.schema import (
+    VERSION,
+    VERSION_TABLE,
+    current_version,
+    open_database,
+    upgrade_schema,
+)
 from pilotage.adapters.sqlalchemy.tables import metadata
 from pilotage.testing.conformance.kit import RUN
 from pilotage.testing.conformance.samples import claim, commit_of, rows_of

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pilotage.adapters.sqlalchemy.threads import Answer, Threads, ThreadsEndedError, tell
+from pilotage.adapters.sqlalchemy.threads import Answer, Threads, ThreadsEndedError, deliver
 
 NAME = "threads-under-test"
 
@@ -150,7 +150,7 @@ def test_answers_that_come_together_wake_the_loop_once() -> None:
     async def heard() -> list[int]:
         waiting: list[asyncio.Future[int]] = [loop.create_future() for _ in range(10)]
         waiting[3].cancel()
-        tell(Answer(each, number) for number, each in enumerate(waiting))
+        deliver(Answer(each, number) for number, each in enumerate(waiting))
         return await asyncio.gather(*waiting[:3], *waiting[4:])
 
     assert loop.run_until_complete(heard()) == [0, 1, 2, 4, 5, 6, 7, 8, 9]

@@ -1,12 +1,10 @@
 """Durable runs in a database: SQLite by default, PostgreSQL by one address; `pip install "pilotage[sqlalchemy]"`.
 
-An application that loads its plugins needs nothing from here but the settings. Whoever wants the store by hand takes
-`SqlAlchemyStore` from `pilotage.adapters.sqlalchemy.store`; importing that loads SQLAlchemy, importing this does not.
+An application that loads its plugins needs only the settings. `pilotage.adapters.sqlalchemy.store` has
+`SqlAlchemyStore`, for a store made by hand; importing that module loads SQLAlchemy, importing this package does not.
 """
 
-from pilotage.adapters.sqlalchemy.plugin import StoreOnDemand, agent_audit_log, agent_memory, agent_switches
-from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
-from pilotage.adapters.sqlalchemy.start_errors import (
+from pilotage.adapters.sqlalchemy.errors import (
     DatabaseDriverMissingError,
     DatabaseDurabilityError,
     DatabaseSchemaError,
@@ -14,6 +12,8 @@ from pilotage.adapters.sqlalchemy.start_errors import (
     DatabaseUnreachableError,
     DatabaseUrlError,
 )
+from pilotage.adapters.sqlalchemy.plugin import StoreOnDemand, agent_audit_log, agent_memory, agent_switches
+from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 
 __all__ = [
     "DatabaseDriverMissingError",

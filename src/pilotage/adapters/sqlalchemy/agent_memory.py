@@ -1,18 +1,19 @@
-"""`SqlAlchemyAgentMemory`: what agents remember, found by words, on every database in the same way."""
+"""`SqlAlchemyAgentMemory`: memories of agents, found by words, in the same way on every database."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from sqlalchemy import Connection, Select, Table, bindparam, delete, func, insert, select, update
 from sqlalchemy.sql.expression import ColumnElement
 
-from pilotage.adapters.sqlalchemy.bulk import bulk_insert
 from pilotage.adapters.sqlalchemy.columns import now
-from pilotage.adapters.sqlalchemy.database import Database, Work
+from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
-from pilotage.adapters.sqlalchemy.mapping import Stored, UnstorableError, Values, document_of, text_of
+from pilotage.adapters.sqlalchemy.mapping import Stored, Values, document_of, refusing_unstorable, text_of
+from pilotage.adapters.sqlalchemy.statements import bulk_insert
 from pilotage.adapters.sqlalchemy.tables import memories, memory_words
 from pilotage.agent.ports.memory import (
     MOST_ITEMS,
@@ -26,12 +27,10 @@ from pilotage.agent.ports.memory import (
     words_of,
 )
 from pilotage.checks import reject_not_positive
-from pilotage.errors import AgentDefinitionError, AgentMemoryError
+from pilotage.errors import AgentMemoryError
 from pilotage.safety.trust import TrustLabel
 
-T = TypeVar("T")
-
-_INSERT_WORDS = bulk_insert(memory_words, [column.name for column in memory_words.c], lambda _: {})
+_INSERT_WORDS = bulk_insert(memory_words, [column.name for column in memory_words.c])
 _FORGET_WORDS = delete(memory_words).where(memory_words.c.memory == bindparam("of"))
 
 
@@ -58,7 +57,8 @@ class SqlAlchemyAgentMemory(IAgentMemory):
             found = select(memories).where(memories.c.position == position)
             return _item(connection.execute(found).mappings().one())
 
-        return await _answered(self._database.write, work, may_be_repeated=True)
+        with _raising_memory_errors():
+            return await self._database.write(work, may_be_repeated=True)
 
     async def recall(
         self, scope: MemoryScope, query: str, *, limit: int = 10, kind: MemoryKind | None = None
@@ -72,11 +72,12 @@ class SqlAlchemyAgentMemory(IAgentMemory):
                 return [_item(values) for values in connection.execute(latest).mappings()]
             best = best_first(_shared(connection, scope, wanted, kind))[:limit]
             found = connection.execute(_all(scope, kind).where(memories.c.position.in_(best))).mappings()
-            # Between the two statements somebody may have forgotten one.
+            # One may have been forgotten between the two statements.
             known = {values["position"]: _item(values) for values in found}
             return [known[position] for position in best if position in known]
 
-        return await _answered(self._database.read, look)
+        with _raising_memory_errors():
+            return await self._database.read(look)
 
     async def forget(self, scope: MemoryScope, item_id: str | None = None) -> int:
         meant = [*_inside(memories, scope), *(() if item_id is None else (memories.c.item_id == item_id,))]
@@ -90,44 +91,36 @@ class SqlAlchemyAgentMemory(IAgentMemory):
                     connection.execute(_FORGET_WORDS, {"of": position})
             return connection.execute(delete(memories).where(*meant)).rowcount
 
-        return await _answered(self._database.write, work)
+        with _raising_memory_errors():
+            return await self._database.write(work)
 
     async def export(self, scope: MemoryScope) -> Sequence[MemoryItem]:
-        everything = _all(scope).order_by(memories.c.position)
-        return await _answered(
-            self._database.read,
-            lambda connection: [_item(values) for values in connection.execute(everything).mappings()],
-        )
+        with _raising_memory_errors():
+            return await self._database.rows(_all(scope).order_by(memories.c.position), {}, _item)
 
     def _add(self, connection: Connection, scope: MemoryScope, item: MemoryItem, written: Values) -> int:
         user = MemoryScope(scope.tenant_id, scope.user_id)
         count = select(func.count()).select_from(memories).where(*_inside(memories, user))
         if connection.execute(count).scalar_one() >= self._max_items:
             raise memory_full(scope, self._max_items)
-        place = {
-            "tenant_id": scope.tenant_id,
-            "user_id": scope.user_id,
-            "agent_type": scope.agent_type or "",
-            "item_id": item.id,
-            "created_at": item.created_at or now(),
-        }
+        place = {**_place(scope), "item_id": item.id, "created_at": item.created_at or now()}
         connection.execute(insert(memories).values({**place, **written}))
         return int(connection.execute(_at(scope, item.id)).scalar_one())
 
 
-async def _answered(ask: Any, work: Work[T], **options: bool) -> T:
-    """What the database says, its failures in the words of the port."""
+@contextmanager
+def _raising_memory_errors() -> Generator[None]:
+    """Raise errors of the store in the block as the error of the port."""
     try:
-        found: T = await ask(work, **options)
+        yield
     except (StoreUnreachableError, ConflictingWriteError) as error:
         raise AgentMemoryError(f"the memory did not answer: {error}") from error
-    return found
 
 
 def _shared(
     connection: Connection, scope: MemoryScope, wanted: Sequence[str], kind: MemoryKind | None
 ) -> dict[int, list[str]]:
-    """The words of a question that each memory of a scope has, by position, the earliest first."""
+    """Return the words of a query that each memory of a scope has, by position, the earliest first."""
     found = (
         select(memory_words.c.memory, memory_words.c.word)
         .where(*_inside(memory_words, scope, kind), memory_words.c.word.in_(wanted))
@@ -144,7 +137,7 @@ def _all(scope: MemoryScope, kind: MemoryKind | None = None) -> Select[Any]:
 
 
 def _at(scope: MemoryScope, item_id: str) -> Select[Any]:
-    """The one item of an id that was remembered in exactly this scope."""
+    """Return the query for the position of an item that was remembered in exactly this scope."""
     exact = memories.c.agent_type == (scope.agent_type or "")
     return select(memories.c.position).where(*_inside(memories, scope), exact, memories.c.item_id == item_id)
 
@@ -152,7 +145,7 @@ def _at(scope: MemoryScope, item_id: str) -> Select[Any]:
 def _inside(
     table: Table, scope: MemoryScope, kind: MemoryKind | None = None
 ) -> Sequence[ColumnElement[bool]]:
-    """What holds of everything in a scope, in either table; tenant and user are part of every question."""
+    """Return the conditions for everything in a scope, in either table; always with tenant and user."""
     conditions = [table.c.tenant_id == scope.tenant_id, table.c.user_id == scope.user_id]
     if scope.agent_type is not None:
         conditions.append(table.c.agent_type == scope.agent_type)
@@ -162,23 +155,19 @@ def _inside(
 
 
 def _columns(item: MemoryItem) -> Values:
-    """What an item says, as columns; when and where it was first kept stays."""
-    try:
+    """Return the columns of an item that change when it is remembered again."""
+    with refusing_unstorable("SqlAlchemyAgentMemory.remember"):
         metadata = text_of(f"the metadata of {item.id!r}", item.metadata)
-    except UnstorableError as error:
-        raise AgentDefinitionError(f"SqlAlchemyAgentMemory.remember: {error}.") from error
     label = text_of("the label", item.label.to_payload())
     return {"kind": item.kind.value, "text": item.text, "label": label, "metadata": metadata}
 
 
+def _place(scope: MemoryScope) -> Values:
+    return {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "agent_type": scope.agent_type or ""}
+
+
 def _words(scope: MemoryScope, item: MemoryItem, position: int) -> list[Values]:
-    place = {
-        "tenant_id": scope.tenant_id,
-        "user_id": scope.user_id,
-        "memory": position,
-        "agent_type": scope.agent_type or "",
-        "kind": item.kind.value,
-    }
+    place = {**_place(scope), "memory": position, "kind": item.kind.value}
     return [{**place, "word": word} for word in sorted(words_of(item.text))]
 
 

@@ -1,32 +1,26 @@
-"""`SqlAlchemyAuditLog`: who did what, append only."""
+"""`SqlAlchemyAuditLog`: the acts of principals, append only."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import select
 
-from pilotage.adapters.sqlalchemy.bulk import bulk_insert
 from pilotage.adapters.sqlalchemy.database import Database
-from pilotage.adapters.sqlalchemy.mapping import Stored, UnstorableError, document_of, text_of
+from pilotage.adapters.sqlalchemy.mapping import Stored, document_of, refusing_unstorable, text_of
+from pilotage.adapters.sqlalchemy.statements import bulk_insert, of_run
 from pilotage.adapters.sqlalchemy.tables import audit
 from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
 from pilotage.agent.principal import Principal
-from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject
 
 _RECORD = bulk_insert(
     audit,
     ("tenant_id", "run_id", "evidence_ref", "document", "occurred_at"),
-    lambda _: {},
     skips_known=True,
 )
 
-_OF_RUN = (
-    select(audit)
-    .where(audit.c.tenant_id == bindparam("tenant"), audit.c.run_id == bindparam("run"))
-    .order_by(audit.c.position)
-)
+_OF_RUN = select(audit).where(*of_run(audit)).order_by(audit.c.position)
 
 
 class SqlAlchemyAuditLog(IAgentAuditLog):
@@ -48,12 +42,7 @@ class SqlAlchemyAuditLog(IAgentAuditLog):
         )
 
     async def list_by_run(self, principal: Principal, run_id: str) -> Sequence[AuditEntry]:
-        place = {"tenant": principal.tenant, "run": run_id}
-
-        def look(connection: Connection) -> list[AuditEntry]:
-            return [_entry(values) for values in connection.execute(_OF_RUN, place).mappings()]
-
-        return await self._database.read(look)
+        return await self._database.rows(_OF_RUN, {"tenant": principal.tenant, "run": run_id}, _entry)
 
 
 def _document(entry: AuditEntry) -> str:
@@ -64,10 +53,8 @@ def _document(entry: AuditEntry) -> str:
         "outcome": entry.outcome,
         "metadata": entry.metadata,
     }
-    try:
+    with refusing_unstorable("SqlAlchemyAuditLog.record"):
         return text_of(f"the audit entry about {entry.act!r}", document)
-    except UnstorableError as error:
-        raise AgentDefinitionError(f"SqlAlchemyAuditLog.record: {error}.") from error
 
 
 def _entry(values: Stored) -> AuditEntry:

@@ -1,15 +1,15 @@
-"""What becomes of commits that come together, given what is known of their runs. Pure: no I/O.
+"""Deciding commits that come together, given what is known of their runs. Pure: no I/O.
 
-Each commit sees what those before it in the batch have done. What is taken is gathered as columns, ready to be
-written; what is not leaves no trace.
+Each commit sees the changes of those before it in the batch. Accepted commits are gathered as columns, ready to be
+written; refused ones change nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from pilotage.adapters.sqlalchemy.known import Known, StoredRun
 from pilotage.adapters.sqlalchemy.mapping import (
     NO_STATE,
     UnstorableError,
@@ -20,21 +20,95 @@ from pilotage.adapters.sqlalchemy.mapping import (
 )
 from pilotage.adapters.sqlalchemy.rows import row_values, take_out_blobs
 from pilotage.agent.ports.budget import BudgetSettlement
-from pilotage.agent.ports.commit_rules import decide, parent_of
+from pilotage.agent.ports.commit_rules import RunSnapshot, decide, parent_of
 from pilotage.agent.ports.conversations import ConversationTurns
-from pilotage.agent.ports.journal import (
-    CommitOutcome,
-    CommitRefused,
-    Committed,
-    JournalCommit,
-    RunKey,
-)
+from pilotage.agent.ports.journal import CommitOutcome, CommitRefused, Committed, JournalCommit, RunKey
+from pilotage.agent.state import AgentStatus
+
+_MOST_RECENT = 10_000
 
 
-class Writes:
-    """What is to be written, by table."""
+@dataclass
+class StoredRun(RunSnapshot):
+    """A run after the commits of the batch, with `stored_head` as the database has it.
+
+    `actions` are looked up only after a conflict: most of the time the unique key of the table is enough.
+    """
+
+    stored_head: int = 0
+    digest: str = ""
+    parent: str | None = None
+    facts: int = 0
+    is_stored: bool = False
+    state: Mapping[str, Any] = field(default_factory=lambda: NO_STATE)
+
+
+class Known:
+    """Runs and parents, pending signals, holders of conversations, and evidence that was looked for."""
 
     def __init__(self) -> None:
+        self.runs: dict[RunKey, StoredRun] = {}
+        self.pending: set[tuple[RunKey, str]] = set()
+        self.holders: dict[tuple[str, str], str] = {}
+        self.evidence: set[tuple[str, str]] = set()
+
+    def status_of(self, run: RunKey) -> AgentStatus | None:
+        found = self.runs.get(run)
+        return None if found is None else found.status
+
+    def holder_of(self, tenant_id: str, conversation_id: str) -> str | None:
+        return self.holders.get((tenant_id, conversation_id))
+
+    def is_pending(self, run: RunKey, signal_id: str) -> bool:
+        return (run, signal_id) in self.pending
+
+    def has_evidence(self, tenant_id: str, evidence_id: str) -> bool:
+        return (tenant_id, evidence_id) in self.evidence
+
+
+class RecentRuns:
+    """The runs that this process wrote last and that have not ended, so that the next commit need not look them up.
+
+    They are only a guess. The statement that moves a head compares it: an unchanged head means that no other process
+    has written, so everything else is unchanged too. Otherwise nothing is written, and the runs are looked up.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[RunKey, StoredRun] = {}
+
+    def known(self, commits: Sequence[JournalCommit]) -> Known | None:
+        """Take out what is needed to decide these commits; None where it must be looked up."""
+        known = Known()
+        for commit in commits:
+            if commit.parent is not None or commit.conversation is not None or commit.consumed_signals:
+                return None  # its outcome depends on more than its own run
+            stored = self._runs.pop(commit.run, None)
+            if commit.expected_head == 0 and stored is None:
+                continue
+            if stored is None or stored.head != commit.expected_head:
+                return None
+            known.runs[commit.run] = stored
+        return known
+
+    def remember(self, runs: Mapping[RunKey, StoredRun]) -> None:
+        """Remember runs as they were just committed."""
+        for key, run in runs.items():
+            if run.has_ended:
+                continue
+            run.stored_head, run.is_stored = run.head, True
+            run.state = NO_STATE
+            run.receipts.clear()
+            run.actions.clear()
+            self._runs[key] = run
+        while len(self._runs) > _MOST_RECENT:
+            del self._runs[next(iter(self._runs))]
+
+
+class Batch:
+    """Decides commits one after the other, and gathers what they write, by table."""
+
+    def __init__(self, known: Known) -> None:
+        self.known = known
         self.runs: dict[RunKey, StoredRun] = {}
         self.journal: list[Values] = []
         self.blobs: list[Values] = []
@@ -46,116 +120,84 @@ class Writes:
         self.leases: dict[RunKey, Values] = {}
         self.ended: list[Values] = []
 
-
-class Batch:
-    """Decides commits one after the other, and gathers what they write."""
-
-    def __init__(self, known: Known) -> None:
-        self.known = known
-        self.writes = Writes()
-
     def take(self, commit: JournalCommit) -> CommitOutcome:
-        """Return the outcome of a commit, and gather what it writes where it is taken."""
+        """Return the outcome of a commit, and gather what it writes if it is accepted."""
         run = self.known.runs.get(commit.run) or StoredRun()
         if (decided := decide(commit, run, self.known)) is not None:
             return decided
+        key = commit.run
         try:
-            drafted = _drafted(commit)
+            rows = row_values(key, commit.rows, commit.token)
+            evidence = [evidence_values(key.tenant_id, each) for each in commit.evidence]
+            outbox = [
+                event_values(key, event, number)
+                for number, event in enumerate(commit.outbox, start=run.facts + 1)
+            ]
+            state = state_values(commit.state) if commit.state is not None else None
         except UnstorableError as error:
             return CommitRefused(str(error))
-        return self._accept(commit, run, *drafted)
-
-    def runs(self) -> list[Values]:
-        """The runs that are written about, as columns, in the order in which they are to be locked."""
-        return [_as_columns(key, run) for key, run in sorted(self.writes.runs.items(), key=_order)]
-
-    def _accept(
-        self,
-        commit: JournalCommit,
-        run: StoredRun,
-        rows: list[Values],
-        evidence: list[Values],
-        outbox: list[Values],
-        state: Mapping[str, Any],
-    ) -> Committed:
-        key, writes = commit.run, self.writes
-        for number, event in enumerate(outbox, start=run.facts + 1):
-            event["number"] = number
         _advance(run, commit, state)
-        self._hold(key, run)
-        self.known.runs[key] = writes.runs[key] = run
-        writes.journal += rows
-        writes.blobs += take_out_blobs(rows)
-        writes.outbox += outbox
-        if evidence:
-            writes.evidence += evidence
-            self.known.evidence.update((key.tenant_id, each.id) for each in commit.evidence)
-        for signal_id in commit.consumed_signals:
-            self.known.pending.discard((key, signal_id))
-            writes.consumed.append({**_named(key), "signal_id": signal_id})
-        if commit.turns is not None:
-            writes.turns.append((key, commit.turns))
-        for settlement in commit.settled:
-            writes.settled.append((key.tenant_id, settlement))
-        if commit.lease is not None:
-            asked = {"owner": commit.lease.owner, "granted_seconds": commit.lease.seconds}
-            writes.leases[key] = {**_named(key), **asked}
-        if commit.state is not None and run.has_ended:
-            # Nobody drives it any more. Whoever takes its lease away does not see one that is granted beside that.
-            writes.leases.pop(key, None)
-            writes.ended.append(_named(key))
+        self.known.runs[key] = self.runs[key] = run
+        self.journal += rows
+        self.blobs += take_out_blobs(rows)
+        self.evidence += evidence
+        self.outbox += outbox
+        self._gather_effects(commit, run)
         return Committed(run.head)
 
-    def _hold(self, key: RunKey, run: StoredRun) -> None:
-        if run.conversation is None:
-            return
-        place = (key.tenant_id, run.conversation)
-        if not run.has_ended:
-            self.known.holders[place] = key.run_id
-        elif self.known.holders.get(place) == key.run_id:
-            del self.known.holders[place]
+    def columns_of_runs(self) -> list[Values]:
+        """Return the runs as columns, in the order in which they are to be locked."""
+        return [
+            {
+                "tenant_id": key.tenant_id,
+                "run_id": key.run_id,
+                "is_stored": run.is_stored,
+                "expected": run.stored_head,
+                "head": run.head,
+                "epoch": run.epoch,
+                "digest": run.digest,
+                "ended": run.has_ended,
+                "parent_id": run.parent,
+                "facts": run.facts,
+                "conversation_id": run.conversation,
+                **run.state,
+            }
+            for key, run in sorted(self.runs.items(), key=lambda each: (each[0].tenant_id, each[0].run_id))
+        ]
+
+    def _gather_effects(self, commit: JournalCommit, run: StoredRun) -> None:
+        """Gather what a commit changes beside its run and its rows."""
+        key, known = commit.run, self.known
+        if commit.evidence:
+            known.evidence.update((key.tenant_id, each.id) for each in commit.evidence)
+        if run.conversation is not None:
+            place = (key.tenant_id, run.conversation)
+            if not run.has_ended:
+                known.holders[place] = key.run_id
+            elif known.holders.get(place) == key.run_id:
+                del known.holders[place]
+        named = {"tenant_id": key.tenant_id, "run_id": key.run_id}
+        for signal_id in commit.consumed_signals:
+            known.pending.discard((key, signal_id))
+            self.consumed.append({**named, "signal_id": signal_id})
+        if commit.turns is not None:
+            self.turns.append((key, commit.turns))
+        self.settled += [(key.tenant_id, settlement) for settlement in commit.settled]
+        if commit.lease is not None:
+            owner, seconds = commit.lease.owner, commit.lease.seconds
+            self.leases[key] = {**named, "owner": owner, "granted_seconds": seconds}
+        if commit.state is not None and run.has_ended:
+            # The lease of a run that has ended is deleted; one that is granted beside that would stay.
+            self.leases.pop(key, None)
+            self.ended.append(named)
 
 
-def _drafted(commit: JournalCommit) -> tuple[list[Values], list[Values], list[Values], Mapping[str, Any]]:
-    return (
-        row_values(commit.run, commit.rows, commit.token),
-        [evidence_values(commit.run.tenant_id, each) for each in commit.evidence],
-        [event_values(commit.run, event) for event in commit.outbox],
-        state_values(commit.state) if commit.state is not None else NO_STATE,
-    )
-
-
-def _advance(run: StoredRun, commit: JournalCommit, state: Mapping[str, Any]) -> None:
-    """Let a run stand as a commit leaves it."""
+def _advance(run: StoredRun, commit: JournalCommit, state: Values | None) -> None:
+    """Apply an accepted commit to its run."""
     run.advance(commit)
     run.digest = commit.rows[-1].digest
     run.parent = run.parent or parent_of(commit)
     run.facts += len(commit.outbox)
-    if commit.state is not None:
-        given_at = run.state["given_at"] or state["given_at"]
-        run.state = {**state, "given_at": given_at}
-
-
-def _named(key: RunKey) -> Values:
-    return {"tenant_id": key.tenant_id, "run_id": key.run_id}
-
-
-def _order(run: tuple[RunKey, StoredRun]) -> tuple[str, str]:
-    return run[0].tenant_id, run[0].run_id
-
-
-def _as_columns(key: RunKey, run: StoredRun) -> Values:
-    return {
-        "tenant_id": key.tenant_id,
-        "run_id": key.run_id,
-        "is_stored": run.is_stored,
-        "expected": run.stored_head,
-        "head": run.head,
-        "epoch": run.epoch,
-        "digest": run.digest,
-        "ended": run.has_ended,
-        "parent_id": run.parent,
-        "facts": run.facts,
-        "conversation_id": run.conversation,
-        **run.state,
-    }
+    if state is not None:
+        state["given_at"] = run.state["given_at"] or state["given_at"]
+        run.state = state

@@ -24,7 +24,7 @@ _ESCAPED = "~"
 
 
 def to_stored(text: str) -> str:
-    """A text as every database takes it: U+0000 and halves of surrogate pairs are written as escapes."""
+    """Return a text as every database takes it: U+0000 and halves of surrogate pairs are escaped."""
     is_plain = "\x00" not in text and (text.isascii() or _is_utf8(text))
     if is_plain and text[:1] != _ESCAPED:
         return text
@@ -32,20 +32,20 @@ def to_stored(text: str) -> str:
 
 
 def is_stored_as_it_is(text: str) -> bool:
-    """Whether `to_stored` certainly changes no part of a text: many texts, put together or within JSON."""
+    """Return whether `to_stored` certainly changes no part of a text: many texts, joined or within JSON."""
     is_strange = _ESCAPED in text or "\x00" in text or "\\u0000" in text
     return not is_strange and (text.isascii() or _is_utf8(text))
 
 
 def stored_or_none(text: str | None) -> str | None:
-    """What `to_stored` says of a text that need not be there, without another call for nearly all of them."""
+    """Return `to_stored` of an optional text, without another call for nearly all of them."""
     if text is None or (text.isascii() and "\x00" not in text and text[:1] != _ESCAPED):
         return text
     return to_stored(text)
 
 
 def from_stored(text: str) -> str:
-    """The text that was stored."""
+    """Return the text that was stored."""
     if not text.startswith(_ESCAPED):
         return text
     return text[1:].encode("ascii").decode("unicode_escape")
@@ -64,12 +64,12 @@ def _unless_none(convert: Callable[[T], R]) -> Callable[[T | None], R | None]:
 
 
 class ExactText(TypeDecorator[str]):
-    """Any Python text. What no database would take is stored as escapes, so that it can still be read by people."""
+    """Any Python text. Characters that a database refuses are stored as escapes, which people can still read."""
 
     impl = Text
     cache_ok = True
 
-    # The functions themselves: the usual way goes through two more for every value.
+    # Given directly: the usual way calls two more functions for every value.
     def bind_processor(self, dialect: Dialect) -> Any:
         return stored_or_none
 
@@ -97,7 +97,7 @@ _HEX, _OTHER = b"x", b"~"
 
 
 def to_packed(text: str) -> bytes:
-    """A text as bytes: two hex digits are one."""
+    """Return a text as bytes: two hex digits are one."""
     try:
         packed = bytes.fromhex(text)
     except ValueError:
@@ -107,7 +107,7 @@ def to_packed(text: str) -> bytes:
 
 
 def from_packed(packed: bytes) -> str:
-    """The text that was packed."""
+    """Return the text that was packed."""
     if packed[:1] == _HEX:
         return packed[1:].hex()
     return packed[1:].decode(errors="surrogatepass")
@@ -132,12 +132,12 @@ class Moment(TypeDecorator[datetime]):
 
 
 def microseconds(moment: datetime) -> int:
-    """A moment as a number, for databases that have no type for it."""
+    """Return a moment as a number, for databases that have no type for it."""
     return (moment - _EPOCH) // _TICK
 
 
 def as_moment(stored: int | datetime) -> datetime:
-    """A moment of what a database has for it."""
+    """Return the moment that a database has stored."""
     return _moment(stored) if isinstance(stored, int) else _in_utc(stored)
 
 

@@ -1,22 +1,30 @@
-"""`SqlAlchemyTaskStore`: the turns of conversations."""
+"""`SqlAlchemyTaskStore`: the turns of conversations, numbered in the order of their commits, without gaps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, func, select
 
+from pilotage.adapters.sqlalchemy.columns import now
+from pilotage.adapters.sqlalchemy.connections import Engines
 from pilotage.adapters.sqlalchemy.database import Database
-from pilotage.adapters.sqlalchemy.mapping import turn_of
+from pilotage.adapters.sqlalchemy.mapping import trust_text, turn_of
+from pilotage.adapters.sqlalchemy.statements import bulk_insert
 from pilotage.adapters.sqlalchemy.tables import turns
-from pilotage.adapters.sqlalchemy.turns import append_turns
 from pilotage.agent.ports.conversations import ConversationTurn, ITaskStore
 from pilotage.checks import reject_blank, reject_negative
 
-_ALL = (
-    select(turns.c.role, turns.c.content, turns.c.trust)
-    .where(turns.c.tenant_id == bindparam("tenant"), turns.c.conversation_id == bindparam("conversation"))
-    .order_by(turns.c.number)
+_IS_CONVERSATION = (
+    turns.c.tenant_id == bindparam("tenant"),
+    turns.c.conversation_id == bindparam("conversation"),
+)
+_ALL = select(turns.c.role, turns.c.content, turns.c.trust).where(*_IS_CONVERSATION).order_by(turns.c.number)
+_LAST = select(func.coalesce(func.max(turns.c.number), 0)).where(*_IS_CONVERSATION)
+_INSERT = bulk_insert(
+    turns,
+    ("tenant_id", "conversation_id", "number", "role", "content", "trust", "run_id"),
+    lambda _: {"created_at": now()},
 )
 
 
@@ -32,9 +40,7 @@ class SqlAlchemyTaskStore(ITaskStore):
         reject_negative("SqlAlchemyTaskStore.load_history", up_to=up_to)
         wanted = _ALL if up_to is None else _ALL.where(turns.c.number <= up_to)
         place = {"tenant": tenant_id, "conversation": conversation_id}
-        return await self._database.read(
-            lambda connection: [turn_of(values) for values in connection.execute(wanted, place).mappings()]
-        )
+        return await self._database.rows(wanted, place, turn_of)
 
     async def append_turns(
         self, tenant_id: str, conversation_id: str, turns: Sequence[ConversationTurn]
@@ -46,3 +52,31 @@ class SqlAlchemyTaskStore(ITaskStore):
             append_turns(self._database.engines, connection, tenant_id, conversation_id, added)
 
         await self._database.write(work)
+
+
+def append_turns(
+    engines: Engines,
+    connection: Connection,
+    tenant_id: str,
+    conversation_id: str,
+    added: Sequence[ConversationTurn],
+    run_id: str | None = None,
+) -> None:
+    """Append turns to a conversation, which is locked until the transaction ends."""
+    engines.take_turns(connection, "turns", tenant_id, conversation_id)
+    last = connection.execute(_LAST, {"tenant": tenant_id, "conversation": conversation_id}).scalar_one()
+    _INSERT.run(
+        connection,
+        [
+            {
+                "tenant_id": tenant_id,
+                "conversation_id": conversation_id,
+                "number": number,
+                "role": turn.role,
+                "content": turn.content,
+                "trust": trust_text(turn.trust),
+                "run_id": run_id,
+            }
+            for number, turn in enumerate(added, start=last + 1)
+        ],
+    )

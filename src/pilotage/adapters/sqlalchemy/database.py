@@ -1,82 +1,93 @@
 """The database of an application: its engines, and the threads that talk to it.
 
-The event loop never waits for a database: whatever is asked of one is done in a thread, as one transaction. SQLite
-has one writer at a time, so one thread writes there, and nobody in this process ever waits for a lock of another. The
-exception is what needs no waiting: a few rows for a file that is not forced to its disk are written by the loop itself,
-in less time than it takes to wake a thread.
+The event loop never waits for a database: each request is one transaction in a thread. SQLite allows one writer at a
+time, so one thread writes there, and no thread of this process waits for a lock of another. A few rows for a file that
+is not synced to its disk are the exception: the loop writes them itself, in less time than it takes to wake a thread.
 
-A server that goes away for a while, because it is restarted or a line is cut, is waited for by whoever may ask twice.
+A request that may be repeated waits for a server that is away: restarted, or behind a lost connection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TypeVar
+from importlib.util import find_spec
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, exc
+from sqlalchemy import URL, Connection, Executable, exc, make_url
 
-from pilotage.adapters.sqlalchemy.engines import Engines, WouldWaitError
-from pilotage.adapters.sqlalchemy.errors import StoreUnreachableError, is_away, translated
-from pilotage.adapters.sqlalchemy.gathering import Gathering
-from pilotage.adapters.sqlalchemy.patience import pauses
+from pilotage.adapters.sqlalchemy.connections import Engines, WouldWaitError, is_away, translated
+from pilotage.adapters.sqlalchemy.errors import (
+    DatabaseDriverMissingError,
+    DatabaseUrlError,
+    StoreUnreachableError,
+)
+from pilotage.adapters.sqlalchemy.mapping import Stored
 from pilotage.adapters.sqlalchemy.postgresql import PostgresqlEngines
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings, shown
 from pilotage.adapters.sqlalchemy.sqlite import SqliteEngines
-from pilotage.adapters.sqlalchemy.threads import Threads, ThreadsEndedError
-from pilotage.adapters.sqlalchemy.urls import database_url
+from pilotage.adapters.sqlalchemy.threads import Gathering, Threads, ThreadsEndedError, Work
 from pilotage.ids import IClock, SystemClock
 
 T = TypeVar("T")
 
-Work = Callable[[Connection], T]
-
 Begin = Callable[[], AbstractContextManager[Connection]]
 """Begins a transaction, for the length of a block."""
 
+_DRIVERS = {"sqlite": ("sqlite", "sqlite3"), "postgresql": ("postgresql+psycopg", "psycopg")}
+_OTHER_NAMES = {"postgres": "postgresql"}
+_EXAMPLES = "Write sqlite:///file.db, or postgresql://user:password@host/name."
+_FIRST_DELAY, _LONGEST_DELAY = 0.02, 1.0
+
 
 class Database:
-    """One database. Making one connects to nothing; `opening.open_database` does, and looks whether it can be used."""
+    """One database. Making one connects to nothing; `schema.open_database` connects and checks it."""
 
     def __init__(self, settings: DatabaseSettings, clock: IClock | None = None) -> None:
         url = database_url(settings.url)
-        self.settings = settings
-        self.url = url
+        self.settings, self.url = settings, url
         self.name = shown(settings.url)
         self.is_sqlite = url.get_backend_name() == "sqlite"
-        self.engines: Engines = (
-            SqliteEngines(url, settings, clock or SystemClock())
-            if self.is_sqlite
-            else PostgresqlEngines(url, settings)
-        )
         self._clock = clock or SystemClock()
+        self.engines: Engines = (
+            SqliteEngines(url, settings, self._clock) if self.is_sqlite else PostgresqlEngines(url, settings)
+        )
+        self._is_closed = False
         self._writers = Threads(self.engines.writers, "pilotage-writer")
         self._readers = Threads(settings.pool_size, "pilotage-reader")
         self._hints = Gathering(self._writers, partial(_hint_twice, self.engines))
 
     async def read(self, work: Work[T], *, waits: bool = True) -> T:
-        """Read something; each statement sees what is committed.
+        """Read on a connection without a transaction: each statement sees what is committed.
 
         Raises:
             StoreUnreachableError: the database did not answer.
         """
-        look = partial(_look, self.engines, work)
-        return await self._asked(lambda: self._readers.do(look), is_patient=waits)
+        job = partial(_done_within, work, self.engines.reading.connect)
+        return await self._asked(lambda: self._readers.do(job), is_patient=waits)
+
+    async def rows(self, query: Executable, given: Mapping[str, Any], make: Callable[[Stored], T]) -> list[T]:
+        """Read the rows of a query, each converted by `make` in the thread that reads."""
+        return await self.read(
+            lambda connection: [make(values) for values in connection.execute(query, given).mappings()]
+        )
 
     async def write(self, work: Work[T], *, may_be_repeated: bool = False, is_small: bool = False) -> T:
-        """Do something in one transaction, durable on return; what is small may be done in place.
+        """Do work in one transaction, durable on return; small work may be done in place.
 
         Raises:
-            StoreUnreachableError: the database did not answer; whether it is done is unknown.
-            ConflictingWriteError: it cannot be done; nothing is.
+            StoreUnreachableError: the database did not answer; whether the work is done is unknown.
+            ConflictingWriteError: the work cannot be done; nothing is written.
         """
-        return await self.transact(partial(_write, work), may_be_repeated=may_be_repeated, is_small=is_small)
+        return await self.transact(
+            partial(_done_within, work), may_be_repeated=may_be_repeated, is_small=is_small
+        )
 
     async def transact(
         self, job: Callable[[Begin], T], *, may_be_repeated: bool = False, is_small: bool = False
     ) -> T:
-        """Do something that begins its transaction by itself, or does without one; otherwise like `write`."""
+        """Do a job that begins its transaction by itself, or needs none; otherwise like `write`."""
         if is_small and self.engines.writes_in_place:
             try:
                 return self._done_in_place(job)
@@ -86,73 +97,105 @@ class Database:
         return await self._asked(lambda: self._writers.do(partial(job, begin)), is_patient=may_be_repeated)
 
     async def hint(self, work: Work[T], *, is_small: bool = False) -> T:
-        """Do something that the machine may undo by failing, and that may be done twice, with what else waits.
+        """Do work that may be lost with the machine and may be done twice, together with other hints.
 
-        What is small may be done in place; hints are done in the order they are given in. Nobody waits here for a
-        server to come back: what is only a hint is given again later.
+        Hints are done in the order they are given; small ones may be done in place. A hint does not wait for a server
+        that is away: it is given again later.
 
         Raises:
-            StoreUnreachableError: the database did not answer; whether it is done is unknown.
+            StoreUnreachableError: the database did not answer; whether the work is done is unknown.
         """
         if is_small and self.engines.writes_in_place and self._hints.is_idle:
             try:
-                return self._done_in_place(partial(_write, work))
+                return self._done_in_place(partial(_done_within, work))
             except WouldWaitError:
                 pass
         return await self._asked(lambda: self._hints.add(work), is_patient=False)
 
     def close(self) -> None:
-        """End the threads when they have done what they are at, and close all connections."""
+        """End the threads when all work is done, and close all connections."""
+        self._is_closed = True
         for threads in (self._writers, self._readers):
             threads.close()
         self.engines.dispose()
 
     def _done_in_place(self, job: Callable[[Begin], T]) -> T:
+        if self._is_closed:
+            raise self._closed()
         try:
-            self._writers.check_open()
             return job(self.engines.transaction_in_place)
-        except (ThreadsEndedError, exc.SQLAlchemyError) as error:
-            raise self._translated(error) from error
+        except exc.SQLAlchemyError as error:
+            raise translated(error) from error
 
     async def _asked(self, ask: Callable[[], Awaitable[T]], *, is_patient: bool) -> T:
-        """What the database says; whoever is patient asks again while the server is away."""
-        until, waits = self._clock.monotonic() + self.engines.patience_seconds, pauses()
+        """Return the answer of the database; if patient, ask again while the server is away."""
+        until, waits = self._clock.monotonic() + self.engines.patience_seconds, retry_delays()
         while True:
             try:
                 return await ask()
-            except (ThreadsEndedError, exc.SQLAlchemyError) as error:
-                problem, pause = self._translated(error), next(waits)
-                is_away = isinstance(problem, StoreUnreachableError) and problem.is_away
-                if not (is_patient and is_away) or self._clock.monotonic() + pause > until:
+            except ThreadsEndedError as error:
+                raise self._closed() from error
+            except exc.SQLAlchemyError as error:
+                problem, pause = translated(error), next(waits)
+                may_come_back = isinstance(problem, StoreUnreachableError) and problem.is_away
+                if not (is_patient and may_come_back) or self._clock.monotonic() + pause > until:
                     raise problem from error
             await self._clock.sleep(pause)
 
-    def _translated(self, error: ThreadsEndedError | exc.SQLAlchemyError) -> Exception:
-        if isinstance(error, ThreadsEndedError):
-            return StoreUnreachableError(f"{self.name} is closed: the application has stopped")
-        return translated(error)
+    def _closed(self) -> StoreUnreachableError:
+        return StoreUnreachableError(f"{self.name} is closed: the application has stopped")
 
 
-def _look(engines: Engines, work: Work[T]) -> T:
-    with engines.reading.connect() as connection:
-        return work(connection)
-
-
-def _write(work: Work[T], begin: Begin) -> T:
+def _done_within(work: Work[T], begin: Begin) -> T:
     with begin() as connection:
         return work(connection)
 
 
 def _hint_twice(engines: Engines, work: Work[T]) -> T:
-    """A connection of the pool may have died while nobody used it; then the others have, too, and a new one is made."""
+    """Do a hint, and once more on a new connection where that of the pool had died unnoticed."""
+    begin = partial(engines.transaction, engines.hinting)
     try:
-        return _hint(engines, work)
+        return _done_within(work, begin)
     except exc.DBAPIError as error:
         if not is_away(error):
             raise
-    return _hint(engines, work)
+    return _done_within(work, begin)
 
 
-def _hint(engines: Engines, work: Work[T]) -> T:
-    with engines.transaction(engines.hinting) as connection:
-        return work(connection)
+def retry_delays() -> Iterator[float]:
+    """Yield the delays before a server that is away is asked again: none first, then longer and longer ones."""
+    yield 0.0
+    delay = _FIRST_DELAY
+    while True:
+        yield delay
+        delay = min(2 * delay, _LONGEST_DELAY)
+
+
+def database_url(text: str) -> URL:
+    """Return the address with the driver that is used here.
+
+    Raises:
+        DatabaseUrlError: it is no address, or one of a database that is not supported.
+        DatabaseDriverMissingError: the driver is not installed.
+    """
+    try:
+        url = make_url(text)
+    except (exc.ArgumentError, ValueError) as error:
+        raise DatabaseUrlError(f"{shown(text)!r} is no address of a database. {_EXAMPLES}") from error
+    name, _, asked = url.drivername.partition("+")
+    name = _OTHER_NAMES.get(name, name)
+    if name not in _DRIVERS:
+        raise DatabaseUrlError(f"{shown(text)!r}: {name!r} is not supported. {_EXAMPLES}")
+    drivername, package = _DRIVERS[name]
+    if asked and f"{name}+{asked}" != drivername:
+        raise DatabaseUrlError(f"{shown(text)!r}: the driver {asked!r} is not used here. {_EXAMPLES}")
+    if find_spec(package) is None:
+        raise DatabaseDriverMissingError(
+            f'{shown(text)!r} needs the driver {package}. Install it: pip install "pilotage[postgres]".'
+        )
+    if name == "sqlite" and (not url.database or ":memory:" in url.database):
+        raise DatabaseUrlError(
+            f"{shown(text)!r} would forget everything with its process. Name a file: sqlite:///file.db; in tests "
+            "use pilotage.testing.MemoryStore()."
+        )
+    return url.set(drivername=drivername)

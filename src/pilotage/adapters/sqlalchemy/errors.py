@@ -1,20 +1,72 @@
-"""The errors of the store, and the one table from the vendor's to ours."""
+"""The errors of the store; the table from the vendor's errors to these is `connections.translated`.
+
+DatabaseStartError                      the database cannot be used: for the developer or the operator
+├── DatabaseUrlError                    the address is invalid, or names a database that is not supported
+├── DatabaseDriverMissingError          a package has to be installed
+├── DatabaseUnreachableError            no server answers at the address
+├── DatabaseSchemaError                 the tables are older or newer than this version of Pilotage
+└── DatabaseDurabilityError             the database would lose what it has confirmed
+StoreUnreachableError                   the open database did not answer
+ConflictingWriteError                   a write does not fit the stored rows
+"""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from sqlalchemy import exc
+from pilotage.errors import StartupError
 
-from pilotage.adapters.sqlalchemy.start_errors import DatabaseStartError
 
-__all__ = ["ConflictingWriteError", "DatabaseStartError", "StoreUnreachableError", "is_away", "translated"]
+class DatabaseStartError(StartupError):
+    """The database cannot be used."""
+
+    message: ClassVar[str] = "The database cannot be used."
+    code: ClassVar[str] = "database_start_error"
+
+
+class DatabaseUrlError(DatabaseStartError):
+    """The address of the database is invalid, or names a database that is not supported."""
+
+    message: ClassVar[str] = "The address of the database cannot be used."
+    code: ClassVar[str] = "database_url_error"
+
+
+class DatabaseDriverMissingError(DatabaseStartError):
+    """The package that talks to this database is not installed."""
+
+    message: ClassVar[str] = 'A driver is missing. Install it: pip install "pilotage[postgres]".'
+    code: ClassVar[str] = "database_driver_missing"
+
+
+class DatabaseUnreachableError(DatabaseStartError):
+    """No server answers at the address of the database."""
+
+    message: ClassVar[str] = "The database cannot be reached."
+    code: ClassVar[str] = "database_unreachable"
+
+
+class DatabaseSchemaError(DatabaseStartError):
+    """The tables are older or newer than this version of Pilotage; `found` and `expected` are their versions."""
+
+    message: ClassVar[str] = "The tables are not those of this version."
+    code: ClassVar[str] = "database_schema_error"
+
+    def __init__(self, *args: object, found: str | None = None, expected: str = "") -> None:
+        super().__init__(*args)
+        self.found, self.expected = found, expected
+
+
+class DatabaseDurabilityError(DatabaseStartError):
+    """The database is set up to lose what it has confirmed."""
+
+    message: ClassVar[str] = "The database would lose what it has confirmed."
+    code: ClassVar[str] = "database_durability_error"
 
 
 class StoreUnreachableError(OSError):
-    """The database did not answer, or not in time; whether it has done what it was asked to is unknown.
+    """The database did not answer, or not in time; whether it has done what was asked is unknown.
 
-    `is_away` says that the line to it was cut, or could not be made: it may come back.
+    `is_away` says that the connection was lost, or could not be made: the server may come back.
     """
 
     code: ClassVar[str] = "store_unreachable"
@@ -25,36 +77,4 @@ class StoreUnreachableError(OSError):
 
 
 class ConflictingWriteError(Exception):
-    """What was to be written does not fit what is there, or somebody else was faster; nothing is written."""
-
-
-_MEANT_TO_BE_TRIED_AGAIN = frozenset({"40001", "40P01"})  # not serialisable; deadlock
-
-
-def translated(error: exc.SQLAlchemyError) -> Exception:
-    """The vendor's error as one of ours."""
-    match error:
-        case exc.IntegrityError() | exc.DataError():
-            return ConflictingWriteError(_first_line(error.orig))
-        case exc.DBAPIError() if getattr(error.orig, "sqlstate", None) in _MEANT_TO_BE_TRIED_AGAIN:
-            return ConflictingWriteError(_first_line(error.orig))
-        case exc.ProgrammingError():
-            return error  # a mistake of ours, which waiting does not mend
-        case exc.DBAPIError():
-            words = f"the database did not answer: {_first_line(error.orig)}"
-            return StoreUnreachableError(words, is_away=is_away(error))
-        case exc.TimeoutError():
-            return StoreUnreachableError("no connection to the database was free in time")
-        case _:
-            return error
-
-
-def is_away(error: exc.DBAPIError) -> bool:
-    """Whether the line to the database was cut, or could not be made: nobody was asked anything yet then."""
-    was_refused = isinstance(error, exc.OperationalError) and error.statement is None
-    return error.connection_invalidated or was_refused
-
-
-def _first_line(error: BaseException | None) -> str:
-    """What is wrong; the lines behind it may hold what was to be written."""
-    return str(error).partition("\n")[0]
+    """A write does not fit the stored rows, or another writer was faster; nothing is written."""

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import RowMapping
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.conversations import ConversationTurn
-from pilotage.agent.ports.journal import (
-    OutboxEvent,
-    RunKey,
-)
+from pilotage.agent.ports.journal import OutboxEvent, RunKey
 from pilotage.agent.ports.outbox import OutboxEntry, OutboxStatus
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
+from pilotage.errors import AgentDefinitionError, CallerError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.trust import TrustLabel
+
+T = TypeVar("T")
 
 Values: TypeAlias = dict[str, Any]
 """The columns of a row that is to be written, by name; digests and salts are packed (`columns.to_packed`)."""
@@ -27,17 +28,49 @@ Values: TypeAlias = dict[str, Any]
 Stored: TypeAlias = RowMapping | Mapping[str, Any]
 """The columns of a row that was read."""
 
-
 _OF_ITS_RUN = "@"
 """Begins the payload of a fact that names the run and the tenant of its row; no JSON text begins like this."""
+
+# No column of a position holds a larger number, and a database may fail to compare it.
+_MOST_DIGITS = 18
 
 
 class UnstorableError(Exception):
     """A value has a part without a JSON form; the message says where and which."""
 
 
+@contextmanager
+def refusing_unstorable(method: str) -> Generator[None]:
+    """Raise `UnstorableError` in the block as the definition error of a method."""
+    try:
+        yield
+    except UnstorableError as error:
+        raise AgentDefinitionError(f"{method}: {error}.") from error
+
+
+def position_of(cursor: str | None, default: int = 0) -> int:
+    """Return the position in a table that the cursor of a page stands for; `default` without a cursor.
+
+    Raises:
+        CallerError: it is no cursor of a page.
+    """
+    if cursor is None:
+        return default
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= _MOST_DIGITS):
+        raise CallerError(f"there is no page behind {cursor!r}. Give the cursor of a page as `after`.")
+    return int(cursor)
+
+
+def page_of(
+    found: Sequence[Stored], limit: int, make: Callable[[Stored], T]
+) -> tuple[tuple[T, ...], str | None]:
+    """Return the entries of a page and the cursor of the next one; `found` has one row more if there is a next."""
+    cursor = str(found[limit - 1]["position"]) if len(found) > limit else None
+    return tuple(map(make, found[:limit])), cursor
+
+
 def text_of(where: str, json_value: JsonValue) -> str:
-    """A JSON value as it is stored.
+    """Return a JSON value as it is stored.
 
     Raises:
         UnstorableError: it has no JSON form.
@@ -54,19 +87,14 @@ def document_of(text: str) -> dict[str, Any]:
     return document
 
 
-NO_STATE: Mapping[str, Any] = {
-    "status": None,
-    "agent_type": None,
-    "state": None,
-    "given_at": None,
-    "wake_at": None,
-    "awaits": None,
-}
-"""What a run's columns say of a state that there is none of."""
+NO_STATE: Mapping[str, Any] = dict.fromkeys(
+    ("status", "agent_type", "state", "given_at", "wake_at", "awaits")
+)
+"""The columns of a run that has no state."""
 
 
 def state_values(state: AgentState) -> Values:
-    """What a run's columns say of its state."""
+    """Return the state of a run as columns."""
     document: JsonObject = {
         "transition": state.transition,
         "reason": state.reason,
@@ -88,7 +116,7 @@ def state_values(state: AgentState) -> Values:
 
 
 def state_of(values: Stored) -> AgentState:
-    """The state in these columns; `pending` is how many signals wait."""
+    """Return the state in these columns; `pending` is the number of pending signals."""
     document = document_of(values["state"])
     transition, reason = document.pop("transition"), document.pop("reason")
     return AgentState(
@@ -108,7 +136,7 @@ def state_of(values: Stored) -> AgentState:
 
 
 def signal_of(values: Stored) -> AgentSignal:
-    """The signal in these columns."""
+    """Return the signal in these columns."""
     return AgentSignal(
         id=values["signal_id"],
         agent_state_id=values["run_id"],
@@ -119,7 +147,7 @@ def signal_of(values: Stored) -> AgentSignal:
 
 
 def evidence_values(tenant_id: str, evidence: AgentEvidence) -> Values:
-    """Evidence as columns."""
+    """Return evidence as columns."""
     where = f"the payload of evidence {evidence.id!r}"
     document: JsonObject = {
         "payload": evidence.payload,
@@ -140,7 +168,7 @@ def evidence_values(tenant_id: str, evidence: AgentEvidence) -> Values:
 
 
 def evidence_of(values: Stored) -> AgentEvidence:
-    """The evidence in these columns."""
+    """Return the evidence in these columns."""
     document = document_of(values["document"])
     descriptors: list[JsonObject] = document.pop("sensitive_fields")
     return AgentEvidence(
@@ -154,16 +182,17 @@ def evidence_of(values: Stored) -> AgentEvidence:
     )
 
 
-def event_values(run: RunKey, event: OutboxEvent) -> Values:
-    """An outbox event as columns; what its row says of the run anyway is left out of the payload."""
-    kept = dict(event.payload)
-    is_named = kept.get("run_id") == run.run_id and kept.get("tenant_id") == run.tenant_id
+def event_values(run: RunKey, event: OutboxEvent, number: int) -> Values:
+    """Return an outbox event as columns; the payload omits the run and tenant that its row has anyway."""
+    payload = dict(event.payload)
+    is_named = payload.get("run_id") == run.run_id and payload.get("tenant_id") == run.tenant_id
     if is_named:
-        del kept["run_id"], kept["tenant_id"]
-    text = text_of(f"the payload of outbox event {event.event_type!r}", kept)
+        del payload["run_id"], payload["tenant_id"]
+    text = text_of(f"the payload of outbox event {event.event_type!r}", payload)
     return {
         "tenant_id": run.tenant_id,
         "run_id": run.run_id,
+        "number": number,
         "event_type": event.event_type,
         "version": event.version,
         "payload": _OF_ITS_RUN + text if is_named else text,
@@ -171,7 +200,7 @@ def event_values(run: RunKey, event: OutboxEvent) -> Values:
 
 
 def entry_of(values: Stored) -> OutboxEntry:
-    """The outbox entry in these columns."""
+    """Return the outbox entry in these columns."""
     return OutboxEntry(
         RunKey(values["tenant_id"], values["run_id"]),
         values["number"],
@@ -184,7 +213,7 @@ def entry_of(values: Stored) -> OutboxEntry:
 
 
 def event_of(values: Stored) -> OutboxEvent:
-    """The outbox event in these columns."""
+    """Return the outbox event in these columns."""
     text: str = values["payload"]
     payload = document_of(text.removeprefix(_OF_ITS_RUN))
     if text.startswith(_OF_ITS_RUN):
@@ -193,15 +222,12 @@ def event_of(values: Stored) -> OutboxEvent:
 
 
 def turn_of(values: Stored) -> ConversationTurn:
-    """The turn in these columns."""
-    trust = TrustLabel() if values["trust"] is None else _label_of(values["trust"])
-    return ConversationTurn(values["role"], values["content"], trust)
+    """Return the turn in these columns."""
+    trust = values["trust"]
+    label = TrustLabel() if trust is None else TrustLabel.from_payload(document_of(trust))
+    return ConversationTurn(values["role"], values["content"], label)
 
 
 def trust_text(label: TrustLabel) -> str | None:
-    """A trust label as it is stored; nothing for the neutral one, which most turns have."""
+    """Return a trust label as it is stored; None for the neutral one, which most turns have."""
     return None if label == TrustLabel() else canonical_json(label.to_payload())
-
-
-def _label_of(text: str) -> TrustLabel:
-    return TrustLabel.from_payload(document_of(text))

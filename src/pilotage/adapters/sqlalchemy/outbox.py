@@ -1,31 +1,18 @@
-"""`SqlAlchemyOutbox`: facts on their way out, claimed run by run."""
+"""`SqlAlchemyOutbox`: the delivery of facts, claimed run by run."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import groupby
 
-from sqlalchemy import (
-    Connection,
-    and_,
-    bindparam,
-    case,
-    exists,
-    literal_column,
-    null,
-    or_,
-    select,
-    tuple_,
-    update,
-)
+from sqlalchemy import Connection, and_, bindparam, case, exists, literal_column, null, or_, select, update
 from sqlalchemy.sql.expression import ColumnElement
 
-from pilotage.adapters.sqlalchemy.bulk import bulk_update
 from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
-from pilotage.adapters.sqlalchemy.cursors import position_of
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
-from pilotage.adapters.sqlalchemy.mapping import Stored, Values, entry_of
+from pilotage.adapters.sqlalchemy.mapping import Stored, Values, entry_of, page_of, position_of
+from pilotage.adapters.sqlalchemy.statements import bulk_update, in_keys, of_run, place_of
 from pilotage.adapters.sqlalchemy.tables import leases, outbox
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
@@ -39,7 +26,7 @@ _SECONDS = leases.c.granted_seconds.type
 
 
 def _word(status: OutboxStatus) -> ColumnElement[str]:
-    """A status within a statement whose parameters are all given for each row."""
+    """Return a status as a literal, for statements whose parameters are all given for each row."""
     return literal_column(f"'{status.value}'")
 
 
@@ -47,7 +34,7 @@ _IS_WAITING = outbox.c.status == OutboxStatus.WAITING.value
 _IS_PARKED = outbox.c.status == OutboxStatus.PARKED.value
 _IS_CLAIMED = and_(outbox.c.claimed_until.is_not(None), outbox.c.claimed_until > now())
 _IS_DUE = or_(outbox.c.retry_at.is_(None), outbox.c.retry_at <= now())
-_IS_RUN = (outbox.c.tenant_id == bindparam("tenant"), outbox.c.run_id == bindparam("run"))
+_IS_RUN = of_run(outbox)
 _IS_ENTRY = (*_IS_RUN, outbox.c.number == bindparam("entry"))
 _IS_OWN = outbox.c.owner == bindparam("who")
 
@@ -74,7 +61,7 @@ _WAITING = (
     select(
         outbox, case((_IS_CLAIMED, 1), else_=0).label("is_out"), case((_IS_DUE, 1), else_=0).label("is_due")
     )
-    .where(tuple_(outbox.c.tenant_id, outbox.c.run_id).in_(bindparam("keys", expanding=True)), _IS_WAITING)
+    .where(in_keys(outbox, "tenant_id", "run_id"), _IS_WAITING)
     .order_by(outbox.c.tenant_id, outbox.c.run_id, outbox.c.number)
 )
 
@@ -94,9 +81,7 @@ _DELIVERED = bulk_update(
     lambda _: outbox.c.status != _word(OutboxStatus.DELIVERED),
 )
 
-_GIVEN_UP = {"owner": None, "claimed_until": None}
-
-_RELEASE = update(outbox).where(*_IS_RUN, _IS_OWN).values(_GIVEN_UP)
+_RELEASE = update(outbox).where(*_IS_RUN, _IS_OWN).values(owner=None, claimed_until=None)
 
 _FAILED = (
     update(outbox)
@@ -156,12 +141,9 @@ class SqlAlchemyOutbox(IAgentOutbox):
 
     async def failed(self, owner: str, entry: OutboxEntry, problem: str, retry_in: float | None) -> None:
         statement = _PARK if retry_in is None else _TRY_LATER
-        place = {"tenant": entry.run.tenant_id, "run": entry.run.run_id, "who": owner}
-        details = {
-            "entry": entry.number,
-            "why": problem,
-            **({} if retry_in is None else {"seconds": retry_in}),
-        }
+        place = {**place_of(entry.run), "who": owner}
+        later = {} if retry_in is None else {"seconds": retry_in}
+        details = {"entry": entry.number, "why": problem, **later}
 
         def work(connection: Connection) -> None:
             if connection.execute(statement, {**place, **details}).rowcount:
@@ -170,7 +152,7 @@ class SqlAlchemyOutbox(IAgentOutbox):
         await self._database.write(work)
 
     async def release(self, owner: str, run: RunKey) -> None:
-        place = {"tenant": run.tenant_id, "run": run.run_id, "who": owner}
+        place = {**place_of(run), "who": owner}
         await self._database.hint(lambda connection: connection.execute(_RELEASE, place).rowcount)
 
     async def read(self, run: RunKey, after: int = 0) -> AsyncIterator[OutboxEntry]:
@@ -182,17 +164,15 @@ class SqlAlchemyOutbox(IAgentOutbox):
 
     async def list_parked(self, tenant_id: str, *, after: str | None = None, limit: int = 50) -> OutboxPage:
         reject_not_positive("SqlAlchemyOutbox.list_parked", limit=limit)
-        place = {"tenant": tenant_id, "behind": 0 if after is None else position_of(after), "most": limit + 1}
-
-        def look(connection: Connection) -> OutboxPage:
-            found = connection.execute(_PARKED, place).mappings().all()
-            entries = tuple(map(entry_of, found[:limit]))
-            return OutboxPage(entries, str(found[limit - 1]["position"]) if len(found) > limit else None)
-
-        return await self._database.read(look)
+        place = {"tenant": tenant_id, "behind": position_of(after), "most": limit + 1}
+        return await self._database.read(
+            lambda connection: OutboxPage(
+                *page_of(connection.execute(_PARKED, place).mappings().all(), limit, entry_of)
+            )
+        )
 
     async def redeliver(self, run: RunKey, number: int) -> OutboxEntry:
-        place = {"tenant": run.tenant_id, "run": run.run_id, "entry": number}
+        place = {**place_of(run), "entry": number}
 
         def work(connection: Connection) -> OutboxEntry:
             done = connection.execute(_REDELIVER, place).rowcount
@@ -207,14 +187,11 @@ class SqlAlchemyOutbox(IAgentOutbox):
         return await self._database.write(work)
 
     async def _page(self, run: RunKey, after: int) -> list[OutboxEntry]:
-        place = {"tenant": run.tenant_id, "run": run.run_id, "after": after}
-        return await self._database.read(
-            lambda connection: [entry_of(values) for values in connection.execute(_OF_RUN, place).mappings()]
-        )
+        return await self._database.rows(_OF_RUN, {**place_of(run), "after": after}, entry_of)
 
 
 def _claim(connection: Connection, owner: str, seconds: float, limit: int) -> list[OutboxEntry]:
-    """The first entry of a run is its lock: whoever has it looks again, and takes what follows it, too."""
+    """Claim due entries. The first entry of a run is its lock: with it, those that follow are looked up again."""
     first = connection.execute(_FIRST_OF_RUNS, {"most": limit})
     keys = [(row.tenant_id, row.run_id) for row in first]
     if not keys:
@@ -233,7 +210,7 @@ def _run_of(values: Stored) -> tuple[str, str]:
 
 
 def _due(waiting: Sequence[Stored]) -> Iterator[Stored]:
-    """The first waiting entries of a run that may be tried now; none while one of them is out."""
+    """Yield the first waiting entries of a run that are due; none while one of them is claimed."""
     if any(values["is_out"] for values in waiting):
         return
     for values in waiting:

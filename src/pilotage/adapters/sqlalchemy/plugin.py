@@ -1,7 +1,7 @@
 """The plugin `pilotage.adapters.sqlalchemy`, and its contribution to `agent`: the persistence ports in a database.
 
-Nothing here loads SQLAlchemy. An application whose agents keep nothing never opens the database; one with a durable
-agent, or whose settings name a database, opens it when it starts, so that whatever is wrong with it is said then.
+Nothing here loads SQLAlchemy. An application without durable agents never opens the database; one with a durable agent,
+or whose settings name a database, opens it when it starts, so that problems are reported then.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pilotage.adapters.sealing import SealingSettings, record_sealer
 from pilotage.adapters.sqlalchemy.settings import DEFAULT_URL, URL, DatabaseSettings, sqlite_file
@@ -37,6 +37,8 @@ from pilotage.container.lifecycle import ILifecycle
 from pilotage.container.plugins import is_installed
 from pilotage.container.pod import Pod
 
+T = TypeVar("T")
+
 _PORTS = (
     IAgentJournal,
     IAgentStateRepository,
@@ -61,7 +63,7 @@ class StoreOnDemand(ILifecycle):
         self._store: Any = None
 
     async def start(self) -> None:
-        """Open the database if anything is to be kept in it.
+        """Open the database if an agent is durable or the settings name it.
 
         Raises:
             DatabaseStartError: it cannot be used.
@@ -77,7 +79,7 @@ class StoreOnDemand(ILifecycle):
             await asyncio.to_thread(store.close)
 
     def open(self) -> Any:
-        """The open store, a `SqlAlchemyStore`.
+        """Return the open store, a `SqlAlchemyStore`.
 
         Raises:
             DatabaseStartError: it cannot be used.
@@ -89,10 +91,19 @@ class StoreOnDemand(ILifecycle):
                 self._store = SqlAlchemyStore.open(self._settings)
             return self._store
 
+    def port(self, type_: Callable[..., T]) -> T:
+        """Return a port of the open store.
+
+        Raises:
+            DatabaseStartError: the database cannot be used.
+        """
+        port: T = self.open().port(type_)
+        return port
+
 
 @Pod(order=-1000)
 async def store_on_demand(app: Application, settings: DatabaseSettings) -> AsyncIterator[StoreOnDemand]:
-    """The store; made before whatever might use it while it stops, so that it is closed after that."""
+    """Provide the store; made before its users, so that it is closed after them."""
     store = StoreOnDemand(app, settings)
     yield store
     await store.close()
@@ -107,85 +118,73 @@ def database_settings() -> DatabaseSettings:
 @Pod(lazy=True)
 def agent_journal(store: StoreOnDemand) -> IAgentJournal:
     """The journal in the database."""
-    journal: IAgentJournal = store.open().journal
-    return journal
+    return store.port(IAgentJournal)
 
 
 @Pod(lazy=True)
 def agent_states(store: StoreOnDemand) -> IAgentStateRepository:
     """The states in the database."""
-    states: IAgentStateRepository = store.open().states
-    return states
+    return store.port(IAgentStateRepository)
 
 
 @Pod(lazy=True)
 def agent_signals(store: StoreOnDemand) -> IAgentSignalRepository:
     """The signals in the database."""
-    signals: IAgentSignalRepository = store.open().signals
-    return signals
+    return store.port(IAgentSignalRepository)
 
 
 @Pod(lazy=True)
 def agent_evidence(store: StoreOnDemand) -> IAgentEvidenceRepository:
     """The evidence in the database."""
-    evidence: IAgentEvidenceRepository = store.open().evidence
-    return evidence
+    return store.port(IAgentEvidenceRepository)
 
 
 @Pod(lazy=True)
 def agent_conversations(store: StoreOnDemand) -> ITaskStore:
     """The conversations in the database."""
-    conversations: ITaskStore = store.open().conversations
-    return conversations
+    return store.port(ITaskStore)
 
 
 @Pod(lazy=True)
 def agent_leases(store: StoreOnDemand) -> IAgentLeases:
     """The leases in the database."""
-    leases: IAgentLeases = store.open().leases
-    return leases
+    return store.port(IAgentLeases)
 
 
 @Pod(lazy=True)
 def agent_wake_ups(store: StoreOnDemand) -> IAgentWakeUps:
     """The hints through the database."""
-    wake_ups: IAgentWakeUps = store.open().wake_ups
-    return wake_ups
+    return store.port(IAgentWakeUps)
 
 
 @Pod(lazy=True)
 def agent_late_outcomes(store: StoreOnDemand) -> IAgentLateOutcomes:
     """Late outcomes in the database."""
-    late_outcomes: IAgentLateOutcomes = store.open().late_outcomes
-    return late_outcomes
+    return store.port(IAgentLateOutcomes)
 
 
 @Pod(lazy=True)
 def agent_outbox(store: StoreOnDemand) -> IAgentOutbox:
     """The outbox in the database."""
-    outbox: IAgentOutbox = store.open().deliveries
-    return outbox
+    return store.port(IAgentOutbox)
 
 
 @Pod(lazy=True)
 def agent_backlog(store: StoreOnDemand) -> IAgentBacklog:
     """The backlog of the database."""
-    backlog: IAgentBacklog = store.open().backlog
-    return backlog
+    return store.port(IAgentBacklog)
 
 
 @Pod(lazy=True)
 def agent_retention(store: StoreOnDemand) -> IAgentRetention:
     """Retention in the database."""
-    retention: IAgentRetention = store.open().retention
-    return retention
+    return store.port(IAgentRetention)
 
 
 @Pod(lazy=True)
 def tenant_spending(store: StoreOnDemand) -> ITenantSpending:
-    """What tenants spend, in the database."""
-    spending: ITenantSpending = store.open().spending
-    return spending
+    """The spending of tenants, in the database."""
+    return store.port(ITenantSpending)
 
 
 @Pod(lazy=True)
@@ -204,23 +203,20 @@ def key_beside(file: Path) -> Path:
 
 @Pod(lazy=True)
 def agent_switches(store: StoreOnDemand) -> IAgentSwitches:
-    """Switches in the database, for applications that add this: every action of a run looks at them."""
-    switches: IAgentSwitches = store.open().switches
-    return switches
+    """Switches in the database, for applications that add this: every action of a run reads them."""
+    return store.port(IAgentSwitches)
 
 
 @Pod(lazy=True)
 def agent_audit_log(store: StoreOnDemand) -> IAgentAuditLog:
     """The audit log in the database, for applications that add this."""
-    audit_log: IAgentAuditLog = store.open().audit_log
-    return audit_log
+    return store.port(IAgentAuditLog)
 
 
 @Pod(lazy=True)
 def agent_memory(store: StoreOnDemand) -> IAgentMemory:
-    """What agents remember, in the database; contributed where an agent or a pod wants a memory."""
-    memory: IAgentMemory = store.open().memory
-    return memory
+    """Memories in the database; contributed where an agent or a pod wants a memory."""
+    return store.port(IAgentMemory)
 
 
 _FACTORIES = (
@@ -240,7 +236,7 @@ _FACTORIES = (
 
 
 def initialize(app: Application) -> None:
-    """Nothing by itself: what there is to add, `contribute` adds to the agents of the application."""
+    """Do nothing: `contribute` adds the ports to the agents of the application."""
 
 
 def contribute(app: Application) -> None:
@@ -257,13 +253,13 @@ def contribute(app: Application) -> None:
 
 
 def _is_embedded(app: Application) -> bool:
-    """Whether the database is a file of this machine, as far as can be known before anything is made."""
+    """Return whether the database is a file of this machine, as far as settings and environment say."""
     given = app.graph.given(DatabaseSettings)
     return sqlite_file(given.url if given else os.environ.get(URL) or DEFAULT_URL) is not None
 
 
 def _wants_memory(app: Application) -> bool:
-    """Whether anybody would use a memory: without that, runs that keep nothing would open the database for it."""
+    """Return whether a memory would be used: otherwise ephemeral runs would open the database for it."""
     graph = app.graph
     for node in graph.nodes:
         if isinstance(node.pod, AgentDefinition) and node.pod.spec.memory is not None:

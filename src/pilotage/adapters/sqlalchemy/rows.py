@@ -1,21 +1,26 @@
-"""Rows of journals as columns and back. Pure."""
+"""Rows of journals as columns and back. Pure: no I/O.
+
+Each text is stored once:
+
+| stored view | means |
+|---|---|
+| nothing | the view is the record |
+| `+{...}` | the view is the record with these members added |
+| `=seq.start.length.at;...` | at `at` in this text belongs a piece of the record of row `seq` of the same commit |
+| anything else | the view itself |
+
+A text from `BLOB_LENGTH` on is a blob.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from hashlib import sha256
 from typing import NamedTuple
 
 from pilotage.adapters.sqlalchemy.columns import as_moment, from_packed, from_stored, to_packed
 from pilotage.adapters.sqlalchemy.mapping import UnstorableError, Values
-from pilotage.adapters.sqlalchemy.payloads import (
-    BLOB_LENGTH,
-    Payloads,
-    blob_digest,
-    payloads_of,
-    record_of,
-    view_of,
-)
 from pilotage.agent.ports.journal import (
     ErasedRecord,
     JournalRow,
@@ -28,15 +33,28 @@ from pilotage.agent.ports.journal import (
 )
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.jsonvalue import JsonValue
+from pilotage.jsonvalue import JsonValue, as_object, canonical_json, parsed, to_bytes
+
+BLOB_LENGTH = 8192
+"""Texts from this length on are stored as blobs: once per tenant, however often they occur."""
+
+_ADDED, _ECHO = "+", "="
+_SHORTEST_ECHO = 64
+_RESULT = "result"
+_MODEL_CALL = AgentActionKind.MODEL_CALL
 
 
 def row_values(run: RunKey, rows: Sequence[JournalRow], token: str) -> list[Values]:
-    """The rows of a commit as columns; texts that are large are still in their place (see `take_out_blobs`).
+    """Return the rows of a commit as columns; large texts are still in their place (see `take_out_blobs`).
 
     Raises:
         UnstorableError: a payload has no JSON form.
     """
+    try:
+        payloads = payloads_of(rows)
+    except (TypeError, ValueError, RecursionError) as error:
+        named = ", ".join(f"{row.seq} ({row.action_id!r})" for row in rows)
+        raise UnstorableError(f"the payloads of row {named} cannot be stored as JSON: {error}") from error
     values = [
         {
             "tenant_id": run.tenant_id,
@@ -58,22 +76,14 @@ def row_values(run: RunKey, rows: Sequence[JournalRow], token: str) -> list[Valu
             "salt": to_packed(row.salt),
             "token": None,
         }
-        for row, stored in zip(rows, _payloads_of(rows), strict=True)
+        for row, stored in zip(rows, payloads, strict=True)
     ]
     values[-1]["token"] = token
     return values
 
 
-def _payloads_of(rows: Sequence[JournalRow]) -> list[Payloads]:
-    try:
-        return payloads_of(rows)
-    except (TypeError, ValueError, RecursionError) as error:
-        named = ", ".join(f"{row.seq} ({row.action_id!r})" for row in rows)
-        raise UnstorableError(f"the payloads of row {named} cannot be stored as JSON: {error}") from error
-
-
 def take_out_blobs(rows: Sequence[Values]) -> list[Values]:
-    """Put the digests of large texts in their place, and give the texts."""
+    """Replace large texts by their digests, and return the blobs."""
     return [
         _taken_out(values, column)
         for values in rows
@@ -84,13 +94,140 @@ def take_out_blobs(rows: Sequence[Values]) -> list[Values]:
 
 def _taken_out(values: Values, column: str) -> Values:
     tenant_id, content = values["tenant_id"], values[column]
-    digest = to_packed(blob_digest(tenant_id, content))
+    # The tenant is part of the digest, so that equal blobs of two tenants cannot be compared.
+    digest = to_packed(sha256(to_bytes(f"{tenant_id}\n{content}")).hexdigest())
     values[column], values[f"{column}_blob"] = None, digest
     return {"tenant_id": tenant_id, "digest": digest, "content": content}
 
 
+class Payloads(NamedTuple):
+    """The texts of a row as they are stored."""
+
+    record: str
+    view: str | None
+    key_id: str | None = None
+
+
+class Echo(NamedTuple):
+    """A piece of a record that a view repeats."""
+
+    seq: int
+    start: int
+    length: int
+    at: int
+
+
+def payloads_of(rows: Sequence[JournalRow]) -> list[Payloads]:
+    """Return the texts of the rows of one commit.
+
+    Raises:
+        TypeError, ValueError, RecursionError: a payload has no JSON form.
+    """
+    pieces = [piece for row in rows if (piece := _piece_of(row)) is not None]
+    return [_payloads_of(row, pieces) for row in rows]
+
+
+def _payloads_of(row: JournalRow, pieces: Sequence[tuple[JournalRow, str]]) -> Payloads:
+    texts = row.texts
+    if isinstance(row.record, SealedRecord):
+        return Payloads(row.record.ciphertext, texts.view_json, row.record.key_id)
+    if texts.view_json == texts.record_json:
+        return Payloads(texts.record_json, None)
+    if texts.added_json is not None:
+        return Payloads(texts.record_json, _ADDED + texts.added_json)
+    added = _added_by_view(row)
+    if added is not None:
+        return Payloads(texts.record_json, _ADDED + canonical_json(added))
+    echoes = _echoes_in(texts.view_json, row, pieces) if pieces else []
+    return Payloads(texts.record_json, _without(texts.view_json, echoes))
+
+
+def _added_by_view(row: JournalRow) -> JsonValue | None:
+    """Return the members that a view adds to its record; None where the view lacks a part of the record."""
+    if not (isinstance(row.record, dict) and isinstance(row.view, dict)):
+        return None
+    shown = row.view
+    if any(name not in shown or shown[name] is not said for name, said in row.record.items()):
+        return None
+    return {name: said for name, said in shown.items() if name not in row.record}
+
+
+def _piece_of(row: JournalRow) -> tuple[JournalRow, str] | None:
+    """Return the result in a record, which a view may repeat; views repeat a model's reply only in parts."""
+    if row.kind is _MODEL_CALL or not isinstance(row.record, dict) or _RESULT not in row.record:
+        return None
+    if len(row.texts.record_json) < _SHORTEST_ECHO:
+        return None
+    piece = canonical_json(row.record[_RESULT])
+    return (row, piece) if len(piece) >= _SHORTEST_ECHO else None
+
+
+def _echoes_in(view: str, row: JournalRow, pieces: Sequence[tuple[JournalRow, str]]) -> list[Echo]:
+    found: list[Echo] = []
+    end = 0
+    for source, piece in pieces:
+        # Only pieces in the order of their rows are found; others are stored again.
+        at = view.find(piece, end) if source is not row else -1
+        if at >= 0:
+            end = at + len(piece)
+            found.append(Echo(source.seq, source.texts.record_json.find(piece), len(piece), at))
+    return found
+
+
+def _without(view: str, echoes: Sequence[Echo]) -> str:
+    if not echoes:
+        return view
+    parts: list[str] = []
+    end = 0
+    for echo in echoes:
+        parts.append(view[end : echo.at])
+        end = echo.at + echo.length
+    head = ",".join(".".join(map(str, echo)) for echo in echoes)
+    return f"{_ECHO}{head};{''.join(parts)}{view[end:]}"
+
+
+def echoed_rows(stored_view: str | None) -> Iterator[int]:
+    """Yield the numbers of the rows that a stored view points to."""
+    if stored_view is not None and stored_view.startswith(_ECHO):
+        head, _, _ = stored_view[1:].partition(";")
+        yield from (int(echo.partition(".")[0]) for echo in head.split(","))
+
+
+def record_of(text: str, key_id: str | None) -> JsonValue | SealedRecord:
+    """Return the record of a row by its text; a sealed one opens with a key."""
+    return parsed(text) if key_id is None else SealedRecord(key_id, text)
+
+
+def view_of(stored: Payloads, text_of: Callable[[int], str]) -> JsonValue:
+    """Return the view of a row; `text_of` gives the record of another row.
+
+    The view shares no value with the record: a change to one must not show in the other.
+    """
+    record, view, _ = stored
+    if view is None:
+        return parsed(record)
+    if view.startswith(_ADDED):
+        return {**as_object(parsed(record)), **as_object(parsed(view[1:]))}
+    return parsed(_view_text(view, text_of))
+
+
+def _view_text(stored_view: str, text_of: Callable[[int], str]) -> str:
+    if not stored_view.startswith(_ECHO):
+        return stored_view
+    head, _, rest = stored_view[1:].partition(";")
+    parts: list[str] = []
+    end = used = 0
+    for echo in head.split(","):
+        seq, start, length, at = map(int, echo.split("."))
+        between = rest[used : used + at - end]
+        parts += (between, text_of(seq)[start : start + length])
+        used += len(between)
+        end = at + length
+    return "".join((*parts, rest[used:]))
+
+
 class Page:
-    """What the rows of a page are read from besides their own columns."""
+    """What the rows of a page need besides their own columns."""
 
     __slots__ = ("blobs", "records")
 
@@ -100,13 +237,13 @@ class Page:
         """The columns of records by the numbers of their rows; views may point to rows before the page."""
 
     def text(self, stored: str | None, blob: bytes | None) -> str | None:
-        """A text that stands in its column or is a blob."""
+        """Return a text that is in its column or in a blob."""
         if blob is not None:
             return self.blobs[from_packed(blob)]
         return None if stored is None else from_stored(stored)
 
     def record_text(self, seq: int) -> str:
-        """The text that a row records."""
+        """Return the text of a row's record."""
         return self.text(*self.records[seq]) or ""
 
 
@@ -147,10 +284,8 @@ class StoredRow(NamedTuple):
         if self.erased is not None:
             return None
         page = self.page
-        payloads = Payloads(
-            page.record_text(self.seq), page.text(self.view_stored, self.view_blob), self.key_id
-        )
-        return view_of(payloads, page.record_text)
+        view = page.text(self.view_stored, self.view_blob)
+        return view_of(Payloads(page.record_text(self.seq), view, self.key_id), page.record_text)
 
     @property
     def digest(self) -> str:
@@ -174,7 +309,7 @@ COLUMNS = (
     *("action_id", "kind", "stage", "attempt", "epoch", "fingerprint", "idempotency", "key_id"),
     *("record", "record_blob", "view", "view_blob", "digest", "salt", "erased", "created_at"),
 )
-"""The columns of a `StoredRow` behind its number."""
+"""The columns of a `StoredRow` after its number."""
 
 _KINDS: Mapping[str | None, AgentActionKind | None] = {
     None: None,
@@ -186,7 +321,7 @@ _TOLD, _BEFORE = JournalStage.TOLD, JournalStage.BEFORE
 
 
 def row_of(stored: StoredRow) -> JournalRow:
-    """The journal row in these columns."""
+    """Return the journal row in these columns."""
     stage = _STAGES[stored.stage]
     place = (
         stored.seq,
@@ -198,8 +333,8 @@ def row_of(stored: StoredRow) -> JournalRow:
         from_packed(stored.fingerprint),
         _CLASSES[stored.idempotency],
     )
-    # Whoever reads a journal wants what was told and what came of actions: that is decoded at once, in the thread that
-    # reads, and what cannot be read is found out before anybody takes the run.
+    # Readers need the views of told rows and the records of outcomes: these are decoded at once, in the thread that
+    # reads, so that an unreadable row is found before the run is claimed.
     if stage is _TOLD:
         return shown_row(*place, stored.view, source=stored)
     if stage is _BEFORE:

@@ -1,15 +1,17 @@
-"""The version of the tables: which one is there, and bringing it up to date.
+"""Opening a database, and the version of its tables.
 
-A database has exactly one version. Whoever brings it up to date holds a lock meanwhile, so of several processes that
-start at once one does it and the others find it done.
+A database has exactly one version. An upgrade holds a lock, so of several processes that start at once one upgrades
+and the others find it done.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, exc, inspect, text
 
 from pilotage.adapters.sqlalchemy.database import Database
-from pilotage.adapters.sqlalchemy.start_errors import DatabaseSchemaError
+from pilotage.adapters.sqlalchemy.errors import DatabaseSchemaError, DatabaseUnreachableError
+from pilotage.adapters.sqlalchemy.settings import URL, DatabaseSettings
+from pilotage.ids import IClock
 
 VERSION = "0003"
 """The version this Pilotage works with; the last migration has its name."""
@@ -19,8 +21,37 @@ VERSION_TABLE = "pilotage_schema"
 _LOCK = 7_045_410_417_361_133
 
 
+def open_database(settings: DatabaseSettings, clock: IClock | None = None) -> Database:
+    """Return a database that can be used: durable, with tables of this version; blocks while it checks that.
+
+    Raises:
+        DatabaseStartError: it cannot be used; the message says why, and what to do.
+    """
+    database = Database(settings, clock)
+    try:
+        database.engines.check_durability(may_lose_commits=settings.may_lose_commits_on_power_failure)
+        if settings.upgrades_at_start:
+            upgrade_schema(database)
+        else:
+            check_schema(database)
+    except BaseException as error:
+        database.close()
+        if isinstance(error, exc.DBAPIError):
+            raise unreachable(database.name, error) from error
+        raise
+    return database
+
+
+def unreachable(name: str, error: exc.DBAPIError) -> DatabaseUnreachableError:
+    """Return the error that says that no server answers at an address."""
+    reason = str(error.orig).strip().partition("\n")[0]
+    return DatabaseUnreachableError(
+        f"{name} cannot be reached: {reason}. Start the server, or name another one in {URL}."
+    )
+
+
 def current_version(connection: Connection) -> str | None:
-    """The version of the tables; None where there are none."""
+    """Return the version of the tables; None where there are none."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608 - ours
@@ -28,7 +59,7 @@ def current_version(connection: Connection) -> str | None:
 
 
 def check_schema(database: Database) -> None:
-    """Look whether the tables are those of this version.
+    """Check that the tables are those of this version.
 
     Raises:
         DatabaseSchemaError: they are older, newer, or not there.
@@ -37,23 +68,18 @@ def check_schema(database: Database) -> None:
         found = current_version(connection)
     if found == VERSION:
         return
-    if found is not None and found > VERSION:
-        raise DatabaseSchemaError(
-            f"{database.name} has tables of version {found}, and this Pilotage knows versions up to {VERSION}. "
-            "Upgrade Pilotage: a newer one has been here.",
-            found=found,
-            expected=VERSION,
-        )
     how = "no tables of Pilotage" if found is None else f"tables of version {found}"
-    raise DatabaseSchemaError(
-        f"{database.name} has {how}, and {VERSION} is needed. Run: pilotage db upgrade.",
-        found=found,
-        expected=VERSION,
-    )
+    words = f"{database.name} has {how}, and {VERSION} is needed. Run: pilotage db upgrade."
+    if found is not None and found > VERSION:
+        words = (
+            f"{database.name} has {how}, and this Pilotage knows versions up to {VERSION}. "
+            "Upgrade Pilotage: a newer one has been here."
+        )
+    raise DatabaseSchemaError(words, found=found, expected=VERSION)
 
 
 def upgrade_schema(database: Database) -> str | None:
-    """Bring the tables up to date; the version they had. Where they are, nothing is done.
+    """Upgrade the tables where they are older, and return the version they had.
 
     Raises:
         DatabaseSchemaError: they are newer than this Pilotage.

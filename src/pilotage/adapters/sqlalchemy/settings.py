@@ -1,4 +1,4 @@
-"""Where the database is, and how it is used."""
+"""The settings of the database. Loads nothing of SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from pilotage.adapters.sqlalchemy.start_errors import DatabaseStartError
+from pilotage.adapters.sqlalchemy.errors import DatabaseStartError
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.values import value
 
@@ -26,7 +26,7 @@ class DatabaseSettings:
     """The database of an application's runs.
 
     `url`                   `sqlite:///file.db` or `postgresql://user:password@host/name`
-    `pool_size`             how many connections are used at once, beside the one that a server keeps for commits
+    `pool_size`             how many connections are used at once, beside the one that is reserved for commits
     `timeout_seconds`       how long to wait: for a connection, for a server that is away, for the lock of a file
     `upgrades_at_start`     whether tables of an older version are brought up to date when the application starts
     `may_lose_commits_on_power_failure`
@@ -45,15 +45,15 @@ class DatabaseSettings:
         reject_not_positive(self, pool_size=self.pool_size, timeout_seconds=self.timeout_seconds)
 
     def __repr__(self) -> str:
-        # The url may hold a password; logs and errors get to see settings.
+        # The url may contain a password, and settings are logged.
         return f"DatabaseSettings({shown(self.url)!r})"
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> DatabaseSettings:
-        """The settings in the environment variables that begin with PILOTAGE_DATABASE_; defaults for the rest.
+        """Return the settings of the environment variables PILOTAGE_DATABASE_..., with defaults for the rest.
 
         Raises:
-            DatabaseStartError: a variable holds something else than a number, or than yes or no.
+            DatabaseStartError: a variable is not the number, or the yes or no, that it should be.
         """
         default = cls()
         return cls(
@@ -68,14 +68,14 @@ class DatabaseSettings:
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file of an SQLite database; None for other databases."""
+    """Return the file of an SQLite database; None for other databases."""
     scheme, _, rest = url.partition(":///")
     file = rest.partition("?")[0]
     return Path(file) if scheme.partition("+")[0] == "sqlite" and file and file != ":memory:" else None
 
 
 def shown(url: str) -> str:
-    """The address without what stands before the host: nobody but the database gets to see a password."""
+    """Return the address without user and password, for logs and errors."""
     scheme, separator, rest = url.partition("://")
     credentials, at, place = rest.rpartition("@")
     return f"{scheme}{separator}{'***@' if credentials and at else ''}{place.partition('?')[0]}"

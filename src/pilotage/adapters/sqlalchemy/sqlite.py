@@ -7,60 +7,69 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from pilotage.adapters.sqlalchemy.columns import microseconds
-from pilotage.adapters.sqlalchemy.engines import Engines, first_value
+from pilotage.adapters.sqlalchemy.connections import Engines, Line, WouldWaitError, raising_sqlalchemy_errors
+from pilotage.adapters.sqlalchemy.errors import DatabaseDurabilityError
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
-from pilotage.adapters.sqlalchemy.sqlite_turns import LOG_PAGES, Turns
-from pilotage.adapters.sqlalchemy.start_errors import DatabaseDurabilityError
 from pilotage.ids import IClock
 
+LOG_PAGES = 4000
+"""How long the log may get before a checkpoint: a page that is written many times is then copied once."""
+
+IN_A_ROW = 200
+"""So many transactions in place, then one in the thread, which makes a checkpoint where the log is too long."""
+
+_BEGIN = "BEGIN IMMEDIATE"
 _FULL = 2
+_ERROR = 0xFF
+"""The part of an error code that says what is wrong; the rest says where."""
 
 
 class SqliteEngines(Engines):
-    """The engines of an SQLite file. Its clock is that of the machine: all who can open the file share it."""
+    """The engines of an SQLite file. Its clock is that of the machine, shared by all processes that open the file."""
 
     single = None
     writers = 1
-    # A file that is gone does not come back by itself.
+    # A missing file does not come back by itself.
     patience_seconds = 0.0
 
     def __init__(self, url: URL, settings: DatabaseSettings, clock: IClock) -> None:
         self._url, self._settings = url, settings
         self._made: list[Engine] = []
-        self._turns = Turns(settings.timeout_seconds, clock)
+        self._transactions = Transactions(settings.timeout_seconds, clock)
         self.writes_in_place = settings.may_lose_commits_on_power_failure
         self.writing = self._writer("NORMAL" if settings.may_lose_commits_on_power_failure else "FULL")
         self.hinting = self._writer("NORMAL")
-        # `foreign_keys` and the like matter to writers only; a reader that tries to write is a mistake of ours.
+        # `foreign_keys` and the like matter to writers only; a reader must not write.
         self.reading = self._engine(
             settings.pool_size, lambda: microseconds(clock.now()), "PRAGMA query_only = ON"
         )
         _make_private(Path(str(url.database)))
 
     def transaction(self, engine: Engine) -> AbstractContextManager[Connection]:
-        """On a connection that the one thread that writes keeps."""
-        return self._turns.begin(engine)
+        """Begin a transaction on a connection that belongs to the one thread that writes."""
+        return self._transactions.begin(engine)
 
     def transaction_in_place(self) -> AbstractContextManager[Connection]:
-        """On the connection of the thread that writes, while that has nothing to do."""
-        return self._turns.begin_in_place(self.writing)
+        """Begin a transaction on the connection of the thread that writes, while that is idle."""
+        return self._transactions.begin_in_place(self.writing)
 
     def take_turns(self, connection: Connection, *queue: str) -> None:
-        """Nothing to do: there is one writer at a time."""
+        """Do nothing: there is one writer at a time."""
 
     def in_one_trip(self, connection: Connection) -> AbstractContextManager[object]:
-        """Nothing to do: nobody travels."""
+        """Do nothing: there is no network."""
         return nullcontext()
 
     def check_durability(self, *, may_lose_commits: bool) -> None:
         with self.writing.begin() as connection:
-            mode = str(first_value(connection, "PRAGMA journal_mode"))
-            synchronous = int(first_value(connection, "PRAGMA synchronous"))
+            mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
+            synchronous = connection.exec_driver_sql("PRAGMA synchronous").scalar_one()
         if mode != "wal":
             raise DatabaseDurabilityError(
                 f"{self._url.database}: the file cannot have a write-ahead log (journal_mode is {mode!r}). "
@@ -73,21 +82,21 @@ class SqliteEngines(Engines):
             )
 
     def dispose(self) -> None:
-        self._turns.close()
+        self._transactions.close()
         for engine in self._made:
             engine.dispose()
 
     def _writer(self, synchronous: str) -> Engine:
         engine = self._engine(
-            # One is kept by the thread that writes, the other is for whoever opens or upgrades the file.
+            # One belongs to the thread that writes, the other is for opening or upgrading the file.
             2,
-            self._turns.moment,
+            self._transactions.moment,
             "PRAGMA journal_mode = WAL",
             f"PRAGMA synchronous = {synchronous}",
             f"PRAGMA wal_autocheckpoint = {LOG_PAGES}",
             "PRAGMA foreign_keys = ON",
         )
-        event.listen(engine, "begin", self._turns.begin_immediate)
+        event.listen(engine, "begin", self._transactions.begin_for_sqlalchemy)
         return engine
 
     def _engine(self, pool_size: int, time: Callable[[], int], *pragmas: str) -> Engine:
@@ -104,8 +113,8 @@ class SqliteEngines(Engines):
 
 
 def _make_private(file: Path) -> None:
-    """A file that nobody but its owner reads, where there is none; the log beside it gets the same mode."""
-    # What cannot be made is reported when somebody connects.
+    """Make the file, readable for its owner only, where there is none; its log gets the same mode."""
+    # An error is reported by the first connection.
     with suppress(OSError):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file.touch(mode=0o600, exist_ok=True)
@@ -119,3 +128,129 @@ def _set_up(
     connection.create_function("clock_timestamp", 0, time)
     for pragma in pragmas:
         connection.execute(pragma).close()
+
+
+class Transactions:
+    """The transactions of this process in one file: one at a time, in the thread that writes or in place.
+
+    Connections are reused, because getting one takes as long as a transaction. The driver begins and ends a
+    transaction; SQLAlchemy takes part only where a statement is executed through it. In place, a connection does not
+    wait for locks and makes no checkpoints; in the thread it does both.
+    """
+
+    def __init__(self, timeout_seconds: float, clock: IClock) -> None:
+        self._patience = round(timeout_seconds * 1000)
+        self._clock = clock
+        self._lock = Lock()
+        self._connections: dict[Engine, Connection] = {}
+        self._in_a_row = 0
+        self._moment = 0
+
+    def moment(self) -> int:
+        """Return when the open transaction began: what is written together has one time.
+
+        One value is enough for all connections, because the open transaction holds the lock of the file.
+        """
+        return self._moment
+
+    def begin(self, engine: Engine) -> Transaction:
+        """Begin a transaction in the thread that writes."""
+        self._lock.acquire()
+        try:
+            if self._in_a_row:
+                self._in_a_row = 0
+                for connection in self._connections.values():
+                    _tune(connection, self._patience, LOG_PAGES)
+            if engine not in self._connections:
+                self._connections[engine] = engine.connect()
+            return self._begun(engine)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def begin_in_place(self, engine: Engine) -> Transaction:
+        """Begin a transaction on the event loop.
+
+        Raises:
+            WouldWaitError: another transaction is open, in this process or another, or the thread is due.
+        """
+        if self._in_a_row >= IN_A_ROW or engine not in self._connections or not self._lock.acquire(False):
+            raise WouldWaitError
+        try:
+            if not self._in_a_row:
+                _tune(self._connections[engine], 0, 0)
+            self._in_a_row += 1
+            return self._begun(engine)
+        except BaseException as error:
+            self._lock.release()
+            if _is_busy(error):
+                raise WouldWaitError from error
+            raise
+
+    def begin_for_sqlalchemy(self, connection: Connection) -> None:
+        """Begin what SQLAlchemy begins, unless the driver is in a transaction already."""
+        line = Line(connection)
+        if not line.driver.in_transaction:
+            self._lock_file(line)
+
+    def close(self) -> None:
+        """Close the connections."""
+        for connection in self._connections.values():
+            connection.close()
+
+    def _begun(self, engine: Engine) -> Transaction:
+        line = Line(self._connections[engine])
+        self._lock_file(line)
+        return Transaction(line, self._lock)
+
+    def _lock_file(self, line: Line) -> None:
+        """Lock the file at the beginning: a transaction that reads first might not be allowed to write."""
+        line.carry_out(_BEGIN, ())
+        # After the lock: what other writers wrote while this one waited is older.
+        self._moment = microseconds(self._clock.now())
+
+
+class Transaction:
+    """A transaction that has begun: committed at the end of a block, rolled back where the block fails."""
+
+    def __init__(self, line: Line, lock: Lock) -> None:
+        self._line, self._lock = line, lock
+
+    def __enter__(self) -> Connection:
+        return self._line.connection
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                self._commit()
+            else:
+                self._roll_back()
+        finally:
+            self._lock.release()
+
+    def _commit(self) -> None:
+        try:
+            if self._line.connection.in_transaction():
+                self._line.connection.commit()
+            else:
+                self._line.carry_out("COMMIT", ())
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        with raising_sqlalchemy_errors(self._line.connection):
+            # SQLAlchemy may have ended its part already, or have none.
+            self._line.connection.rollback()
+            self._line.driver.rollback()
+
+
+def _is_busy(error: BaseException) -> bool:
+    code: int = getattr(getattr(error, "orig", None), "sqlite_errorcode", 0)
+    return code & _ERROR == sqlite3.SQLITE_BUSY
+
+
+def _tune(connection: Connection, patience_milliseconds: int, log_pages: int) -> None:
+    line = Line(connection)
+    for pragma in (f"busy_timeout = {patience_milliseconds}", f"wal_autocheckpoint = {log_pages}"):
+        line.carry_out(f"PRAGMA {pragma}", ()).close()

@@ -1,4 +1,4 @@
-"""`SqlAlchemyStateRepository`: the states of runs."""
+"""`SqlAlchemyStateRepository`: the states of runs, and the tenants that runs belong to."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, func, select
+from sqlalchemy import Column, Connection, Select, bindparam, func, literal_column, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from pilotage.adapters.sqlalchemy.columns import Moment, now
-from pilotage.adapters.sqlalchemy.cursors import position_of
 from pilotage.adapters.sqlalchemy.database import Database
-from pilotage.adapters.sqlalchemy.driver import Prepared
-from pilotage.adapters.sqlalchemy.mapping import UnstorableError, state_of, state_values
+from pilotage.adapters.sqlalchemy.mapping import (
+    Stored,
+    page_of,
+    position_of,
+    refusing_unstorable,
+    state_of,
+    state_values,
+)
+from pilotage.adapters.sqlalchemy.statements import Prepared, of_run, place_of
 from pilotage.adapters.sqlalchemy.tables import runs, signals
-from pilotage.adapters.sqlalchemy.whose import only_one, refuse_if_journaled
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.repositories import IAgentStateRepository, RunPage
+from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.checks import reject_naive, reject_not_positive
 from pilotage.errors import AgentDefinitionError, RunNotFoundError
@@ -34,23 +40,24 @@ _PENDING = (
     .scalar_subquery()
 )
 
+_COLUMNS = (
+    *("position", "tenant_id", "run_id", "agent_type", "status", "state"),
+    *("created_at", "updated_at", "wake_at", "awaits", "head"),
+)
 _STATES: Select[*tuple[Any, ...]] = select(
-    runs.c.position,
-    runs.c.tenant_id,
-    runs.c.run_id,
-    runs.c.agent_type,
-    runs.c.status,
-    runs.c.state,
-    runs.c.created_at,
-    runs.c.updated_at,
-    runs.c.wake_at,
-    runs.c.awaits,
-    runs.c.head,
-    _PENDING.label("pending"),
+    *(runs.c[name] for name in _COLUMNS), _PENDING.label("pending")
 ).where(runs.c.status.is_not(None))
-
 _OF_ANY = _STATES.where(runs.c.run_id == bindparam("run"))
 _ONE, _OWN = Prepared(_OF_ANY), Prepared(_OF_ANY.where(runs.c.tenant_id == bindparam("tenant")))
+
+_TENANTS = Prepared(
+    select(runs.c.tenant_id)
+    .where(runs.c.run_id == bindparam("run"), or_(runs.c.head > 0, runs.c.status.is_not(None)))
+    .order_by(runs.c.position)
+    .limit(literal_column("5"))
+)
+
+_IS_JOURNALED = select(runs.c.head).where(*of_run(runs), runs.c.head > 0)
 
 
 class SqlAlchemyStateRepository(IAgentStateRepository):
@@ -75,18 +82,14 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
     async def save(self, state: AgentState) -> AgentState:
         if self._tenant not in (None, state.tenant_id):
             raise RunNotFoundError(f"there is no run {state.id!r}.")
-        try:
+        with refusing_unstorable("SqlAlchemyStateRepository.save"):
             values = state_values(state)
-        except UnstorableError as error:
-            raise AgentDefinitionError(f"SqlAlchemyStateRepository.save: {error}.") from error
 
         def work(connection: Connection) -> AgentState:
             run = RunKey(state.tenant_id, state.id)
             refuse_if_journaled(connection, run, "SqlAlchemyStateRepository.save")
-            _save(
-                connection,
-                {**values, "tenant_id": run.tenant_id, "run_id": run.run_id, "ended": state.is_terminal},
-            )
+            named = {"tenant_id": run.tenant_id, "run_id": run.run_id}
+            _save(connection, {**values, **named, "ended": state.is_terminal})
             found = _find(connection, run.tenant_id, run.run_id)
             assert found is not None  # noqa: S101 - it was just written
             return found[0]
@@ -113,7 +116,7 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
     ) -> RunPage:
         reject_not_positive("SqlAlchemyStateRepository.list_runs", limit=limit)
         reject_naive("SqlAlchemyStateRepository.list_runs", since=since, until=until)
-        before = None if after is None else position_of(after)
+        before = position_of(after)
         if self._tenant not in (None, tenant_id):
             return RunPage(())
         wanted = _STATES.where(runs.c.tenant_id == tenant_id)
@@ -127,25 +130,18 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
             wanted = wanted.where(runs.c.created_at >= since)
         if until is not None:
             wanted = wanted.where(runs.c.created_at < until)
-        if before is not None:
+        if after is not None:
             wanted = wanted.where(runs.c.position < before)
-        return await self._page(wanted.order_by(runs.c.position.desc()), limit)
-
-    async def _page(self, wanted: Select[*tuple[Any, ...]], limit: int) -> RunPage:
-        def look(connection: Connection) -> RunPage:
-            found = connection.execute(wanted.limit(limit + 1)).mappings().all()
-            states = tuple(map(state_of, found[:limit]))
-            return RunPage(states, str(found[limit - 1]["position"]) if len(found) > limit else None)
-
-        return await self._database.read(look)
+        wanted = wanted.order_by(runs.c.position.desc()).limit(limit + 1)
+        return await self._database.read(
+            lambda connection: RunPage(*page_of(connection.execute(wanted).mappings().all(), limit, state_of))
+        )
 
     async def _list(self, statuses: Collection[AgentStatus]) -> Sequence[AgentState]:
         wanted = _STATES.where(runs.c.status.in_(_names(statuses))).order_by(runs.c.position)
         if self._tenant is not None:
             wanted = wanted.where(runs.c.tenant_id == self._tenant)
-        return await self._database.read(
-            lambda connection: [state_of(values) for values in connection.execute(wanted).mappings()]
-        )
+        return await self._database.rows(wanted, {}, state_of)
 
 
 def _find(connection: Connection, tenant: str | None, run_id: str) -> tuple[AgentState, int] | None:
@@ -158,9 +154,9 @@ def _find(connection: Connection, tenant: str | None, run_id: str) -> tuple[Agen
 def _save(connection: Connection, values: dict[str, Any]) -> None:
     """Insert or replace all but the time of creation."""
     given_at = values.pop("given_at")
-    first_kept = func.coalesce(bindparam("given_at", given_at, Moment()), now())
+    created_at = func.coalesce(bindparam("given_at", given_at, Moment()), now())
     maker = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = maker(runs).values(**values, created_at=first_kept, updated_at=now())
+    statement = maker(runs).values(**values, created_at=created_at, updated_at=now())
     changed = {
         name: statement.excluded[name]
         for name in ("status", "agent_type", "state", "ended", "updated_at", "wake_at", "awaits")
@@ -175,3 +171,57 @@ def _save(connection: Connection, values: dict[str, Any]) -> None:
 
 def _names(statuses: Collection[AgentStatus]) -> list[str]:
     return sorted(status.value for status in statuses)
+
+
+def run_of(connection: Connection, tenant: str | None, run_id: str) -> RunKey:
+    """Return the run with this id: of the tenant, or else of the one tenant that has it.
+
+    Raises:
+        AgentDefinitionError: several tenants have one, so the id alone does not say which is meant.
+    """
+    if not tenant:
+        found = _TENANTS.rows(connection, {"run": run_id})
+        tenant = only_one(run_id, [tenant_id for (tenant_id,) in found])
+    return RunKey(tenant or DEFAULT_TENANT, run_id)
+
+
+def find_one(connection: Connection, tenant: str | None, name: str, column: Column[str]) -> Stored | None:
+    """Return the row whose id is in this column: of the tenant, or else of the one tenant that has it.
+
+    Raises:
+        AgentDefinitionError: several tenants have one.
+    """
+    wanted = select(column.table).where(column == name)
+    if tenant is not None:
+        wanted = wanted.where(column.table.c.tenant_id == tenant)
+    found = connection.execute(wanted).mappings().all()
+    only_one(name, [values["tenant_id"] for values in found])
+    return found[0] if found else None
+
+
+def only_one(entry_id: str, tenants: list[str]) -> str | None:
+    """Return the one tenant, or None where there is none.
+
+    Raises:
+        AgentDefinitionError: there are several.
+    """
+    if len(tenants) > 1:
+        raise AgentDefinitionError(
+            f"the id {entry_id!r} exists for several tenants ({', '.join(map(repr, tenants))}). "
+            "Use a repository of one tenant: SqlAlchemyStateRepository(database, tenant=...)."
+        )
+    return tenants[0] if tenants else None
+
+
+def refuse_if_journaled(connection: Connection, run: RunKey, method: str) -> None:
+    """Refuse to write about a run that has a journal.
+
+    Raises:
+        AgentDefinitionError: it has one.
+    """
+    found = connection.execute(_IS_JOURNALED, place_of(run)).first()
+    if found is not None:
+        raise AgentDefinitionError(
+            f"{method}: run {run.run_id!r} has a journal, and then only the journal writes about it. "
+            "Put the change into a JournalCommit."
+        )

@@ -7,34 +7,21 @@ from typing import Self
 
 from pilotage.adapters.sqlalchemy.agent_memory import SqlAlchemyAgentMemory
 from pilotage.adapters.sqlalchemy.audit_log import SqlAlchemyAuditLog
-from pilotage.adapters.sqlalchemy.backlog import SqlAlchemyBacklog
 from pilotage.adapters.sqlalchemy.conversations import SqlAlchemyTaskStore
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.evidence import SqlAlchemyEvidenceRepository
 from pilotage.adapters.sqlalchemy.journal import SqlAlchemyJournal
 from pilotage.adapters.sqlalchemy.late_outcomes import SqlAlchemyLateOutcomes
-from pilotage.adapters.sqlalchemy.leases import SqlAlchemyLeases
-from pilotage.adapters.sqlalchemy.opening import open_database
+from pilotage.adapters.sqlalchemy.leases import SqlAlchemyBacklog, SqlAlchemyLeases
 from pilotage.adapters.sqlalchemy.outbox import SqlAlchemyOutbox
 from pilotage.adapters.sqlalchemy.retention import SqlAlchemyRetention
+from pilotage.adapters.sqlalchemy.schema import open_database
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
 from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
 from pilotage.adapters.sqlalchemy.switches import SqlAlchemySwitches
 from pilotage.adapters.sqlalchemy.tenant_spending import SqlAlchemyTenantSpending
 from pilotage.adapters.sqlalchemy.wakeups import SqlAlchemyWakeUps
-from pilotage.agent.ports.budget import ITenantSpending
-from pilotage.agent.ports.conversations import ITaskStore
-from pilotage.agent.ports.journal import IAgentJournal
-from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps
-from pilotage.agent.ports.outbox import IAgentOutbox
-from pilotage.agent.ports.repositories import (
-    IAgentEvidenceRepository,
-    IAgentLateOutcomes,
-    IAgentRetention,
-    IAgentSignalRepository,
-    IAgentStateRepository,
-)
 from pilotage.ids import IClock
 
 
@@ -42,7 +29,7 @@ class SqlAlchemyStore:
     """One database, and its ports over the runs of all tenants.
 
     `Application.add(*store.ports)` makes the ports pods. `switches`, `audit_log` and `memory` are for applications
-    that want them: `Application.add(store.switches)`. Close it when nobody uses it any more.
+    that want them: `Application.add(store.switches)`. Close it after the last use.
     """
 
     def __init__(self, database: Database) -> None:
@@ -73,26 +60,16 @@ class SqlAlchemyStore:
         return cls(open_database(settings or DatabaseSettings.from_environment(), clock))
 
     @property
-    def ports(
-        self,
-    ) -> tuple[
-        IAgentJournal,
-        IAgentStateRepository,
-        IAgentSignalRepository,
-        IAgentEvidenceRepository,
-        ITaskStore,
-        IAgentLeases,
-        IAgentWakeUps,
-        IAgentLateOutcomes,
-        IAgentOutbox,
-        IAgentBacklog,
-        IAgentRetention,
-        ITenantSpending,
-    ]:
+    def ports(self) -> tuple[object, ...]:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
         work = (self.leases, self.wake_ups, self.late_outcomes, self.deliveries, self.backlog, self.retention)
         return self.journal, *repositories, self.conversations, *work, self.spending
+
+    def port(self, type_: type) -> object:
+        """Return the port of a type, one of `ports` or `switches`, `audit_log` and `memory`."""
+        everything = (*self.ports, self.switches, self.audit_log, self.memory)
+        return next(port for port in everything if isinstance(port, type_))
 
     def close(self) -> None:
         """Finish what is under way, and close all connections."""

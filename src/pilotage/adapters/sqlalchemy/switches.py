@@ -1,16 +1,16 @@
-"""`SqlAlchemySwitches`: what is switched off, for all processes on one database."""
+"""`SqlAlchemySwitches`: the switches that are off, for all processes on one database."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, bindparam, delete, select, tuple_
+from sqlalchemy import Connection, bindparam, delete, select
 
-from pilotage.adapters.sqlalchemy.bulk import bulk_insert
 from pilotage.adapters.sqlalchemy.columns import now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored
+from pilotage.adapters.sqlalchemy.statements import bulk_insert, in_keys
 from pilotage.adapters.sqlalchemy.tables import switches
 from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff, SwitchKind
 
@@ -21,14 +21,12 @@ _TURN_OFF = bulk_insert(
 )
 _TURN_ON = delete(switches).where(*_IS_SWITCH)
 _ONE = select(switches).where(*_IS_SWITCH)
-_SOME = select(switches).where(
-    tuple_(switches.c.kind, switches.c.name).in_(bindparam("keys", expanding=True))
-)
+_SOME = select(switches).where(in_keys(switches, "kind", "name"))
 _ALL = select(switches).order_by(switches.c.position)
 
 
 class SqlAlchemySwitches(IAgentSwitches):
-    """Switches in a database. Every action of a run looks at them, so an application has them only if it wants them."""
+    """Switches in a database. Every action of a run reads them, so an application has them only if it adds them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -55,18 +53,11 @@ class SqlAlchemySwitches(IAgentSwitches):
         if not switches:
             return None
         keys = [(switch.kind.value, switch.name) for switch in switches]
-
-        def look(connection: Connection) -> dict[Switch, SwitchedOff]:
-            found = map(_off, connection.execute(_SOME, {"keys": keys}).mappings())
-            return {off.switch: off for off in found}
-
-        off = await self._database.read(look)
+        off = {each.switch: each for each in await self._database.rows(_SOME, {"keys": keys}, _off)}
         return next((off[switch] for switch in switches if switch in off), None)
 
     async def list_off(self) -> Sequence[SwitchedOff]:
-        return await self._database.read(
-            lambda connection: [_off(values) for values in connection.execute(_ALL).mappings()]
-        )
+        return await self._database.rows(_ALL, {}, _off)
 
 
 def _off(values: Stored) -> SwitchedOff:

@@ -1,77 +1,72 @@
-"""The tables. Whatever is looked up is looked up within its tenant; times are the store's, in UTC.
+"""The tables. Every look-up is within one tenant; times are those of the store, in UTC.
 
-Rows of a journal and blobs are found by a number and by a digest that belong to one tenant each.
-
-Whatever is JSON is canonical text. What a row is looked up by has a column; the rest of a value is one document.
+Rows of a journal are found by a number, blobs by a digest; each of these belongs to one tenant. JSON is canonical text.
+What a row is looked up by has a column; the rest of a value is one document.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Float,
-    ForeignKeyConstraint,
-    Identity,
-    Index,
-    Integer,
-    MetaData,
-    PrimaryKeyConstraint,
-    String,
-    Table,
-    UniqueConstraint,
-    false,
-    text,
-)
+from typing import Any
+
+import sqlalchemy as sa
 
 from pilotage.adapters.sqlalchemy.columns import ExactText, HexText, Moment
 
-metadata = MetaData(
+metadata = sa.MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
         "uq": "uq_%(table_name)s_%(column_0_N_name)s",
     }
 )
 
-_POSITION = BigInteger().with_variant(Integer(), "sqlite")
+_POSITION = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
-def _position() -> Column[int]:
-    """The order in which the store first saw the rows; numbers may be missing."""
-    return Column("position", _POSITION, Identity(), primary_key=True)
+def _position() -> sa.Column[int]:
+    """Return the key that numbers rows in the order of insertion; numbers may be missing."""
+    return sa.Column("position", _POSITION, sa.Identity(), primary_key=True)
 
 
-def _index(name: str, *columns: str, unique: bool = False, where: str | None = None) -> Index:
-    condition = None if where is None else text(where)
-    return Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
+def _texts(*names: str) -> list[sa.Column[str]]:
+    """Return columns of texts that every row has."""
+    return [sa.Column(name, ExactText, nullable=False) for name in names]
 
 
-runs = Table(
+def _amount() -> list[sa.Column[Any]]:
+    """Return the columns of an amount; money is the digits of a decimal, so that sums are exact on every database."""
+    counts = [sa.Column(name, sa.BigInteger, nullable=False) for name in ("steps", "tool_calls", "tokens")]
+    return [*counts, sa.Column("cost", sa.String(64), nullable=False)]
+
+
+def _index(name: str, *columns: str, unique: bool = False, where: str | None = None) -> sa.Index:
+    condition = None if where is None else sa.text(where)
+    return sa.Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
+
+
+runs = sa.Table(
     "pilotage_runs",
     metadata,
     _position(),
-    Column("tenant_id", ExactText, nullable=False),
-    Column("run_id", ExactText, nullable=False),
-    # The journal: where it ends. A run that only has a state is at row 0.
-    Column("head", BigInteger, nullable=False, server_default="0"),
-    Column("epoch", BigInteger, nullable=False, server_default="0"),
-    Column("digest", String(64), nullable=False, server_default=""),
+    *_texts("tenant_id", "run_id"),
+    # The end of the journal. A run without rows is at 0.
+    sa.Column("head", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("epoch", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("digest", sa.String(64), nullable=False, server_default=""),
     # The state; a run may have rows before it has one.
-    Column("status", String(16)),
-    Column("agent_type", ExactText),
-    Column("state", ExactText),
-    Column("ended", Boolean, nullable=False, server_default=false()),
-    Column("created_at", Moment),
-    Column("updated_at", Moment),
-    Column("wake_at", Moment),
-    Column("awaits", String(32)),
-    # How many facts of it are in the outbox.
-    Column("facts", BigInteger, nullable=False, server_default="0"),
-    # What its first commit said.
-    Column("parent_id", ExactText),
-    Column("conversation_id", ExactText),
-    UniqueConstraint("tenant_id", "run_id"),
+    sa.Column("status", sa.String(16)),
+    sa.Column("agent_type", ExactText),
+    sa.Column("state", ExactText),
+    sa.Column("ended", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("created_at", Moment),
+    sa.Column("updated_at", Moment),
+    sa.Column("wake_at", Moment),
+    sa.Column("awaits", sa.String(32)),
+    # The number of its facts in the outbox.
+    sa.Column("facts", sa.BigInteger, nullable=False, server_default="0"),
+    # Given by the first commit.
+    sa.Column("parent_id", ExactText),
+    sa.Column("conversation_id", ExactText),
+    sa.UniqueConstraint("tenant_id", "run_id"),
     _index("ix_pilotage_runs_by_id", "run_id", "tenant_id"),
     _index("ix_pilotage_runs_newest", "tenant_id", "position"),
     _index("ix_pilotage_runs_open", "agent_type", "tenant_id", "updated_at", where="NOT ended"),
@@ -95,36 +90,36 @@ runs = Table(
 PLACES = 2**32
 """How many rows the journal of a run has room for: row `seq` of run `n` is at place `n * PLACES + seq`."""
 
-journal = Table(
+journal = sa.Table(
     "pilotage_journal",
     metadata,
-    # One number is the key, so that the rows of a run lie beside each other, and none of them repeats whose it is.
-    Column("place", _POSITION, primary_key=True, autoincrement=False),
+    # One number is the key: the rows of a run are adjacent, and do not repeat the names of tenant and run.
+    sa.Column("place", _POSITION, primary_key=True, autoincrement=False),
     # The position of its run.
-    Column("run", BigInteger, nullable=False),
-    Column("action_id", ExactText, nullable=False),
-    Column("kind", String(32)),
-    Column("stage", String(16), nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
-    Column("fingerprint", HexText, nullable=False),
-    Column("idempotency", String(32), nullable=False),
+    sa.Column("run", sa.BigInteger, nullable=False),
+    sa.Column("action_id", ExactText, nullable=False),
+    sa.Column("kind", sa.String(32)),
+    sa.Column("stage", sa.String(16), nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("epoch", sa.BigInteger, nullable=False),
+    sa.Column("fingerprint", HexText, nullable=False),
+    sa.Column("idempotency", sa.String(32), nullable=False),
     # A record is open text, or a ciphertext with the id of its key; a large one is a blob.
-    Column("key_id", ExactText),
-    Column("record", ExactText),
-    Column("record_blob", HexText),
-    # Neither a view nor a blob: the view is the record. How else it may be written tells `payloads`.
-    Column("view", ExactText),
-    Column("view_blob", HexText),
-    Column("digest", HexText, nullable=False),
-    Column("salt", HexText, nullable=False),
-    # The digest of the payloads, where these were erased.
-    Column("erased", HexText),
-    # On the last row of a commit: by it a writer recognises its own rows.
-    Column("token", ExactText),
-    Column("created_at", Moment, nullable=False),
-    ForeignKeyConstraint(["record_blob"], ["pilotage_blobs.digest"], name="fk_record_blob"),
-    ForeignKeyConstraint(["view_blob"], ["pilotage_blobs.digest"], name="fk_view_blob"),
+    sa.Column("key_id", ExactText),
+    sa.Column("record", ExactText),
+    sa.Column("record_blob", HexText),
+    # Without view and blob, the view is the record; `rows` describes the other forms.
+    sa.Column("view", ExactText),
+    sa.Column("view_blob", HexText),
+    sa.Column("digest", HexText, nullable=False),
+    sa.Column("salt", HexText, nullable=False),
+    # The digest of erased payloads.
+    sa.Column("erased", HexText),
+    # On the last row of a commit: a writer recognises its own rows by it.
+    sa.Column("token", ExactText),
+    sa.Column("created_at", Moment, nullable=False),
+    sa.ForeignKeyConstraint(["record_blob"], ["pilotage_blobs.digest"], name="fk_record_blob"),
+    sa.ForeignKeyConstraint(["view_blob"], ["pilotage_blobs.digest"], name="fk_view_blob"),
     _index(
         "uq_pilotage_journal_action",
         "run",
@@ -138,44 +133,40 @@ journal = Table(
     _index("ix_pilotage_journal_view_blob", "view_blob", where="view_blob IS NOT NULL"),
 )
 
-blobs = Table(
+blobs = sa.Table(
     "pilotage_blobs",
     metadata,
-    # The tenant is part of what the digest is made of.
-    Column("digest", HexText, primary_key=True),
-    Column("tenant_id", ExactText, nullable=False),
-    Column("content", ExactText, nullable=False),
-    Column("created_at", Moment, nullable=False),
+    # The digest covers the tenant.
+    sa.Column("digest", HexText, primary_key=True),
+    *_texts("tenant_id", "content"),
+    sa.Column("created_at", Moment, nullable=False),
 )
 
-signals = Table(
+signals = sa.Table(
     "pilotage_signals",
     metadata,
-    Column("tenant_id", ExactText, nullable=False),
-    Column("run_id", ExactText, nullable=False),
-    Column("number", BigInteger, nullable=False),
-    Column("signal_id", ExactText, nullable=False),
-    Column("kind", String(32), nullable=False),
-    Column("payload", ExactText, nullable=False),
-    Column("created_at", Moment, nullable=False),
-    Column("consumed_at", Moment),
-    PrimaryKeyConstraint("tenant_id", "run_id", "number"),
-    UniqueConstraint("signal_id", "tenant_id"),
+    *_texts("tenant_id", "run_id"),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("signal_id", ExactText, nullable=False),
+    sa.Column("kind", sa.String(32), nullable=False),
+    sa.Column("payload", ExactText, nullable=False),
+    sa.Column("created_at", Moment, nullable=False),
+    sa.Column("consumed_at", Moment),
+    sa.PrimaryKeyConstraint("tenant_id", "run_id", "number"),
+    sa.UniqueConstraint("signal_id", "tenant_id"),
     _index("ix_pilotage_signals_pending", "tenant_id", "run_id", "number", where="consumed_at IS NULL"),
 )
 
-evidence = Table(
+evidence = sa.Table(
     "pilotage_evidence",
     metadata,
     _position(),
-    Column("tenant_id", ExactText, nullable=False),
-    Column("run_id", ExactText, nullable=False),
-    Column("evidence_id", ExactText, nullable=False),
-    Column("kind", String(32), nullable=False),
-    Column("manifest_ref", ExactText),
-    Column("document", ExactText, nullable=False),
-    Column("created_at", Moment, nullable=False),
-    UniqueConstraint("evidence_id", "tenant_id"),
+    *_texts("tenant_id", "run_id", "evidence_id"),
+    sa.Column("kind", sa.String(32), nullable=False),
+    sa.Column("manifest_ref", ExactText),
+    sa.Column("document", ExactText, nullable=False),
+    sa.Column("created_at", Moment, nullable=False),
+    sa.UniqueConstraint("evidence_id", "tenant_id"),
     _index("ix_pilotage_evidence_run", "tenant_id", "run_id", "position"),
     _index(
         "ix_pilotage_evidence_manifest",
@@ -186,92 +177,84 @@ evidence = Table(
     ),
 )
 
-turns = Table(
+turns = sa.Table(
     "pilotage_turns",
     metadata,
-    Column("tenant_id", ExactText, nullable=False),
-    Column("conversation_id", ExactText, nullable=False),
-    Column("number", BigInteger, nullable=False),
-    Column("role", String(16), nullable=False),
-    Column("content", ExactText, nullable=False),
-    Column("trust", ExactText),
-    Column("run_id", ExactText),
-    Column("created_at", Moment, nullable=False),
-    PrimaryKeyConstraint("tenant_id", "conversation_id", "number"),
+    *_texts("tenant_id", "conversation_id"),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column("content", ExactText, nullable=False),
+    sa.Column("trust", ExactText),
+    sa.Column("run_id", ExactText),
+    sa.Column("created_at", Moment, nullable=False),
+    sa.PrimaryKeyConstraint("tenant_id", "conversation_id", "number"),
     _index("ix_pilotage_turns_run", "tenant_id", "run_id", where="run_id IS NOT NULL"),
 )
 
-outbox = Table(
+outbox = sa.Table(
     "pilotage_outbox",
     metadata,
     _position(),
-    Column("tenant_id", ExactText, nullable=False),
-    Column("run_id", ExactText, nullable=False),
-    Column("number", BigInteger, nullable=False),
-    Column("event_type", ExactText, nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("payload", ExactText, nullable=False),
-    Column("created_at", Moment, nullable=False),
-    # Delivery: how it stands, with whom it is out until when, and what went wrong the last time.
-    Column("status", String(16), nullable=False, server_default="waiting"),
-    Column("failures", Integer, nullable=False, server_default="0"),
-    Column("problem", ExactText),
-    Column("owner", ExactText),
-    Column("claimed_until", Moment),
-    Column("retry_at", Moment),
-    UniqueConstraint("tenant_id", "run_id", "number"),
+    *_texts("tenant_id", "run_id"),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("event_type", ExactText, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("payload", ExactText, nullable=False),
+    sa.Column("created_at", Moment, nullable=False),
+    # Delivery: its state, its claim, and its last problem.
+    sa.Column("status", sa.String(16), nullable=False, server_default="waiting"),
+    sa.Column("failures", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("problem", ExactText),
+    sa.Column("owner", ExactText),
+    sa.Column("claimed_until", Moment),
+    sa.Column("retry_at", Moment),
+    sa.UniqueConstraint("tenant_id", "run_id", "number"),
     _index("ix_pilotage_outbox_waiting", "tenant_id", "run_id", "number", where="status = 'waiting'"),
     _index("ix_pilotage_outbox_parked", "tenant_id", "position", where="status = 'parked'"),
 )
 
-leases = Table(
+leases = sa.Table(
     "pilotage_leases",
     metadata,
-    Column("tenant_id", ExactText, nullable=False),
-    Column("run_id", ExactText, nullable=False),
-    Column("owner", ExactText, nullable=False),
-    Column("granted_seconds", Float(53), nullable=False),
-    Column("expires_at", Moment, nullable=False),
-    PrimaryKeyConstraint("tenant_id", "run_id"),
+    *_texts("tenant_id", "run_id", "owner"),
+    sa.Column("granted_seconds", sa.Float(53), nullable=False),
+    sa.Column("expires_at", Moment, nullable=False),
+    sa.PrimaryKeyConstraint("tenant_id", "run_id"),
 )
 
-late_outcomes = Table(
+late_outcomes = sa.Table(
     "pilotage_late_outcomes",
     metadata,
     _position(),
-    Column("tenant_id", ExactText, nullable=False),
-    Column("run_id", ExactText, nullable=False),
-    Column("action_id", ExactText, nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
-    Column("view", ExactText, nullable=False),
-    Column("created_at", Moment, nullable=False),
-    UniqueConstraint(
+    *_texts("tenant_id", "run_id", "action_id"),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("epoch", sa.BigInteger, nullable=False),
+    sa.Column("view", ExactText, nullable=False),
+    sa.Column("created_at", Moment, nullable=False),
+    sa.UniqueConstraint(
         "tenant_id", "run_id", "action_id", "attempt", "epoch", name="uq_pilotage_late_outcomes"
     ),
 )
 
-switches = Table(
+switches = sa.Table(
     "pilotage_switches",
     metadata,
     _position(),
-    Column("kind", String(16), nullable=False),
-    Column("name", ExactText, nullable=False),
-    Column("reason", ExactText, nullable=False),
-    Column("by", ExactText),
-    Column("since", Moment, nullable=False),
-    UniqueConstraint("kind", "name"),
+    sa.Column("kind", sa.String(16), nullable=False),
+    *_texts("name", "reason"),
+    sa.Column("by", ExactText),
+    sa.Column("since", Moment, nullable=False),
+    sa.UniqueConstraint("kind", "name"),
 )
 
-audit = Table(
+audit = sa.Table(
     "pilotage_audit",
     metadata,
     _position(),
-    Column("tenant_id", ExactText, nullable=False),
-    Column("run_id", ExactText, nullable=False),
-    Column("evidence_ref", ExactText),
-    Column("document", ExactText, nullable=False),
-    Column("occurred_at", Moment, nullable=False),
+    *_texts("tenant_id", "run_id"),
+    sa.Column("evidence_ref", ExactText),
+    sa.Column("document", ExactText, nullable=False),
+    sa.Column("occurred_at", Moment, nullable=False),
     _index("ix_pilotage_audit_run", "tenant_id", "run_id", "position"),
     _index(
         "uq_pilotage_audit_evidence",
@@ -283,61 +266,48 @@ audit = Table(
     ),
 )
 
-memories = Table(
+memories = sa.Table(
     "pilotage_memories",
     metadata,
     _position(),
-    Column("tenant_id", ExactText, nullable=False),
-    Column("user_id", ExactText, nullable=False),
-    # Empty for what was remembered for no agent in particular.
-    Column("agent_type", ExactText, nullable=False, server_default=""),
-    Column("item_id", ExactText, nullable=False),
-    Column("kind", String(16), nullable=False),
-    Column("text", ExactText, nullable=False),
-    Column("label", ExactText, nullable=False),
-    Column("metadata", ExactText, nullable=False),
-    Column("created_at", Moment, nullable=False),
-    UniqueConstraint("tenant_id", "user_id", "agent_type", "item_id", name="uq_pilotage_memories_item"),
+    *_texts("tenant_id", "user_id"),
+    # Empty for memories of no agent in particular.
+    sa.Column("agent_type", ExactText, nullable=False, server_default=""),
+    sa.Column("item_id", ExactText, nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    *_texts("text", "label", "metadata"),
+    sa.Column("created_at", Moment, nullable=False),
+    sa.UniqueConstraint("tenant_id", "user_id", "agent_type", "item_id", name="uq_pilotage_memories_item"),
     _index("ix_pilotage_memories_user", "tenant_id", "user_id", "position"),
 )
 
-memory_words = Table(
+memory_words = sa.Table(
     "pilotage_memory_words",
     metadata,
-    Column("tenant_id", ExactText, nullable=False),
-    Column("user_id", ExactText, nullable=False),
-    Column("word", ExactText, nullable=False),
-    Column("memory", _POSITION, nullable=False),
-    # As the memory has them: who is looked for is found here, without a join whose plan depends on statistics.
-    Column("agent_type", ExactText, nullable=False),
-    Column("kind", String(16), nullable=False),
-    PrimaryKeyConstraint("tenant_id", "user_id", "word", "memory"),
-    ForeignKeyConstraint(["memory"], ["pilotage_memories.position"], name="fk_word_memory"),
+    *_texts("tenant_id", "user_id", "word"),
+    sa.Column("memory", _POSITION, nullable=False),
+    # Copied from the memory, to search without a join whose plan depends on statistics.
+    sa.Column("agent_type", ExactText, nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.PrimaryKeyConstraint("tenant_id", "user_id", "word", "memory"),
+    sa.ForeignKeyConstraint(["memory"], ["pilotage_memories.position"], name="fk_word_memory"),
     _index("ix_pilotage_memory_words_memory", "memory"),
 )
 
-spending = Table(
+spending = sa.Table(
     "pilotage_spending",
     metadata,
-    Column("tenant_id", ExactText, nullable=False),
-    Column("hour", Moment, nullable=False),
-    Column("steps", BigInteger, nullable=False),
-    Column("tool_calls", BigInteger, nullable=False),
-    Column("tokens", BigInteger, nullable=False),
-    # The digits of a decimal: sums of money are exact on every database.
-    Column("cost", String(64), nullable=False),
-    PrimaryKeyConstraint("tenant_id", "hour"),
+    sa.Column("tenant_id", ExactText, nullable=False),
+    sa.Column("hour", Moment, nullable=False),
+    *_amount(),
+    sa.PrimaryKeyConstraint("tenant_id", "hour"),
 )
 
-budget_holds = Table(
+budget_holds = sa.Table(
     "pilotage_budget_holds",
     metadata,
-    Column("tenant_id", ExactText, nullable=False),
-    Column("hold_id", ExactText, nullable=False),
-    Column("steps", BigInteger, nullable=False),
-    Column("tool_calls", BigInteger, nullable=False),
-    Column("tokens", BigInteger, nullable=False),
-    Column("cost", String(64), nullable=False),
-    Column("lapses_at", Moment, nullable=False),
-    PrimaryKeyConstraint("tenant_id", "hold_id"),
+    *_texts("tenant_id", "hold_id"),
+    *_amount(),
+    sa.Column("lapses_at", Moment, nullable=False),
+    sa.PrimaryKeyConstraint("tenant_id", "hold_id"),
 )

@@ -1,7 +1,7 @@
-"""`SqlAlchemyTenantSpending`: what tenants spend and hold, for all processes on one database.
+"""`SqlAlchemyTenantSpending`: spending and holds of tenants, for all processes on one database.
 
-What was spent is added up by the hour; a day and a month are the sums of their hours. Money is added exactly, as
-decimals, behind the lock of the hour's row: commits of one tenant wait for each other there, and only there.
+Spending is added up by the hour; a day and a month are the sums of their hours. Money is added exactly, as decimals,
+under the lock of the hour's row: only there do commits of one tenant wait for each other.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from datetime import datetime
 from decimal import Decimal
 from functools import reduce
 
-from sqlalchemy import Connection, Float, bindparam, delete, select, tuple_, update
+from sqlalchemy import Connection, Float, bindparam, delete, select, update
 
-from pilotage.adapters.sqlalchemy.bulk import bulk_insert
 from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values
+from pilotage.adapters.sqlalchemy.statements import bulk_insert, in_keys
 from pilotage.adapters.sqlalchemy.tables import budget_holds, spending
 from pilotage.agent.ports.budget import (
     BudgetAmount,
@@ -34,7 +34,7 @@ from pilotage.checks import reject_not_positive
 _NOTHING = BudgetAmount()
 _AMOUNT = ("steps", "tool_calls", "tokens", "cost")
 
-_NEW_HOURS = bulk_insert(spending, ("tenant_id", "hour", *_AMOUNT), lambda _: {}, skips_known=True)
+_NEW_HOURS = bulk_insert(spending, ("tenant_id", "hour", *_AMOUNT), skips_known=True)
 _AN_HOUR = (spending.c.tenant_id == bindparam("tenant"), spending.c.hour == bindparam("since"))
 _HOUR = select(spending).where(*_AN_HOUR).with_for_update()
 _ADD = update(spending).where(*_AN_HOUR)
@@ -44,9 +44,7 @@ _SINCE = select(spending).where(
 _HELD = select(budget_holds).where(
     budget_holds.c.tenant_id == bindparam("tenant"), budget_holds.c.lapses_at > now()
 )
-_LET_GO = delete(budget_holds).where(
-    tuple_(budget_holds.c.tenant_id, budget_holds.c.hold_id).in_(bindparam("keys", expanding=True))
-)
+_RELEASE = delete(budget_holds).where(in_keys(budget_holds, "tenant_id", "hold_id"))
 _KNOWN = select(budget_holds.c.hold_id).where(
     budget_holds.c.tenant_id == bindparam("tenant"), budget_holds.c.hold_id == bindparam("hold")
 )
@@ -63,7 +61,7 @@ _LAPSED = delete(budget_holds).where(
 
 
 class SqlAlchemyTenantSpending(ITenantSpending):
-    """Spending in a database. A hold is a transaction of its own; what was spent moves with the commits of runs."""
+    """Spending in a database. A hold is a transaction of its own; spending is part of the commits of runs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -83,7 +81,7 @@ class SqlAlchemyTenantSpending(ITenantSpending):
             self._database.engines.take_turns(connection, "budget", tenant_id)
             at = _time(connection)
             connection.execute(_LAPSED, {"tenant": tenant_id, "before": BudgetPeriod.DAY.start(at)})
-            # First what is held, then what was spent: who is settled in between counts twice, never not at all.
+            # First the holds, then the spending: a hold that is settled in between counts twice rather than never.
             held = _sum(connection.execute(_HELD, {"tenant": tenant_id}).mappings())
             spent = {
                 window.period: _spent(connection, tenant_id, window.period.start(at)) for window in windows
@@ -112,11 +110,9 @@ class SqlAlchemyTenantSpending(ITenantSpending):
 
 
 def settle_together(connection: Connection, settled: Sequence[tuple[str, BudgetSettlement]]) -> None:
-    """Let go of holds and add what was used, in the transaction of whoever asks; tenants in the order of their ids."""
-    if not settled:
-        return
+    """Release holds and add what was used, in an open transaction; tenants in the order of their ids."""
     keys = [(tenant, settlement.reservation.id) for tenant, settlement in settled]
-    connection.execute(_LET_GO, {"keys": keys})
+    connection.execute(_RELEASE, {"keys": keys})
     hour = BudgetPeriod.HOUR.start(_time(connection))
     tenants = sorted({tenant for tenant, _ in settled})
     empty = _columns(_NOTHING)
@@ -130,7 +126,7 @@ def settle_together(connection: Connection, settled: Sequence[tuple[str, BudgetS
 
 
 def _time(connection: Connection) -> datetime:
-    """The time of the store, which all processes share."""
+    """Return the time of the store, which all processes share."""
     at: datetime = connection.execute(select(now())).scalar_one()
     return at
 

@@ -47,7 +47,7 @@ def current(database: Any) -> int:
 
 def check(database: Any) -> int:
     """Look whether an application could use the database as it is."""
-    from pilotage.adapters.sqlalchemy.start_errors import DatabaseStartError  # noqa: PLC0415 - loads SQLAlchemy
+    from pilotage.adapters.sqlalchemy.errors import DatabaseStartError  # noqa: PLC0415 - loads SQLAlchemy
 
     try:
         return _say(checked(database))
@@ -80,7 +80,7 @@ def opened(settings: DatabaseSettings) -> Generator[Any]:
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415 - slow to load
 
     from pilotage.adapters.sqlalchemy.database import Database  # noqa: PLC0415
-    from pilotage.adapters.sqlalchemy.opening import unreachable  # noqa: PLC0415
+    from pilotage.adapters.sqlalchemy.schema import unreachable  # noqa: PLC0415
 
     database = Database(settings)
     try:

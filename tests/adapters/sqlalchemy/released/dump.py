@@ -9,8 +9,7 @@ import asyncio
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pilotage.adapters.sqlalchemy.opening import open_database
-from pilotage.adapters.sqlalchemy.schema import VERSION
+from pilotage.adapters.sqlalchemy.schema import VERSION, open_database
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from tests.adapters.sqlalchemy import dumping

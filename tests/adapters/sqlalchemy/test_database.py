@@ -7,17 +7,17 @@ from itertools import islice
 import pytest
 from sqlalchemy import Connection, exc
 
-from pilotage.adapters.sqlalchemy.database import Database
-from pilotage.adapters.sqlalchemy.errors import StoreUnreachableError, translated
-from pilotage.adapters.sqlalchemy.patience import pauses
+from pilotage.adapters.sqlalchemy.connections import translated
+from pilotage.adapters.sqlalchemy.database import Database, retry_delays
+from pilotage.adapters.sqlalchemy.errors import StoreUnreachableError
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.testing import VirtualClock
 
 
 def test_the_first_try_again_comes_at_once_and_the_later_ones_more_and_more_slowly() -> None:
-    first = list(islice(pauses(), 4))
+    first = list(islice(retry_delays(), 4))
     assert first == [0.0, 0.02, 0.04, 0.08]
-    assert list(islice(pauses(), 20, 22)) == [1.0, 1.0]
+    assert list(islice(retry_delays(), 20, 22)) == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotage.adapters.sqlalchemy.columns import from_packed, to_packed
-from pilotage.adapters.sqlalchemy.payloads import (
+from pilotage.adapters.sqlalchemy.rows import (
     Payloads,
     echoed_rows,
     payloads_of,

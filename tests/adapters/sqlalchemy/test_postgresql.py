@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.pool import QueuePool
 
-from pilotage.adapters.sqlalchemy.kept_connection import KeptConnection
+from pilotage.adapters.sqlalchemy.postgresql import ReservedConnection
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.agent.ports.journal import Committed
 from pilotage.testing.conformance.kit import RUN
@@ -30,7 +30,7 @@ def taken_from(engine: Engine) -> int:
 
 
 def test_the_next_one_gets_the_same_connection(engine: Engine) -> None:
-    kept = KeptConnection(engine)
+    kept = ReservedConnection(engine)
     with kept.connection() as first:
         pass
     with kept.connection() as second:
@@ -41,7 +41,7 @@ def test_the_next_one_gets_the_same_connection(engine: Engine) -> None:
 
 
 def test_two_at_once_have_one_each_and_one_of_these_is_kept(engine: Engine) -> None:
-    kept = KeptConnection(engine)
+    kept = ReservedConnection(engine)
     with kept.connection() as one, kept.connection() as other:
         assert one is not other
         assert taken_from(engine) == 2
@@ -51,7 +51,7 @@ def test_two_at_once_have_one_each_and_one_of_these_is_kept(engine: Engine) -> N
 
 
 def test_one_that_failed_is_given_back(engine: Engine) -> None:
-    kept = KeptConnection(engine)
+    kept = ReservedConnection(engine)
     with pytest.raises(ZeroDivisionError), kept.connection() as failed:
         _ = 1 / 0
     assert failed.closed

@@ -13,11 +13,11 @@ from threading import Event, get_ident
 import pytest
 from sqlalchemy import Connection, text
 
+from pilotage.adapters.sqlalchemy.connections import Line
 from pilotage.adapters.sqlalchemy.database import Begin, Database
-from pilotage.adapters.sqlalchemy.driver import carry_out
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
-from pilotage.adapters.sqlalchemy.sqlite_turns import IN_A_ROW, LOG_PAGES
+from pilotage.adapters.sqlalchemy.sqlite import IN_A_ROW, LOG_PAGES
 from pilotage.ids import SystemClock
 from tests.adapters.sqlalchemy.databases import opened
 
@@ -52,14 +52,14 @@ def where(connection: Connection) -> int:
 def how(connection: Connection) -> tuple[int, int]:
     """How long the connection waits for others, in milliseconds, and from how many pages on it carries the log over."""
     patience, pages = (
-        carry_out(connection, f"PRAGMA {name}", ()).fetchone()[0]
+        Line(connection).carry_out(f"PRAGMA {name}", ()).fetchone()[0]
         for name in ("busy_timeout", "wal_autocheckpoint")
     )
     return patience, pages
 
 
 def keep(connection: Connection, name: str = "a") -> None:
-    carry_out(connection, "INSERT INTO kept VALUES (?)", (name,)).close()
+    Line(connection).carry_out("INSERT INTO kept VALUES (?)", (name,)).close()
 
 
 async def kept(database: Database) -> list[str]:
@@ -200,7 +200,7 @@ class HastyClock(SystemClock):
 
 def moments(connection: Connection) -> list[int]:
     """What the driver and SQLAlchemy take for the time, one after the other."""
-    (first,) = carry_out(connection, "SELECT clock_timestamp()", ()).fetchone()
+    (first,) = Line(connection).carry_out("SELECT clock_timestamp()", ()).fetchone()
     return [first, connection.execute(text("SELECT clock_timestamp()")).scalar_one()]
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, event, text
 
-from pilotage.adapters.sqlalchemy.payloads import BLOB_LENGTH
+from pilotage.adapters.sqlalchemy.rows import BLOB_LENGTH
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import journal, runs
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind

@@ -1,0 +1,162 @@
+"""Connections to a database: the engines that make them, and statements that go straight to the driver.
+
+SQLAlchemy needs more time for an execution than SQLite. A statement that every run needs is compiled once and goes to
+the cursor of the driver, on the connection and in the transaction that SQLAlchemy holds.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, exc
+
+from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
+
+
+class WouldWaitError(Exception):
+    """A transaction cannot begin without waiting; a thread can wait for it."""
+
+
+class Engines(ABC):
+    """What differs between databases. Statements are the same; they are in the modules of the ports."""
+
+    writing: Engine
+    """One transaction at a time per connection; what is committed survives a power failure."""
+
+    reading: Engine
+    """No transaction: each statement sees what is committed."""
+
+    single: Callable[[], AbstractContextManager[Connection]] | None
+    """Gives a connection on which each statement is a durable transaction that may write to several tables, or None."""
+
+    hinting: Engine
+    """Like `writing`, for what may be lost with the machine: leases and hints."""
+
+    writers: int
+    """How many transactions can write at once."""
+
+    patience_seconds: float
+    """How long to wait for a server that is away."""
+
+    writes_in_place: bool
+    """Whether a small transaction takes less time than waking a thread: it waits for no server and no disk."""
+
+    @abstractmethod
+    def transaction(self, engine: Engine) -> AbstractContextManager[Connection]:
+        """Begin a transaction of `writing` or `hinting` for the length of a block; only for threads that write."""
+
+    @abstractmethod
+    def transaction_in_place(self) -> AbstractContextManager[Connection]:
+        """Begin a transaction of `writing` on the event loop, where the engines write in place.
+
+        Raises:
+            WouldWaitError: another transaction is open, or the log must be checkpointed first; nothing has begun.
+        """
+
+    @abstractmethod
+    def take_turns(self, connection: Connection, *queue: str) -> None:
+        """Lock a queue until the transaction ends, so that entries are numbered in the order of commits."""
+
+    @abstractmethod
+    def in_one_trip(self, connection: Connection) -> AbstractContextManager[object]:
+        """Send the statements of the block together; their results are known after the block.
+
+        Raises:
+            DBAPIError: one of them failed, as SQLAlchemy would raise it.
+        """
+
+    @abstractmethod
+    def check_durability(self, *, may_lose_commits: bool) -> None:
+        """Check that what the database confirms survives a power failure.
+
+        Raises:
+            DatabaseDurabilityError: it does not, and the settings do not allow that.
+        """
+
+    @abstractmethod
+    def dispose(self) -> None:
+        """Close all connections."""
+
+
+class Line:
+    """The connection of the driver under one of SQLAlchemy, looked up once for a transaction."""
+
+    __slots__ = ("connection", "dialect", "driver")
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection, self.dialect = connection, connection.dialect
+        self.driver: Any = connection.connection.dbapi_connection
+
+    def carry_out(self, statement: str, given: Any, *, many: bool = False) -> Any:
+        """Execute a statement, once or for each of many sets of parameters, and return the cursor of the driver.
+
+        Raises:
+            DBAPIError: as SQLAlchemy would raise it.
+        """
+        cursor = self.driver.cursor()
+        try:
+            if many:
+                cursor.executemany(statement, given)
+            else:
+                cursor.execute(statement, given)
+        except Exception as error:
+            cursor.close()
+            raise _as_sqlalchemy_error(self.connection, statement, error) from error
+        return cursor
+
+
+@contextmanager
+def raising_sqlalchemy_errors(connection: Connection) -> Generator[None]:
+    """Raise errors of the driver in the block as SQLAlchemy would raise them."""
+    try:
+        yield
+    except exc.SQLAlchemyError:
+        raise
+    except Exception as error:
+        raise _as_sqlalchemy_error(connection, "", error) from error
+
+
+def _as_sqlalchemy_error(connection: Connection, statement: str, error: Exception) -> Exception:
+    dialect: Any = connection.dialect
+    if not isinstance(error, dialect.loaded_dbapi.Error):
+        return error
+    if dialect.is_disconnect(error, connection.connection, None):
+        # A statement on the lost connection makes SQLAlchemy invalidate its pool.
+        connection.exec_driver_sql("SELECT 1")
+    instance: Callable[..., Exception] = exc.DBAPIError.instance
+    return instance(statement, None, error, dialect.loaded_dbapi.Error, dialect=dialect)
+
+
+_MEANT_TO_BE_TRIED_AGAIN = frozenset({"40001", "40P01"})  # not serialisable; deadlock
+
+
+def translated(error: exc.SQLAlchemyError) -> Exception:
+    """Return the error of the store for one of SQLAlchemy."""
+    match error:
+        case exc.IntegrityError() | exc.DataError():
+            return ConflictingWriteError(_first_line(error.orig))
+        case exc.DBAPIError() if getattr(error.orig, "sqlstate", None) in _MEANT_TO_BE_TRIED_AGAIN:
+            return ConflictingWriteError(_first_line(error.orig))
+        case exc.ProgrammingError():
+            return error  # a mistake of ours, which waiting does not mend
+        case exc.DBAPIError():
+            words = f"the database did not answer: {_first_line(error.orig)}"
+            return StoreUnreachableError(words, is_away=is_away(error))
+        case exc.TimeoutError():
+            return StoreUnreachableError("no connection to the database was free in time")
+        case _:
+            return error
+
+
+def is_away(error: exc.DBAPIError) -> bool:
+    """Return whether the connection was lost, or could not be made: no statement was sent then."""
+    was_refused = isinstance(error, exc.OperationalError) and error.statement is None
+    return error.connection_invalidated or was_refused
+
+
+def _first_line(error: BaseException | None) -> str:
+    """Return the reason; later lines may contain what was to be written."""
+    return str(error).partition("\n")[0]

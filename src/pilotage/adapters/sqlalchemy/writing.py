@@ -1,0 +1,278 @@
+"""Writing a batch of commits.
+
+PostgreSQL writes most batches in one statement: one trip, and a transaction by itself. The parts of that statement see
+what was there before it, and no changes of each other. So no two parts write the same row, and the place of a journal
+row comes from the part that writes its run. It is all or nothing: a row whose run has another head than expected has no
+place, and that fails the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Dialect
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.sql.expression import ColumnElement
+
+from pilotage.adapters.sqlalchemy.batch import Batch
+from pilotage.adapters.sqlalchemy.columns import Moment, now, seconds_from_now
+from pilotage.adapters.sqlalchemy.connections import Engines, Line, raising_sqlalchemy_errors
+from pilotage.adapters.sqlalchemy.conversations import append_turns
+from pilotage.adapters.sqlalchemy.database import Begin
+from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
+from pilotage.adapters.sqlalchemy.evidence import INSERT_EVIDENCE
+from pilotage.adapters.sqlalchemy.mapping import Values
+from pilotage.adapters.sqlalchemy.statements import (
+    Given,
+    bulk_delete,
+    bulk_insert,
+    bulk_update,
+    compiled_text,
+)
+from pilotage.adapters.sqlalchemy.tables import (
+    PLACES,
+    blobs,
+    journal,
+    leases,
+    outbox,
+    runs,
+    signals,
+)
+from pilotage.adapters.sqlalchemy.tenant_spending import settle_together
+
+_STATE = ("status", "agent_type", "state")
+_HEAD = ("head", "epoch", "digest")
+_RUN = ("tenant_id", "run_id")
+_REST = (*_HEAD, *_STATE, "ended", "wake_at", "awaits", "facts", "parent_id", "conversation_id")
+
+
+def _created(given: Given) -> Mapping[str, ColumnElement[Any]]:
+    created_at = sa.func.coalesce(given["given_at"], now())
+    return {
+        "created_at": sa.case((given["status"].is_not(None), created_at)),
+        "updated_at": sa.case((given["status"].is_not(None), now())),
+    }
+
+
+def _moved(given: Given) -> Mapping[str, ColumnElement[Any]]:
+    has_state = given["status"].is_not(None)
+    return {
+        **{name: given[name] for name in _HEAD},
+        **{
+            name: sa.func.coalesce(given[name], runs.c[name])
+            for name in (*_STATE, "conversation_id", "parent_id")
+        },
+        "ended": given["ended"],
+        "facts": given["facts"],
+        "created_at": sa.case(
+            (has_state, sa.func.coalesce(runs.c.created_at, given["given_at"], now())),
+            else_=runs.c.created_at,
+        ),
+        "updated_at": sa.case((has_state, now()), else_=runs.c.updated_at),
+        # A commit without a state leaves these; one with a state may end a wait.
+        **{name: sa.case((has_state, given[name]), else_=runs.c[name]) for name in ("wake_at", "awaits")},
+    }
+
+
+_INSERT_RUNS = bulk_insert(runs, (*_RUN, *_REST), _created, extra={"given_at": Moment()}, skips_known=True)
+
+_MOVE_RUNS = bulk_update(
+    runs,
+    _RUN,
+    _moved,
+    {**{name: runs.c[name].type for name in _REST}, "given_at": Moment(), "expected": sa.BigInteger()},
+    lambda given: runs.c.head == given["expected"],
+)
+
+# Most commits do not change the state. Then no index of the table has to be updated, which is half of the work.
+_ADVANCED = (*_HEAD, "facts")
+
+_ADVANCE_RUNS = bulk_update(
+    runs,
+    _RUN,
+    lambda given: {name: given[name] for name in _ADVANCED},
+    {**{name: runs.c[name].type for name in _ADVANCED}, "expected": sa.BigInteger()},
+    lambda given: runs.c.head == given["expected"],
+)
+
+_ROW = [column.name for column in journal.c if column.name not in ("place", "run", "created_at", "erased")]
+
+
+def _placed(given: Given, position: ColumnElement[int]) -> Mapping[str, ColumnElement[Any]]:
+    """Return the place of a journal row, by the position of its run, and its time."""
+    return {
+        "place": position * sa.literal_column(str(PLACES), sa.BigInteger()) + given["seq"],
+        "run": position,
+        # Asked once: rows need not be inserted in their order.
+        "created_at": sa.select(now()).scalar_subquery(),
+    }
+
+
+_INSERT_ROWS = bulk_insert(
+    journal,
+    _ROW,
+    lambda given: _placed(given, runs.c.position),
+    extra={"tenant_id": runs.c.tenant_id.type, "run_id": runs.c.run_id.type, "seq": journal.c.run.type},
+    beside=(runs, _RUN),
+)
+
+_INSERT_BLOBS = bulk_insert(
+    blobs, ("tenant_id", "digest", "content"), lambda _: {"created_at": now()}, skips_known=True
+)
+
+_INSERT_EVENTS = bulk_insert(
+    outbox,
+    ("tenant_id", "run_id", "number", "event_type", "version", "payload"),
+    lambda _: {"created_at": now()},
+)
+
+_CONSUME = bulk_update(
+    signals,
+    ("tenant_id", "run_id", "signal_id"),
+    lambda _: {"consumed_at": now()},
+    {},
+    lambda _: signals.c.consumed_at.is_(None),
+)
+
+_GRANT_LEASES = bulk_insert(
+    leases,
+    ("tenant_id", "run_id", "owner", "granted_seconds"),
+    lambda given: {"expires_at": seconds_from_now(given["granted_seconds"])},
+    replaces=_RUN,
+)
+
+_END_LEASES = bulk_delete(leases, _RUN)
+
+
+def write(engines: Engines, batch: Batch, begin: Begin) -> None:
+    """Write a batch whose runs were not looked up, in one statement where that is possible.
+
+    Raises:
+        ConflictingWriteError, DBAPIError: a run has another head, or something exists already; nothing is written.
+    """
+    if not batch.runs:
+        return
+    # What is numbered or added up must be looked up first.
+    if engines.single is not None and not (batch.turns or batch.settled or batch.consumed):
+        with engines.single() as connection:
+            _write_in_one_statement(connection, batch)
+    else:
+        with begin() as connection:
+            write_in_transaction(engines, connection, batch)
+
+
+def write_in_transaction(engines: Engines, connection: Connection, batch: Batch) -> None:
+    """Write a batch in an open transaction.
+
+    Raises:
+        ConflictingWriteError, DBAPIError: a run has another head, or something exists already.
+    """
+    line = Line(connection)
+    made: list[Values] = []
+    moved: list[Values] = []
+    advanced: list[Values] = []
+    for run in batch.columns_of_runs():
+        # The first commit of a run may also name its parent.
+        only_advances = run["status"] is None and run["expected"] > 0
+        (made if not run["is_stored"] else advanced if only_advances else moved).append(run)
+    counted = (
+        # Runs that end release their conversations before others take them.
+        (_MOVE_RUNS, moved),
+        (_ADVANCE_RUNS, advanced),
+        (_INSERT_RUNS, made),
+        (_INSERT_ROWS, batch.journal),
+        (_CONSUME, batch.consumed),
+    )
+    beside = (
+        (INSERT_EVIDENCE, batch.evidence),
+        (_INSERT_EVENTS, batch.outbox),
+        (_GRANT_LEASES, list(batch.leases.values())),
+        (_END_LEASES, batch.ended),
+    )
+    with engines.in_one_trip(connection):
+        if batch.blobs:
+            _INSERT_BLOBS.send(line, batch.blobs)
+        expected = [(bulk.send(line, rows), rows) for bulk, rows in counted if rows]
+        for bulk, rows in beside:
+            if rows:
+                bulk.send(line, rows)
+    for sent, rows in expected:
+        if sent.rowcount != len(rows):
+            raise ConflictingWriteError("somebody else has written at the same time")
+    for key, added in sorted(batch.turns, key=lambda turn: (turn[0].tenant_id, turn[1].conversation_id)):
+        append_turns(engines, connection, key.tenant_id, added.conversation_id, added.turns, key.run_id)
+    if batch.settled:
+        settle_together(connection, batch.settled)
+
+
+_RUNS = {"moved": _MOVE_RUNS, "made": _INSERT_RUNS}
+_BESIDE = {
+    "blobs": _INSERT_BLOBS,
+    "evidence": INSERT_EVIDENCE,
+    "events": _INSERT_EVENTS,
+    "granted": _GRANT_LEASES,
+    "ended": _END_LEASES,
+}
+_CURSOR = "the cursor of pilotage"
+_PARTS = {**_RUNS, **_BESIDE, "rows": _INSERT_ROWS}
+
+
+def _statement() -> Any:
+    named = (runs.c.tenant_id, runs.c.run_id, runs.c.position)
+    parts = [sa.select(bulk.over(name).returning(*named).cte(name)) for name, bulk in _RUNS.items()]
+    beside = [bulk.over(name).cte(name) for name, bulk in _BESIDE.items()]
+    return _rows_of(sa.union_all(*parts).subquery("written")).add_cte(*beside)
+
+
+def _rows_of(written: sa.FromClause) -> Any:
+    source, given = _INSERT_ROWS.given_in("rows")
+    # The text is no number, so that a row without a place fails the statement, with the reason.
+    nowhere = sa.cast(
+        sa.func.concat(sa.literal_column("'somebody else has written to '"), given["run_id"]), sa.BigInteger
+    )
+    values = {name: given[name] for name in _ROW}
+    values |= _placed(given, sa.func.coalesce(written.c.position, nowhere))
+    is_its_run = sa.and_(*(written.c[name] == given[name] for name in ("tenant_id", "run_id")))
+    chosen = sa.select(*values.values()).select_from(source.outerjoin(written, is_its_run))
+    return sa.insert(journal).from_select(list(values), chosen)
+
+
+@cache
+def _compiled() -> tuple[bytes, Sequence[str]]:
+    """Return the statement with numbered parameters, and their names in order.
+
+    The driver would search a text of this length for names every time; one with numbers it passes on unchanged.
+    """
+    dialect: Dialect = PGDialect_psycopg(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
+    text, order = compiled_text(_statement(), dialect)
+    return text.encode(), order
+
+
+def _write_in_one_statement(connection: Connection, batch: Batch) -> None:
+    """Write a batch on a connection on which each statement is a transaction."""
+    runs_ = batch.columns_of_runs()
+    rows = {
+        "moved": [run for run in runs_ if run["is_stored"]],
+        "made": [run for run in runs_ if not run["is_stored"]],
+        "blobs": batch.blobs,
+        "evidence": batch.evidence,
+        "events": batch.outbox,
+        "granted": list(batch.leases.values()),
+        "ended": batch.ended,
+        "rows": batch.journal,
+    }
+    statement, order = _compiled()
+    with raising_sqlalchemy_errors(connection):
+        _cursor_of(connection).execute(statement, [_PARTS[name].encoded(rows[name]) for name in order])
+
+
+def _cursor_of(connection: Connection) -> Any:
+    """Return a cursor that passes statements on unchanged; a new one for each statement takes a third longer."""
+    known = connection.info
+    if _CURSOR not in known:
+        driver: Any = connection.dialect
+        known[_CURSOR] = driver.loaded_dbapi.RawCursor(connection.connection.driver_connection)
+    return known[_CURSOR]
