@@ -18,7 +18,6 @@ from pilotage.adapters.agui.bookmark import Bookmark
 from pilotage.adapters.agui.compatible import (
     AgUiAgent,
     AGUICompatible,
-    AgUiEndpoints,
     agui_extension,
     agui_routes,
 )
@@ -48,9 +47,9 @@ from pilotage.adapters.agui.routes import (
 )
 from pilotage.adapters.agui.run_input import run_input_of
 from pilotage.adapters.agui.serving import AgentDriver, driver_for
-from pilotage.adapters.agui.settings import AgUiConfig, AgUiLimits
 from pilotage.adapters.agui.stdio import AgUiStdioCommand
 from pilotage.adapters.agui.transport import frames_for
+from pilotage.adapters.agui_plugin import AgUiConfig, AgUiEndpoints, AgUiLimits
 
 __all__ = [
     "AGUICompatible",

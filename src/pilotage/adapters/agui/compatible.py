@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias, TypeVar, cast
 
@@ -13,12 +13,11 @@ from starlette.routing import Route, WebSocketRoute
 from pilotage.adapters.agui.errors import AgUiEndpointConflictError
 from pilotage.adapters.agui.routes import add_routes, http_stream_route, sse_route, websocket_route
 from pilotage.adapters.agui.serving import driver_for
-from pilotage.adapters.agui.settings import AgUiConfig, check_path
+from pilotage.adapters.agui_plugin import AgUiConfig, check_path
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.container.application import Application
 from pilotage.container.graph import Graph
-from pilotage.container.processing import IPostProcessor
 from pilotage.errors import Problem, start_error
 from pilotage.values import value
 
@@ -106,21 +105,15 @@ def agui_extension(
     return extend
 
 
-class AgUiEndpoints(IPostProcessor):
-    """Gives every FastAPI and Starlette application among the pods the routes of the agents that want some."""
+def serve_agents(app: Application, pod: object) -> None:
+    """Add these routes to a pod that is a FastAPI or Starlette application."""
+    if isinstance(pod, Starlette):
+        agui_extension(app)(pod)
 
-    def __init__(self, app: Application) -> None:
-        self._app = app
 
-    @classmethod
-    def check(cls, graph: Graph) -> Iterable[Problem]:
-        """Paths that two agents want."""
-        return _conflicts(graph, _config_in(graph))
-
-    def post_process(self, pod: object) -> object:
-        if isinstance(pod, Starlette):
-            agui_extension(self._app)(pod)
-        return pod
+def conflicts_in(graph: Graph) -> Iterator[Problem]:
+    """Return the paths that two agents want."""
+    return _conflicts(graph, _config_in(graph))
 
 
 def _compatible(graph: Graph, config: AgUiConfig) -> Iterator[tuple[AgentDefinition, AgUiConfig]]:

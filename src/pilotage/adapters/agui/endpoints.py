@@ -17,8 +17,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from pilotage.adapters.agui.driver import RunDriverFactory
 from pilotage.adapters.agui.encoder import NDJSON, SSE, AgUiEncoder, NdjsonEncoder, SseEncoder, line_of
 from pilotage.adapters.agui.serving import AgentDriver
-from pilotage.adapters.agui.settings import AgUiConfig
 from pilotage.adapters.agui.transport import Dialogue, frames_of, open_stream
+from pilotage.adapters.agui_plugin import AgUiConfig
 from pilotage.adapters.asgi import websockets
 from pilotage.adapters.asgi.authentication import Authentication, principal_in
 from pilotage.adapters.asgi.open_streams import OpenStreams

@@ -15,7 +15,7 @@ from pydantic_core import from_json
 
 from pilotage.adapters.agui.bookmark import Bookmark
 from pilotage.adapters.agui.errors import AgUiInputTooLargeError, AgUiRunResolutionError
-from pilotage.adapters.agui.settings import AgUiLimits
+from pilotage.adapters.agui_plugin import AgUiLimits
 from pilotage.adapters.asgi.bodies import is_deeper_than
 from pilotage.jsonvalue import JsonObject, JsonValue
 

@@ -35,8 +35,8 @@ from pilotage.adapters.agui.interrupts import (
     project_approval,
 )
 from pilotage.adapters.agui.run_end import TokensUsed, code_of, message_of
-from pilotage.adapters.agui.settings import AgUiConfig
 from pilotage.adapters.agui.transcript import TranscriptOfFrames
+from pilotage.adapters.agui_plugin import AgUiConfig
 from pilotage.agent import events as neutral
 from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.events.projections import CANCELLED

@@ -14,7 +14,7 @@ from pilotage.adapters.agui.endpoints import (
     SocketEndpoint,
 )
 from pilotage.adapters.agui.errors import AgUiEndpointConflictError
-from pilotage.adapters.agui.settings import AgUiConfig
+from pilotage.adapters.agui_plugin import AgUiConfig
 from pilotage.adapters.asgi.middleware import HttpMiddleware
 from pilotage.adapters.asgi.streaming_response import StreamFormat
 from pilotage.agent.ports.principals import IPrincipalResolver

@@ -23,7 +23,7 @@ from pilotage.adapters.agui.answers import (
 from pilotage.adapters.agui.errors import AgUiInputTooLargeError, AgUiRunResolutionError
 from pilotage.adapters.agui.input_parsing import cancelled_run_in, props_of
 from pilotage.adapters.agui.interrupts import HITL_TOOL
-from pilotage.adapters.agui.settings import AgUiLimits
+from pilotage.adapters.agui_plugin import AgUiLimits
 from pilotage.agent.context import ContextFreshness, ContextPack, ContextPackRole
 from pilotage.agent.messages import MediaPart
 from pilotage.agent.ports.model import ModelSelection

@@ -14,8 +14,8 @@ from pilotage.adapters.agui.input_parsing import cancelled_run_in, last_seen
 from pilotage.adapters.agui.openers import AnsweredRuns, EndedRuns, SeenRuns, StartedRuns
 from pilotage.adapters.agui.projector import AgUiProjector
 from pilotage.adapters.agui.run_input import check_size, with_history
-from pilotage.adapters.agui.settings import AgUiConfig
 from pilotage.adapters.agui.stream import RecentFrames
+from pilotage.adapters.agui_plugin import AgUiConfig
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_input import RunAgentInput as CoreRunInput
 from pilotage.container.application import Application
@@ -60,7 +60,7 @@ class AgentDriver:
         opener: RunOpener = SeenRuns(self._runs, runner, seen) if seen else self._opener(runner, ag_ui_input)
         given = self._given(runner, run_input, ag_ui_input)
         agent_id = runner.definition.agent_id
-        recent = self.app.get_or_none(RecentFrames)
+        recent = RecentFrames.of(self.app)
         return AgUiRunDriver(
             opener, given, agent_id, projector, encoder_for(accept), seen=seen, recent=recent
         )

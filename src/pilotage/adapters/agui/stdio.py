@@ -9,8 +9,8 @@ from typing import TextIO
 
 from pilotage.adapters.agui.driver import RunDriverFactory
 from pilotage.adapters.agui.encoder import NDJSON, line_of
-from pilotage.adapters.agui.settings import AgUiLimits
 from pilotage.adapters.agui.transport import Dialogue
+from pilotage.adapters.agui_plugin import AgUiLimits
 
 
 class AgUiStdioCommand:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
+from weakref import WeakKeyDictionary
 
 from ag_ui.core import BaseEvent
 
 from pilotage.adapters.agui.bookmark import Bookmark
 from pilotage.adapters.agui.projector import AgUiProjector
 from pilotage.agent.events import AgentEvent
+from pilotage.container.application import Application
 from pilotage.runtime.events.feed import EventCursor
 
 _MOST = 2_000
@@ -98,9 +100,16 @@ class RecentFrames:
     Nothing depends on it: frames that are forgotten, or were sent by another process, are projected again.
     """
 
+    _known: ClassVar[WeakKeyDictionary[Application, RecentFrames]] = WeakKeyDictionary()
+
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
         self._behind: OrderedDict[Bookmark, tuple[Bookmark, BaseEvent]] = OrderedDict()
+
+    @staticmethod
+    def of(app: Application) -> RecentFrames:
+        """Return the pod of an application, else the frames that all its streams share."""
+        return app.get_or_none(RecentFrames) or RecentFrames._known.setdefault(app, RecentFrames())
 
     def note(self, before: Bookmark, mark: Bookmark, frame: BaseEvent) -> None:
         """Remember a frame by the bookmark before it; the first one counts."""

@@ -17,7 +17,7 @@ from pilotage.adapters.agui.encoder import encoder_for
 from pilotage.adapters.agui.input_parsing import CANCEL_RUN, cancelled_run_in, parse_input, with_last_seen
 from pilotage.adapters.agui.run_input import run_input_of
 from pilotage.adapters.agui.serving import AgentDriver
-from pilotage.adapters.agui.settings import AgUiLimits
+from pilotage.adapters.agui_plugin import AgUiLimits
 from pilotage.errors import PilotageError
 
 _MOST_WAITING = 16

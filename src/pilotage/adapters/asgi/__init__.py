@@ -16,9 +16,9 @@ from pilotage.adapters.asgi.middleware import HttpMiddleware
 from pilotage.adapters.asgi.open_streams import OpenStreams
 from pilotage.adapters.asgi.principals import BearerTokens, TrustedHeaders
 from pilotage.adapters.asgi.problems import problem_response
-from pilotage.adapters.asgi.settings import HttpSettings
 from pilotage.adapters.asgi.streaming import Heartbeat
 from pilotage.adapters.asgi.streaming_response import StreamFormat, StreamingResponse
+from pilotage.adapters.http_settings import HttpSettings
 
 # Earlier names of the same things.
 Admission = Authentication

@@ -13,7 +13,7 @@ from pilotage.adapters.asgi.authentication import Authentication
 from pilotage.adapters.asgi.bodies import bounded_body, is_deeper_than
 from pilotage.adapters.asgi.errors import RequestRefusedError, RunStoreUnreachableError
 from pilotage.adapters.asgi.problems import NOSNIFF, problem_of_status, problem_response
-from pilotage.adapters.asgi.settings import HttpSettings
+from pilotage.adapters.http_settings import HttpSettings
 from pilotage.errors import PilotageError
 from pilotage.runtime.journal.interruptions import StoreUnavailable
 

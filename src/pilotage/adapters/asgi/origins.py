@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from ipaddress import IPv6Address, ip_address
-from urllib.parse import urlsplit
-
-from pilotage.errors import AgentDefinitionError
 
 
 def is_loopback(host: str) -> bool:
@@ -37,22 +34,6 @@ def is_allowed_origin(origin: str | None, host: str | None, allowed: Collection[
     if origin is None:
         return True
     return origin.lower() in allowed or (bool(host) and _host_of(origin) == str(host).lower())
-
-
-def checked_origins(setting: str, origins: Collection[str]) -> tuple[str, ...]:
-    """Return origins in lower case, without a slash at the end.
-
-    Raises:
-        AgentDefinitionError: a text is no origin; the message begins with the name of the setting.
-    """
-    for text in origins:
-        parts = urlsplit(text.rstrip("/"))
-        is_origin = parts.scheme in ("http", "https") and parts.netloc and "*" not in parts.netloc
-        if not is_origin or text.lower().rstrip("/") != f"{parts.scheme}://{parts.netloc}".lower():
-            raise AgentDefinitionError(
-                f"{setting} has {text!r}, which is no origin. Write scheme and host: 'https://shop.example'."
-            )
-    return tuple(text.lower().rstrip("/") for text in origins)
 
 
 def _host_of(origin: str) -> str:

@@ -15,7 +15,6 @@ from starlette.types import Receive, Scope, Send
 from pilotage.adapters.asgi.authentication import principal_in
 from pilotage.adapters.asgi.open_streams import OpenStreams
 from pilotage.adapters.asgi.problems import SECURITY_HEADERS, ProblemView, problem_response
-from pilotage.adapters.asgi.settings import HttpSettings
 from pilotage.adapters.asgi.streaming import (
     DISCONNECTED,
     RECONNECT,
@@ -25,6 +24,7 @@ from pilotage.adapters.asgi.streaming import (
     StreamEnd,
     deliver,
 )
+from pilotage.adapters.http_settings import HttpSettings
 from pilotage.errors import PilotageError
 from pilotage.ids import IClock
 from pilotage.values import value

@@ -12,8 +12,8 @@ from pilotage.adapters.asgi.authentication import (
     refuse_foreign_origin,
 )
 from pilotage.adapters.asgi.problems import ProblemView, problem_of, problem_response
-from pilotage.adapters.asgi.settings import HttpSettings
 from pilotage.adapters.asgi.streaming import failed
+from pilotage.adapters.http_settings import HttpSettings
 from pilotage.errors import PilotageError
 
 _DENIAL = "websocket.http.response"

@@ -14,9 +14,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from pilotage.adapters.asgi import websockets
 from pilotage.adapters.asgi.authentication import principal_in
 from pilotage.adapters.asgi.open_streams import OpenStreams
-from pilotage.adapters.asgi.settings import HttpSettings
 from pilotage.adapters.asgi.streaming import COMPLETED, RECONNECT, stopped
 from pilotage.adapters.fastapi.frames import Frame, item_frame
+from pilotage.adapters.http_settings import HttpSettings
 from pilotage.errors import PilotageError
 
 

@@ -14,7 +14,6 @@ from pilotage.adapters.asgi.authentication import Authentication, has_resolver
 from pilotage.adapters.asgi.middleware import HttpMiddleware
 from pilotage.adapters.asgi.open_streams import OpenStreams
 from pilotage.adapters.asgi.problems import problem_of, problem_response
-from pilotage.adapters.asgi.settings import HttpSettings
 from pilotage.adapters.asgi.streaming import clock_of
 from pilotage.adapters.asgi.streaming_response import StreamingResponse
 from pilotage.adapters.fastapi.controller import ControllerRoute, controllers_in, problems_of, routes_of
@@ -30,6 +29,7 @@ from pilotage.adapters.fastapi.controller_endpoints import (
 from pilotage.adapters.fastapi.frames import SSE_FORMAT
 from pilotage.adapters.fastapi.responses import stream_responses
 from pilotage.adapters.fastapi.route_class import route_class_with
+from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.container.application import Application
 from pilotage.errors import PilotageError, start_error

@@ -9,11 +9,11 @@ from fastapi import APIRouter
 from pilotage.adapters.asgi.authentication import Authentication, has_resolver
 from pilotage.adapters.asgi.middleware import HttpMiddleware
 from pilotage.adapters.asgi.open_streams import OpenStreams
-from pilotage.adapters.asgi.settings import HttpSettings
 from pilotage.adapters.fastapi.route_class import route_class_with
 from pilotage.adapters.fastapi.run_commands import RunCommands
 from pilotage.adapters.fastapi.run_events import EncodedEvents, EventSocket
 from pilotage.adapters.fastapi.run_queries import RunQueries
+from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError

@@ -15,7 +15,6 @@ from pilotage.adapters.asgi import websockets
 from pilotage.adapters.asgi.authentication import Authentication, principal_in
 from pilotage.adapters.asgi.errors import RunStoreUnreachableError
 from pilotage.adapters.asgi.open_streams import OpenStreams
-from pilotage.adapters.asgi.settings import HttpSettings
 from pilotage.adapters.asgi.streaming import (
     DISCONNECTED,
     RECONNECT,
@@ -33,6 +32,7 @@ from pilotage.adapters.fastapi.frames import (
     event_frame,
     problem_frame,
 )
+from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.events import RunFinishedEvent, RunPausedEvent
 from pilotage.agent.principal import Principal
 from pilotage.agent.state import AgentStatus

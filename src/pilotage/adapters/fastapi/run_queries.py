@@ -12,7 +12,6 @@ from starlette.responses import Response
 from pilotage.adapters.asgi.errors import RequestRefusedError
 from pilotage.adapters.asgi.open_streams import OpenStreams
 from pilotage.adapters.asgi.problems import SECURITY_HEADERS
-from pilotage.adapters.asgi.settings import HttpSettings
 from pilotage.adapters.asgi.streaming_response import StreamingResponse
 from pilotage.adapters.fastapi.bodies import Name, RunId, cursor_of
 from pilotage.adapters.fastapi.dependencies import Caller
@@ -32,6 +31,7 @@ from pilotage.adapters.fastapi.views import (
     result_view,
     run_view,
 )
+from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.state import AgentStatus
 from pilotage.errors import CallerError
 from pilotage.runtime.runs import AgentRuns

@@ -21,10 +21,10 @@ from pilotage.adapters.asgi.lifespan import pilotage_lifespan
 from pilotage.adapters.asgi.origins import is_loopback
 from pilotage.adapters.asgi.principals import OnePrincipal
 from pilotage.adapters.asgi.problems import problem_response
-from pilotage.adapters.asgi.settings import HttpSettings
 from pilotage.adapters.fastapi.controller import Place, place_of, problems_of
 from pilotage.adapters.fastapi.controller_routes import controller_routes
 from pilotage.adapters.fastapi.routes import agent_routes
+from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.container.application import Application
 from pilotage.errors import PilotageError, StartupError, start_error
