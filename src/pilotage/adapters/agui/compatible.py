@@ -10,9 +10,9 @@ from typing import TypeAlias, TypeVar, cast
 from starlette.applications import Starlette
 from starlette.routing import Route, WebSocketRoute
 
+from pilotage.adapters.agui.driver import driver_for
+from pilotage.adapters.agui.endpoints import Endpoints, add_routes
 from pilotage.adapters.agui.errors import AgUiEndpointConflictError
-from pilotage.adapters.agui.routes import add_routes, http_stream_route, sse_route, websocket_route
-from pilotage.adapters.agui.serving import driver_for
 from pilotage.adapters.agui_plugin import AgUiConfig, check_path
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.principals import IPrincipalResolver
@@ -88,9 +88,8 @@ def agui_routes(
     routes: list[AgUiRoute] = []
     for definition, own in _compatible(graph, usual):
         factory = driver_for(app, definition.target, config=own)
-        routes.append(sse_route(factory, own, principal))
-        routes.append(http_stream_route(factory, own, principal))
-        routes.append(websocket_route(factory, own, principal))
+        served = Endpoints(factory, own, principal)
+        routes += [served.sse_route(), served.http_stream_route(), served.websocket_route()]
     return routes
 
 

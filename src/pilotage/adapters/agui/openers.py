@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from pilotage.adapters.agui.answers import AgUiContinuation, AgUiDecision, AgUiToolResult
-from pilotage.adapters.agui.bookmark import Bookmark
 from pilotage.adapters.agui.errors import AgUiPendingApprovalError
+from pilotage.adapters.agui.questions import AgUiContinuation, AgUiDecision, AgUiToolResult
+from pilotage.adapters.agui.stream import Bookmark
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, RunFinishedEvent, RunStartedEvent
 from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
 from pilotage.agent.run_input import RunAgentInput as CoreRunInput

@@ -1,21 +1,156 @@
-"""`FrameStream`: the frames of one stream with their bookmarks, after the one that a client has; and recent frames."""
+"""The frames of one stream as text, each with its bookmark, after the one that a client has; and recent frames.
+
+A `Bookmark` is the id of a frame, from which the stream goes on exactly, in this process or in another: the stream is
+projected anew from its origin, and sent from the bookmark on. Where that cannot be, because the process that sent the
+frame died before the event was stored, the stream begins again with RUN_STARTED.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from ag_ui.core import BaseEvent
+from pydantic_core import PydanticSerializationError
 
-from pilotage.adapters.agui.bookmark import Bookmark
+from pilotage.adapters.agui.errors import AgUiRunResolutionError
 from pilotage.adapters.agui.projector import AgUiProjector
 from pilotage.agent.events import AgentEvent
 from pilotage.container.application import Application
+from pilotage.errors import CallerError
 from pilotage.runtime.events.feed import EventCursor
+from pilotage.runtime.exposure.deltas import delta_of, with_text
+from pilotage.values import value
 
+_BOOKMARK = re.compile(r"([!-}]{1,200})~([0-9.]{1,60})~([0-9.]{1,60})~(e?)([0-9]{1,6})")
 _MOST = 2_000
+
+SSE = "text/event-stream"
+NDJSON = "application/x-ndjson"
+CURSOR = "cursor"
+"""The key in the metadata of an event that has the id of the frame, where the transport has no other place for it."""
+_DATA = "data: "
+
+
+class AgUiEncoder(Protocol):
+    """Turns events into pieces of a stream; `cursor` is the id of the frame, if it has one."""
+
+    content_type: str
+
+    def encode(self, event: BaseEvent, cursor: str | None = None) -> str:
+        """The text of one event."""
+        ...
+
+
+class SseEncoder:
+    """Server-sent events; a cursor becomes the frame's `id`."""
+
+    content_type = SSE
+
+    def encode(self, event: BaseEvent, cursor: str | None = None) -> str:
+        """One frame, which ends with an empty line."""
+        line = f"id: {cursor}\n" if cursor else ""
+        return f"{line}{_DATA}{json_of(event)}\n\n"
+
+
+class NdjsonEncoder:
+    """One JSON text a line; a cursor goes into the event's metadata."""
+
+    content_type = NDJSON
+
+    def encode(self, event: BaseEvent, cursor: str | None = None) -> str:
+        """One line."""
+        if cursor is not None:
+            event = event.model_copy(update={"metadata": {**(event.metadata or {}), CURSOR: cursor}})
+        return f"{json_of(event)}\n"
+
+
+def encoder_for(accept: str | None) -> AgUiEncoder:
+    """The encoder for what a client accepts: lines where it asks for them, else SSE."""
+    return NdjsonEncoder() if NDJSON in (accept or "") else SseEncoder()
+
+
+def line_of(frame: str) -> str:
+    """A piece of a stream as one line of JSON, whichever encoder made it."""
+    found = next((each for each in frame.split("\n") if each.startswith(_DATA)), frame)
+    return f"{found.removeprefix(_DATA).strip()}\n"
+
+
+def json_of(event: BaseEvent) -> str:
+    """The JSON text of an event, on one line."""
+    try:
+        return event.model_dump_json(by_alias=True)
+    except PydanticSerializationError:
+        # Text of a model may hold half of a surrogate pair, which has no UTF-8: JSON can still hold it, escaped.
+        return json.dumps(event.model_dump(by_alias=True), separators=(",", ":"))
+
+
+@value
+class Bookmark:
+    """A frame of a stream: the run, where in it the stream began, the event, and which of its frames.
+
+    `part` counts the frames of the event from one; zero is the last of them, behind which the event is told. The frames
+    of the end stand behind the last event, and are counted by themselves.
+    """
+
+    run_id: str
+    origin: EventCursor
+    at: EventCursor
+    part: int = 0
+    is_of_the_end: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.run_id}~{self.origin}~{self.at}~{'e' if self.is_of_the_end else ''}{self.part}"
+
+    @classmethod
+    def parse(cls, text: str) -> Bookmark:
+        """The bookmark that `str` wrote.
+
+        Raises:
+            AgUiRunResolutionError: the text is none.
+        """
+        found = _BOOKMARK.fullmatch(text)
+        try:
+            if found is not None:
+                origin, at = EventCursor.parse(found[2]), EventCursor.parse(found[3])
+                return cls(found[1], origin, at, int(found[5]), bool(found[4]))
+        except CallerError:
+            pass
+        raise AgUiRunResolutionError(
+            "the last event id is none of a frame that was sent here. Send the id of the last frame, or none to read "
+            "the stream from its beginning."
+        )
+
+    def is_void(self, reached: EventCursor | None, ahead: EventCursor | None) -> bool:
+        """Return whether the frame does not count any more: by the cursor read up to it, and the first one after it.
+
+        None is the beginning, or the end, of the stream.
+        """
+        if self.is_of_the_end:
+            return ahead is not None or self.at not in (self.origin, reached)
+        if not self.part:
+            return self.at not in (self.origin, reached)
+        return ahead is None or (ahead.epoch, ahead.number) != (self.at.epoch, self.at.number)
+
+    def split(self, event: AgentEvent, at: EventCursor) -> tuple[AgentEvent | None, AgentEvent | None]:
+        """Return the part of an event before the bookmark, and the part after it."""
+        if at.number != self.at.number:
+            return (event, None) if at.number < self.at.number else (None, event)
+        if self.part and not self.is_of_the_end:
+            return None, event
+        piece = delta_of(event)
+        if piece is None or at.offset <= self.at.offset:
+            return event, None
+        cut = len(piece[1]) - (at.offset - self.at.offset)
+        if cut <= 0:
+            return None, event
+        return with_text(event, piece[1][:cut]), with_text(event, piece[1][cut:])
+
+
 Marked: TypeAlias = tuple[Bookmark | None, BaseEvent]
 """A frame, and its bookmark where the run is one that can be read again."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
@@ -10,14 +11,51 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from pilotage.adapters.asgi.authentication import Authentication
-from pilotage.adapters.asgi.bodies import bounded_body, is_deeper_than
-from pilotage.adapters.asgi.errors import RequestRefusedError, RunStoreUnreachableError
-from pilotage.adapters.asgi.problems import NOSNIFF, problem_of_status, problem_response
+from pilotage.adapters.asgi.problems import (
+    NOSNIFF,
+    BodyTooLargeError,
+    RequestRefusedError,
+    RunStoreUnreachableError,
+    problem_of_status,
+    problem_response,
+)
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.errors import PilotageError
 from pilotage.runtime.journal.interruptions import StoreUnavailable
 
 Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
+
+_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+async def bounded_body(request: Request, longest: int) -> bytes:
+    """Return the body of a request, of which no more than allowed is read.
+
+    Raises:
+        BodyTooLargeError: it is longer.
+        ClientDisconnect: the client left before the end of the body.
+    """
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > longest:
+            raise BodyTooLargeError(
+                f"the body is longer than {longest:,} bytes, which is what this server takes."
+            )
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def is_deeper_than(levels: int, body: bytes) -> bool:
+    """Return whether a JSON text is nested deeper, without decoding it."""
+    depth = 0
+    for bracket in _STRINGS.sub(b"", body).translate(None, _NO_BRACKETS):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > levels:
+            return True
+    return False
 
 
 class HttpMiddleware:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
-from pilotage.adapters.asgi.errors import ServerStoppingError, TooManyOwnStreamsError, TooManyStreamsError
+from pilotage.adapters.asgi.problems import ServerStoppingError, TooManyOwnStreamsError, TooManyStreamsError
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.container.application import Application

@@ -1,33 +1,133 @@
-"""`@ApiController`, and the check of controllers when an application starts: all errors at once."""
+"""`@ApiController` with the decorators of its methods, and the check of controllers when an application starts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from inspect import getattr_static, isasyncgenfunction, iscoroutinefunction, isfunction
-from typing import Any, ClassVar, TypeAlias
+from enum import StrEnum
+from inspect import (
+    Parameter,
+    Signature,
+    getattr_static,
+    isasyncgenfunction,
+    iscoroutinefunction,
+    isfunction,
+    signature,
+)
+from types import NoneType
+from typing import Any, ClassVar, TypeAlias, TypeVar, get_type_hints
 
 from fastapi import APIRouter
+from starlette.websockets import WebSocket
 
-from pilotage.adapters.fastapi.controller_definition import (
-    ControllerDefinition,
-    RouteKind,
-    RouteMark,
-    marks_of,
-)
-from pilotage.adapters.fastapi.controller_endpoints import (
-    has_variable_parameters,
-    seen_signature,
-    shown_as,
-    socket_parameter,
-)
 from pilotage.container.graph import Graph
 from pilotage.container.processing import IPostProcessor
-from pilotage.errors import Problem
+from pilotage.container.stereotypes import Controller
+from pilotage.errors import PodDefinitionError, Problem
 from pilotage.values import value
 
 _PARAMETER = re.compile(r"\{[^}]*\}")
+
+_MARKS = "__pilotage_routes__"
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+@dataclass(kw_only=True, eq=False)
+class ControllerDefinition(Controller):
+    """The options of a controller as a whole; `ApiController` documents them."""
+
+    prefix: str = ""
+    tags: tuple[str, ...] = ()
+    public: bool = False
+
+    def define(self) -> None:
+        if self.prefix and (not self.prefix.startswith("/") or self.prefix.endswith("/")):
+            raise PodDefinitionError(
+                f"{self.target.__name__}: prefix {self.prefix!r} must begin with a slash and not end with one."
+            )
+        self.tags = tuple(self.tags)
+
+
+class RouteKind(StrEnum):
+    """How a method responds: with one response, a stream of events, or over a WebSocket."""
+
+    PLAIN = "plain"
+    SSE = "sse"
+    WEBSOCKET = "websocket"
+
+
+@value
+class RouteMark:
+    """The mark of a method: its kind, its HTTP method (empty for a WebSocket), path and options."""
+
+    kind: RouteKind
+    method: str
+    path: str
+    options: Mapping[str, Any]
+
+
+def get(path: str, **options: Any) -> Callable[[FunctionT], FunctionT]:
+    """Answer GET; options are FastAPI's own, such as `status_code=` and `response_model=`."""
+    return _marked(RouteKind.PLAIN, "GET", path, options)
+
+
+def post(path: str, **options: Any) -> Callable[[FunctionT], FunctionT]:
+    """Answer POST; options are FastAPI's own."""
+    return _marked(RouteKind.PLAIN, "POST", path, options)
+
+
+def put(path: str, **options: Any) -> Callable[[FunctionT], FunctionT]:
+    """Answer PUT; options are FastAPI's own."""
+    return _marked(RouteKind.PLAIN, "PUT", path, options)
+
+
+def patch(path: str, **options: Any) -> Callable[[FunctionT], FunctionT]:
+    """Answer PATCH; options are FastAPI's own."""
+    return _marked(RouteKind.PLAIN, "PATCH", path, options)
+
+
+def delete(path: str, **options: Any) -> Callable[[FunctionT], FunctionT]:
+    """Answer DELETE; options are FastAPI's own."""
+    return _marked(RouteKind.PLAIN, "DELETE", path, options)
+
+
+def sse(path: str, *, method: str = "GET", **options: Any) -> Callable[[FunctionT], FunctionT]:
+    """Answer with server-sent events: the method is an async generator of agent items, events or JSON values."""
+    return _marked(RouteKind.SSE, method.upper(), path, options)
+
+
+def websocket(path: str) -> Callable[[FunctionT], FunctionT]:
+    """Answer over a WebSocket: the method takes the `WebSocket` and accepts it itself."""
+    return _marked(RouteKind.WEBSOCKET, "", path, {})
+
+
+def marks_of(controller: type[object]) -> dict[str, tuple[RouteMark, ...]]:
+    """The marked members of a class in the order they are written, those of base classes first."""
+    names = dict.fromkeys(name for base in reversed(controller.__mro__) for name in vars(base))
+    members = {name: getattr_static(controller, name) for name in names}
+    return {name: marks for name, member in members.items() if (marks := _marks_on(member))}
+
+
+def _marks_on(member: object) -> tuple[RouteMark, ...]:
+    function: object = getattr(member, "__func__", member)
+    found: tuple[RouteMark, ...] = getattr(function, "__dict__", {}).get(_MARKS, ())
+    return found
+
+
+def _marked(
+    kind: RouteKind, method: str, path: str, options: Mapping[str, Any]
+) -> Callable[[FunctionT], FunctionT]:
+    if path and not path.startswith("/"):
+        raise PodDefinitionError(f"the path {path!r} of a route must begin with a slash: {'/' + path!r}.")
+
+    def mark(function: FunctionT) -> FunctionT:
+        route = RouteMark(kind, method, path, options)
+        setattr(function, _MARKS, (*_marks_on(function), route))
+        return function
+
+    return mark
 
 
 Place: TypeAlias = tuple[str, str]
@@ -37,6 +137,40 @@ Place: TypeAlias = tuple[str, str]
 def place_of(method: str, path: str) -> Place:
     """The place of a route; the method of a WebSocket is empty."""
     return method, _PARAMETER.sub("{}", path)
+
+
+def seen_signature(function: Callable[..., Any]) -> Signature:
+    """The signature of a method without `self`, its types resolved where the method is written.
+
+    Raises:
+        NameError: a type cannot be resolved.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    _, *rest = signature(function).parameters.values()
+    parameters = [each.replace(annotation=hints.get(each.name, each.annotation)) for each in rest]
+    returned = hints.get("return", Signature.empty)
+    # Resolving makes a type of None, which FastAPI would take for a body.
+    return Signature(parameters, return_annotation=None if returned is NoneType else returned)
+
+
+def socket_parameter(shape: Signature) -> str | None:
+    """Which parameter of a method is the WebSocket."""
+    return next((name for name, each in shape.parameters.items() if each.annotation is WebSocket), None)
+
+
+def shown_as(endpoint: Any, function: Any, shape: Signature) -> Any:
+    """Give an endpoint the name, documentation and signature of its method, and return it."""
+    endpoint.__name__, endpoint.__doc__ = function.__name__, function.__doc__
+    endpoint.__qualname__, endpoint.__module__ = function.__qualname__, function.__module__
+    endpoint.__signature__ = shape
+    return endpoint
+
+
+def has_variable_parameters(shape: Signature) -> bool:
+    """Return whether a method takes `*args` or `**kwargs`, which no request can fill."""
+    return any(
+        each.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD) for each in shape.parameters.values()
+    )
 
 
 @value

@@ -1,21 +1,35 @@
-"""Frames: events and values as server-sent events, and as messages of a WebSocket. Pure."""
+"""Frames: events and values as server-sent events and messages of a WebSocket; streams of frames."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from functools import cached_property
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from functools import cached_property, partial
 from typing import cast
 
-from pilotage.adapters.asgi.problems import ProblemView, json_text
-from pilotage.adapters.asgi.streaming_response import EVENT_STREAM, StreamFormat
-from pilotage.agent.events import AgentEvent, AgentEventKind
+from pilotage.adapters.asgi.problems import ProblemView, RunStoreUnreachableError, json_text
+from pilotage.adapters.asgi.streaming import (
+    EVENT_STREAM,
+    RECONNECT,
+    StreamEnd,
+    StreamFormat,
+    StreamInterruptedError,
+)
+from pilotage.agent.events import AgentEvent, AgentEventKind, RunFinishedEvent, RunPausedEvent
+from pilotage.agent.principal import Principal
+from pilotage.agent.state import AgentStatus
 from pilotage.agent.yields import AgentYield, AgentYieldJsonEncoder
 from pilotage.jsonvalue import to_json_value
+from pilotage.runtime.events.feed import EventCursor, PositionedEvent
+from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
 
 SOCKET_HEARTBEAT = '{"event":"heartbeat"}'
 _RETRY_MILLISECONDS = 1_000
+_EVENTS_TOGETHER = 256
+_CHARACTERS_TOGETHER = 32_000
+_REMEMBERED = 1_024
 
 
 @value(slots=False)
@@ -77,6 +91,18 @@ def sse_of(frames: Sequence[Frame]) -> bytes:
     return "".join([frame.sse for frame in frames]).encode()
 
 
+def messages_of(frames: Sequence[Frame]) -> Sequence[str]:
+    """Return frames as messages of a WebSocket."""
+    return [frame.message for frame in frames]
+
+
+def last_frames(end: StreamEnd) -> Sequence[Frame]:
+    """Return the last frames of a stream: why it ends before its items do."""
+    if end.problem is not None:
+        return [problem_frame(end.problem)]
+    return [RECONNECT_FRAME] if end is RECONNECT else []
+
+
 SSE_FORMAT: StreamFormat[Sequence[Frame]] = StreamFormat(
     EVENT_STREAM,
     encode=sse_of,
@@ -84,3 +110,91 @@ SSE_FORMAT: StreamFormat[Sequence[Frame]] = StreamFormat(
     reconnect=sse_of([RECONNECT_FRAME]),
 )
 """Frames that go out together, as server-sent events."""
+
+
+class ItemFrames(AsyncIterator[Sequence[Frame]]):
+    """The items of a method that is an async generator, as frames."""
+
+    def __init__(self, items: AsyncGenerator[object, None]) -> None:
+        self._items = items
+
+    async def __anext__(self) -> Sequence[Frame]:
+        return (item_frame(await anext(self._items)),)
+
+    async def aclose(self) -> None:
+        await self._items.aclose()
+
+
+class EncodedEvents:
+    """The frames of the last events: all readers of a live run get the same objects."""
+
+    def __init__(self) -> None:
+        # With the event itself: as long as it is here, no other object has its id.
+        self._known: OrderedDict[int, tuple[PositionedEvent, Frame]] = OrderedDict()
+
+    def frame_of(self, told: PositionedEvent) -> Frame:
+        """Return the frame of an event."""
+        known = self._known.get(id(told[3]))
+        if known is not None and known[0][:3] == told[:3]:
+            return known[1]
+        epoch, number, offset, event = told
+        frame = event_frame(event, str(EventCursor(epoch, number, offset)))
+        self._known[id(event)] = (told, frame)
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return frame
+
+
+class RunFrames(AsyncIterator[Sequence[Frame]]):
+    """The events of a run after a cursor, as frames that go out together.
+
+    Raises StreamInterruptedError where they end before the run pauses or ends.
+    """
+
+    def __init__(
+        self,
+        runs: AgentRuns,
+        run_id: str,
+        principal: Principal | None,
+        after: str | None,
+        encoded: EncodedEvents,
+    ) -> None:
+        self._events = runs.events(run_id, after=after, principal=principal)
+        self._state = partial(runs.get, run_id, principal=principal)
+        self._encoded = encoded
+        self._ready: deque[Frame] = deque()
+        self._is_over = False
+
+    async def __anext__(self) -> Sequence[Frame]:
+        if not self._ready:
+            await self._read()
+        frames: list[Frame] = []
+        size = 0
+        # A client that does not read should not hold more than this in the buffers of its connection.
+        while self._ready and size < _CHARACTERS_TOGETHER:
+            frames.append(self._ready.popleft())
+            size += len(frames[-1].data)
+        return frames
+
+    async def aclose(self) -> None:
+        """End the subscription."""
+        await self._events.aclose()
+
+    async def _read(self) -> None:
+        if self._is_over:
+            raise StopAsyncIteration
+        try:
+            batch = await self._events.next_batch(_EVENTS_TOGETHER)
+            if not batch:
+                await self._stop()
+        except OSError as error:
+            raise RunStoreUnreachableError from error
+        self._ready.extend(map(self._encoded.frame_of, batch))
+        self._is_over = isinstance(batch[-1][3], RunFinishedEvent | RunPausedEvent)
+
+    async def _stop(self) -> None:
+        """End the frames: either no events will follow, or this process does not drive the run any more."""
+        state = await self._state()
+        if state.is_terminal or state.status is AgentStatus.INTERRUPTED:
+            raise StopAsyncIteration
+        raise StreamInterruptedError

@@ -12,14 +12,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from pilotage.adapters.asgi import websockets
-from pilotage.adapters.asgi.authentication import (
-    has_resolver,
-    refuse_foreign_origin,
-    refuse_other_machines,
-)
+from pilotage.adapters.asgi.authentication import Authentication, OnePrincipal, has_resolver, is_loopback
 from pilotage.adapters.asgi.lifespan import pilotage_lifespan
-from pilotage.adapters.asgi.origins import is_loopback
-from pilotage.adapters.asgi.principals import OnePrincipal
 from pilotage.adapters.asgi.problems import problem_response
 from pilotage.adapters.fastapi.controller import Place, place_of, problems_of
 from pilotage.adapters.fastapi.controller_routes import controller_routes
@@ -135,15 +129,14 @@ class LocalOnly:
 
     def __init__(self, app: ASGIApp, allowed_origins: tuple[str, ...] = ()) -> None:
         self._app = app
-        self._allowed = allowed_origins
+        self._authentication = Authentication.of(None, None, allowed_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         try:
-            refuse_foreign_origin(HTTPConnection(scope), self._allowed)
-            refuse_other_machines(HTTPConnection(scope))
+            await self._authentication.principal_of(HTTPConnection(scope))
         except PilotageError as error:
             if scope["type"] == "http":
                 await problem_response(error)(scope, receive, send)
