@@ -11,13 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import field, fields
 
-from pilotage.adapters.http_settings import (
-    HttpSettings,
-    checked_origins,
-    numbers_in,
-    origins_in,
-    reject_wrong_numbers,
-)
+from pilotage.adapters import http_settings
 from pilotage.container.application import Application
 from pilotage.container.graph import Graph
 from pilotage.container.installed import is_installed
@@ -53,13 +47,13 @@ class AgUiEndpoints(IPostProcessor):
         """Return the paths that two agents want."""
         if _ADAPTER not in sys.modules:
             return ()
-        from pilotage.adapters.agui.compatible import conflicts_in  # noqa: PLC0415 - imported already
+        from pilotage.adapters.agui.endpoints import conflicts_in  # noqa: PLC0415 - imported already
 
         return conflicts_in(graph)
 
     def post_process(self, pod: object) -> object:
         if _ADAPTER in sys.modules:
-            from pilotage.adapters.agui.compatible import serve_agents  # noqa: PLC0415 - imported already
+            from pilotage.adapters.agui.endpoints import serve_agents  # noqa: PLC0415 - imported already
 
             serve_agents(self._app, pod)
         return pod
@@ -83,7 +77,7 @@ class AgUiLimits:
     heartbeat_seconds: float = 15.0
 
     def __post_init__(self) -> None:
-        reject_wrong_numbers(self, fields(self))
+        http_settings.reject_wrong_numbers(self, fields(self))
 
 
 @value
@@ -103,16 +97,16 @@ class AgUiConfig:
     limits: AgUiLimits = field(default_factory=shared(AgUiLimits))
 
     def __post_init__(self) -> None:
-        origins = checked_origins("AgUiConfig.allowed_origins", self.allowed_origins)
+        origins = http_settings.checked_origins("AgUiConfig.allowed_origins", self.allowed_origins)
         object.__setattr__(self, "allowed_origins", origins)
         for name in ("sse_path", "websocket_path", "http_stream_path"):
             check_path(f"AgUiConfig.{name}", getattr(self, name))
 
     @property
-    def http(self) -> HttpSettings:
+    def http(self) -> http_settings.HttpSettings:
         """The settings of the HTTP layer; the depth of inputs is checked where they are parsed, on every transport."""
         limits = self.limits
-        return HttpSettings(
+        return http_settings.HttpSettings(
             max_body_bytes=limits.max_body_bytes,
             # No text is nested deeper than it is long.
             max_body_depth=limits.max_body_bytes,
@@ -124,7 +118,7 @@ class AgUiConfig:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> AgUiConfig:
-        """The settings in `PILOTAGE_AGUI_*`; what is not set there is as usual.
+        """Return the settings in `PILOTAGE_AGUI_*`; what is not set there has its default.
 
         Raises:
             AgentDefinitionError: a variable has a value that cannot be.
@@ -136,17 +130,13 @@ class AgUiConfig:
             _text(environ, "HTTP_STREAM_PATH", usual.http_stream_path),
             _switch(environ, "EMIT_STATE_SNAPSHOT", usual.emit_state_snapshot),
             _switch(environ, "MESSAGES_SNAPSHOT_ENABLED", usual.messages_snapshot_enabled),
-            origins_in(environ, PREFIX),
-            AgUiLimits(**numbers_in(environ, PREFIX, fields(AgUiLimits))),
+            http_settings.origins_in(environ, PREFIX),
+            AgUiLimits(**http_settings.numbers_in(environ, PREFIX, fields(AgUiLimits))),
         )
 
 
 def check_path(name: str, path: str) -> None:
-    """Refuse what is no path.
-
-    Raises:
-        AgentDefinitionError: it is none; the message begins with `name`.
-    """
+    """Raise AgentDefinitionError for what is no path; the message begins with `name`."""
     if not path.startswith("/") or any(character.isspace() for character in path):
         raise AgentDefinitionError(
             f"{name} is {path!r}, which is no path. Begin it with '/', without blanks."

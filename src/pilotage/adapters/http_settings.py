@@ -54,20 +54,12 @@ class HttpSettings:
 
 
 def reject_wrong_numbers(owner: object, settings: Iterable[Field[object]]) -> None:
-    """Refuse settings of which a number is not positive.
-
-    Raises:
-        AgentDefinitionError: one is not.
-    """
+    """Raise AgentDefinitionError for settings of which a number is not positive."""
     reject_not_positive(owner, **{name: getattr(owner, name) for name in _numbers(settings)})
 
 
 def numbers_in(environ: Mapping[str, str], prefix: str, settings: Iterable[Field[object]]) -> dict[str, Any]:
-    """Return the numbers that the environment has, by the name of the setting.
-
-    Raises:
-        AgentDefinitionError: a variable is no number.
-    """
+    """Return the numbers that the environment has, by the name of the setting; refuse what is no number."""
     given: dict[str, Any] = {}
     for setting, read in _numbers(settings).items():
         name = prefix + setting.upper()
@@ -91,11 +83,7 @@ def origins_in(environ: Mapping[str, str], prefix: str) -> tuple[str, ...]:
 
 
 def checked_origins(setting: str, origins: Collection[str]) -> tuple[str, ...]:
-    """Return origins in lower case, without a slash at the end.
-
-    Raises:
-        AgentDefinitionError: a text is no origin; the message begins with the name of the setting.
-    """
+    """Return origins in lower case, without a slash at the end; refuse what is no origin, with the setting's name."""
     for text in origins:
         parts = urlsplit(text.rstrip("/"))
         is_origin = parts.scheme in ("http", "https") and parts.netloc and "*" not in parts.netloc

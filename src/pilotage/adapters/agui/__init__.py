@@ -5,12 +5,15 @@ from importlib.util import find_spec
 if find_spec("ag_ui") is None or find_spec("starlette") is None:
     raise ImportError('this adapter needs an extra: pip install "pilotage[agui]"')
 
-from pilotage.adapters.agui.compatible import AgUiAgent, AGUICompatible, agui_extension, agui_routes
-from pilotage.adapters.agui.driver import AgentDriver, AgUiRunDriver, RunDriverFactory, RunOpener, driver_for
+from pilotage.adapters.agui.driver import AgentDriver, driver_for
 from pilotage.adapters.agui.endpoints import (
+    AgUiAgent,
+    AGUICompatible,
     add_agui_endpoint,
     add_agui_http_stream_endpoint,
     add_agui_websocket_endpoint,
+    agui_extension,
+    agui_routes,
 )
 from pilotage.adapters.agui.errors import (
     AbstractAgUiError,
@@ -38,8 +41,11 @@ from pilotage.adapters.agui.questions import (
 from pilotage.adapters.agui.run_input import parse_input, run_input_of
 from pilotage.adapters.agui.stream import (
     AgUiEncoder,
+    AgUiRunDriver,
     Bookmark,
     NdjsonEncoder,
+    RunDriverFactory,
+    RunOpener,
     SseEncoder,
     encoder_for,
     line_of,

@@ -1,14 +1,16 @@
-"""`add_agui_endpoint` and its siblings: AG-UI for any FastAPI or Starlette application.
+"""`add_agui_endpoint` and its siblings, and `@AGUICompatible`: AG-UI for any FastAPI or Starlette application.
 
 An input that cannot be served is a problem (RFC 9457) until its stream begins; from then on every stream has an end.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from ag_ui.core import RunErrorEvent
 from starlette.applications import Starlette
@@ -17,25 +19,27 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from pilotage.adapters.agui.driver import AgentDriver, RunDriverFactory
+from pilotage.adapters.agui.driver import AgentDriver, driver_for
 from pilotage.adapters.agui.errors import AgUiEndpointConflictError
-from pilotage.adapters.agui.stream import NDJSON, SSE, AgUiEncoder, NdjsonEncoder, SseEncoder, line_of
+from pilotage.adapters.agui.stream import NDJSON, SSE, RunDriverFactory, encoder_for, line_of
 from pilotage.adapters.agui.transport import Dialogue, frames_of, open_stream
-from pilotage.adapters.agui_plugin import AgUiConfig
-from pilotage.adapters.asgi import websockets
+from pilotage.adapters.agui_plugin import AgUiConfig, check_path
+from pilotage.adapters.asgi import streaming, websockets
 from pilotage.adapters.asgi.authentication import Authentication, principal_in
 from pilotage.adapters.asgi.middleware import HttpMiddleware
 from pilotage.adapters.asgi.problems import ProblemView
-from pilotage.adapters.asgi.streaming import (
-    RECONNECT,
-    SSE_HEARTBEAT,
-    StreamFormat,
-    Streams,
-    until_the_first_ends,
-)
+from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.agent.principal import Principal
-from pilotage.errors import PilotageError
+from pilotage.container.application import Application
+from pilotage.container.graph import Graph
+from pilotage.errors import PilotageError, Problem, start_error
+from pilotage.values import value
+
+_PATHS = "__pilotage_agui_paths__"
+_POST, _SOCKET = "POST", "WebSocket"
+T = TypeVar("T", bound=type[object])
+AgUiRoute: TypeAlias = Route | WebSocketRoute
 
 
 @runtime_checkable
@@ -94,12 +98,8 @@ def add_agui_websocket_endpoint(
     add_routes(app, [Endpoints(run_driver_factory, config, principal).websocket_route()])
 
 
-def add_routes(app: Starlette | Router, routes: list[Route | WebSocketRoute]) -> None:
-    """Add routes, none of which is there already.
-
-    Raises:
-        AgUiEndpointConflictError: something else is served on one of the paths.
-    """
+def add_routes(app: Starlette | Router, routes: list[AgUiRoute]) -> None:
+    """Add routes; raise AgUiEndpointConflictError where something else is served on one of the paths."""
     router = app.router if isinstance(app, Starlette) else app
     for route in routes:
         if any(_is_in_the_way(other, route) for other in router.routes):
@@ -131,7 +131,7 @@ class Endpoints:
         self._settings = self._config.http
         app = factory.app if isinstance(factory, AgentDriver) else None
         self._authentication = Authentication.of(app, principal, self._settings.allowed_origins)
-        self._streams = Streams(app, self._settings)
+        self._streams = streaming.Streams(app, self._settings)
 
     def sse_route(self) -> Route:
         """Return the route of server-sent events."""
@@ -146,17 +146,13 @@ class Endpoints:
         path = self._config.websocket_path
         return WebSocketRoute(path, self._serve_socket, name=f"agui:{path}")
 
-    def _post_route(self, path: str, stream_format: StreamFormat[str]) -> Route:
+    def _post_route(self, path: str, stream_format: streaming.StreamFormat[str]) -> Route:
         middleware = HttpMiddleware(self._authentication, self._settings, owns_errors=True)
         handle = middleware.wrap(partial(self._serve_post, stream_format))
         return Route(path, handle, methods=["POST"], name=f"agui:{path}", include_in_schema=False)
 
-    async def _serve_post(self, stream_format: StreamFormat[str], request: Request) -> Response:
-        """Return the stream for an input that is posted.
-
-        Raises:
-            PilotageError: the input cannot be served.
-        """
+    async def _serve_post(self, stream_format: streaming.StreamFormat[str], request: Request) -> Response:
+        """Return the stream for an input that is posted; raise PilotageError for one that cannot be served."""
         principal = principal_in(request.scope)
         self._streams.refuse(principal)
         stream = await open_stream(
@@ -174,13 +170,17 @@ class Endpoints:
             principal = await self._authentication.principal_of(socket)
             with self._streams.entered(principal) as shutdown:
                 await websockets.accept(socket)
-                writer = self._streams.writer(partial(websockets.send_text, socket), SSE_HEARTBEAT.decode())
+                writer = self._streams.writer(
+                    partial(websockets.send_text, socket), streaming.SSE_HEARTBEAT.decode()
+                )
                 factory = self._factory_for(principal)
                 dialogue = Dialogue(factory, writer.write, SSE, self._config.limits)
                 async with aclosing(_messages(socket)) as messages:
-                    await until_the_first_ends(dialogue.hold(messages), writer.keep_alive(), shutdown)
+                    await streaming.until_the_first_ends(
+                        dialogue.hold(messages), writer.keep_alive(), shutdown
+                    )
                 # Inputs last as long as the client is connected: it is the server that stops.
-                await socket.close(RECONNECT.code, RECONNECT.reason)
+                await socket.close(streaming.RECONNECT.code, streaming.RECONNECT.reason)
         except PilotageError as error:
             await websockets.refuse(socket, error)
         except (ClientDisconnect, WebSocketDisconnect, OSError):
@@ -202,17 +202,139 @@ async def _messages(socket: WebSocket) -> AsyncGenerator[str | bytes, None]:
         yield text if text is not None else message.get("bytes") or b""
 
 
-def _error_with(encoder: AgUiEncoder, problem: ProblemView) -> bytes:
-    return encoder.encode(RunErrorEvent(message=problem.detail, code=problem.code)).encode()
+def _error_in(media_type: str, problem: ProblemView) -> bytes:
+    error = RunErrorEvent(message=problem.detail, code=problem.code)
+    return encoder_for(media_type).encode(error).encode()
 
 
-SSE_FORMAT: StreamFormat[str] = StreamFormat(
-    SSE, encode=str.encode, problem=lambda problem: _error_with(SseEncoder(), problem)
+SSE_FORMAT: streaming.StreamFormat[str] = streaming.StreamFormat(
+    SSE, encode=str.encode, problem=partial(_error_in, SSE)
 )
 # Lines of JSON have no piece without a meaning, so no heartbeat.
-NDJSON_FORMAT: StreamFormat[str] = StreamFormat(
+NDJSON_FORMAT: streaming.StreamFormat[str] = streaming.StreamFormat(
     NDJSON,
     encode=lambda frame: line_of(frame).encode(),
-    problem=lambda problem: _error_with(NdjsonEncoder(), problem),
+    problem=partial(_error_in, NDJSON),
     heartbeat=None,
 )
+
+
+@value
+class _Paths:
+    """The paths of an agent; a path that is None is that of the settings."""
+
+    sse_path: str | None
+    http_stream_path: str | None
+    websocket_path: str | None
+
+    def within(self, config: AgUiConfig) -> AgUiConfig:
+        base = (self.sse_path or "").rstrip("/")
+        stream, socket = (f"{base}/stream", f"{base}/ws") if base else (None, None)
+        return replace(
+            config,
+            sse_path=self.sse_path or config.sse_path,
+            http_stream_path=self.http_stream_path or stream or config.http_stream_path,
+            websocket_path=self.websocket_path or socket or config.websocket_path,
+        )
+
+
+def AGUICompatible(
+    sse_path: str | None = None, http_stream_path: str | None = None, websocket_path: str | None = None
+) -> Callable[[T], T]:
+    """Serves an agent over AG-UI wherever its application is served: `@AGUICompatible("/teller")` above `@Agent`.
+
+    The other two paths lie below the first; without any they are those of `AgUiConfig`.
+
+    Raises:
+        AgentDefinitionError: a path is none.
+    """
+    paths = _Paths(sse_path, http_stream_path, websocket_path)
+    for name in ("sse_path", "http_stream_path", "websocket_path"):
+        if (path := getattr(paths, name)) is not None:
+            check_path(f"AGUICompatible.{name}", path)
+
+    def mark(agent: T) -> T:
+        setattr(agent, _PATHS, paths)
+        return agent
+
+    return mark
+
+
+AgUiAgent = AGUICompatible
+
+
+def agui_routes(
+    app: Application, *, config: AgUiConfig | None = None, principal: IPrincipalResolver | None = None
+) -> list[AgUiRoute]:
+    """The routes of all agents of an application that are `@AGUICompatible`, for a router of your own.
+
+    FastAPI and Starlette applications that are pods have them by themselves.
+
+    Raises:
+        AgUiEndpointConflictError: two agents want the same path.
+    """
+    graph = app.graph
+    usual = config or _config_in(graph)
+    if problems := list(_conflicts(graph, usual)):
+        raise start_error(app.name, problems)
+    routes: list[AgUiRoute] = []
+    for definition, own in _compatible(graph, usual):
+        factory = driver_for(app, definition.target, config=own)
+        served = Endpoints(factory, own, principal)
+        routes += [served.sse_route(), served.http_stream_route(), served.websocket_route()]
+    return routes
+
+
+def agui_extension(
+    app: Application, *, config: AgUiConfig | None = None, principal: IPrincipalResolver | None = None
+) -> Callable[[Starlette], None]:
+    """What adds these routes to a FastAPI or Starlette application: `asgi_application(app, extensions=[...])`."""
+
+    def extend(api: Starlette) -> None:
+        add_routes(api, agui_routes(app, config=config, principal=principal))
+
+    return extend
+
+
+def serve_agents(app: Application, pod: object) -> None:
+    """Add these routes to a pod that is a FastAPI or Starlette application."""
+    if isinstance(pod, Starlette):
+        agui_extension(app)(pod)
+
+
+def conflicts_in(graph: Graph) -> Iterator[Problem]:
+    """Return the paths that two agents want."""
+    return _conflicts(graph, _config_in(graph))
+
+
+def _compatible(graph: Graph, config: AgUiConfig) -> Iterator[tuple[AgentDefinition, AgUiConfig]]:
+    for node in graph.nodes:
+        if isinstance(node.pod, AgentDefinition):
+            # An agent that is made from another one is another one: its paths are its own.
+            paths = cast("dict[str, object]", vars(node.pod.target)).get(_PATHS)
+            if isinstance(paths, _Paths):
+                yield node.pod, paths.within(config)
+
+
+def _config_in(graph: Graph) -> AgUiConfig:
+    """The settings that the application was given; those of the environment where it was given none."""
+    return graph.given(AgUiConfig) or AgUiConfig.from_environment()
+
+
+def _conflicts(graph: Graph, config: AgUiConfig) -> Iterator[Problem]:
+    wanted: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for definition, own in _compatible(graph, config):
+        for kind, path in (
+            (_POST, own.sse_path),
+            (_POST, own.http_stream_path),
+            (_SOCKET, own.websocket_path),
+        ):
+            wanted[kind, path].append(definition.target.__name__)
+    for (_, path), agents in wanted.items():
+        if len(agents) > 1:
+            yield Problem(
+                code=AgUiEndpointConflictError.code,
+                summary=f"{' and '.join(agents)} want to be served on {path!r}.",
+                remedy="Give each a path of its own: @AGUICompatible(sse_path=...).",
+                family=AgUiEndpointConflictError,
+            )

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, cast
 
 from ag_ui import core as agui
 
+from pilotage.adapters.agui import questions
 from pilotage.adapters.agui.frames import (
     OpenFrames,
     SubAgents,
@@ -18,12 +19,6 @@ from pilotage.adapters.agui.frames import (
     TranscriptOfFrames,
     code_of,
     message_of,
-)
-from pilotage.adapters.agui.questions import (
-    approval_from_pause,
-    interrupt_of,
-    is_for_the_client,
-    project_approval,
 )
 from pilotage.adapters.agui_plugin import AgUiConfig
 from pilotage.agent import events as neutral
@@ -184,15 +179,15 @@ class AgUiProjector:
 
     def _paused(self, event: neutral.RunPausedEvent) -> list[agui.BaseEvent]:
         told = self._close()
-        if is_for_the_client(event):
+        if questions.is_for_the_client(event):
             self._waits_for_client = True
             return told
         asked_by = event.metadata.get("agent_state_id")
         asking = asked_by if isinstance(asked_by, str) and asked_by != self._top.run_id else None
-        self._interrupts.append(interrupt_of(event, asking))
+        self._interrupts.append(questions.interrupt_of(event, asking))
         if event.approval_id is None:
             return told
-        return [*told, *project_approval(approval_from_pause(event), event.attribution)]
+        return [*told, *questions.project_approval(questions.approval_from_pause(event), event.attribution)]
 
     def _finished(self, event: neutral.RunFinishedEvent) -> list[agui.BaseEvent]:
         error = event.error

@@ -20,14 +20,8 @@ from ag_ui.core import AssistantMessage, DataSource, RunAgentInput, TextPart, Ur
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from pilotage.adapters.agui import questions
 from pilotage.adapters.agui.errors import AgUiInputTooLargeError, AgUiRunResolutionError
-from pilotage.adapters.agui.questions import (
-    HITL_TOOL,
-    AgUiDecision,
-    carries_approval_decision,
-    decisions_in,
-    tool_results_in,
-)
 from pilotage.adapters.agui.stream import Bookmark
 from pilotage.adapters.agui_plugin import AgUiLimits
 from pilotage.adapters.asgi.middleware import is_deeper_than
@@ -57,7 +51,7 @@ _LONGEST_ID = 255
 
 
 def parse_input(text: str | bytes, limits: AgUiLimits = _USUAL) -> RunAgentInput:
-    """The AG-UI input in a JSON text.
+    """Return the AG-UI input in a JSON text.
 
     Raises:
         AgUiInputTooLargeError: the text is longer than the limits allow.
@@ -109,11 +103,7 @@ def _refuse_wrong_ids(ag_ui_input: RunAgentInput) -> None:
 
 
 def props_of(ag_ui_input: RunAgentInput) -> JsonObject:
-    """The object in `forwardedProps`; an empty one where there is none.
-
-    Raises:
-        AgUiRunResolutionError: it is something else.
-    """
+    """Return the object in `forwardedProps`, an empty one where there is none; refuse anything else."""
     props: JsonValue = ag_ui_input.forwarded_props
     if props is None:
         return {}
@@ -123,26 +113,18 @@ def props_of(ag_ui_input: RunAgentInput) -> JsonObject:
 
 
 def last_seen(ag_ui_input: RunAgentInput) -> Bookmark | None:
-    """Return where a reconnecting client left the stream.
-
-    Raises:
-        AgUiRunResolutionError: what it says is no id of a frame.
-    """
+    """Return where a reconnecting client left the stream; refuse what is no id of a frame."""
     text = _text(ag_ui_input, LAST_EVENT_ID)
     return Bookmark.parse(text) if text is not None else None
 
 
 def cancelled_run_in(ag_ui_input: RunAgentInput) -> str | None:
-    """The run that a client wants to end: the runId of the input that started it.
-
-    Raises:
-        AgUiRunResolutionError: what it says is no name of a run.
-    """
+    """Return the run that a client cancels: the runId of the input that started it."""
     return _text(ag_ui_input, CANCEL_RUN)
 
 
 def with_last_seen(ag_ui_input: RunAgentInput, header: str | None) -> RunAgentInput:
-    """The input with the id from a header, which is newer than the one a client may repeat in its input."""
+    """Return the input with the id from a header, which is newer than the one a client may repeat in its input."""
     if not header:
         return ag_ui_input
     return ag_ui_input.model_copy(
@@ -176,7 +158,7 @@ def run_input_of(ag_ui_input: RunAgentInput, limits: AgUiLimits = _USUAL) -> Cor
 
 
 def _answers(ag_ui_input: RunAgentInput) -> bool:
-    return carries_approval_decision(ag_ui_input) or bool(tool_results_in(ag_ui_input))
+    return questions.carries_approval_decision(ag_ui_input) or bool(questions.tool_results_in(ag_ui_input))
 
 
 def _run_input(ag_ui_input: RunAgentInput, limits: AgUiLimits, *, is_resumed: bool) -> CoreRunInput:
@@ -204,11 +186,11 @@ def _run_input(ag_ui_input: RunAgentInput, limits: AgUiLimits, *, is_resumed: bo
 
 
 def _run_that_asked(ag_ui_input: RunAgentInput) -> str:
-    if not carries_approval_decision(ag_ui_input):
+    if not questions.carries_approval_decision(ag_ui_input):
         # The result of a tool call names no run: it is the one of the thread that waits for it.
         return ag_ui_input.run_id
-    first = decisions_in(ag_ui_input)[0]
-    return run_of(first.request_id) if isinstance(first, AgUiDecision) else first.run_id
+    first = questions.decisions_in(ag_ui_input)[0]
+    return run_of(first.request_id) if isinstance(first, questions.AgUiDecision) else first.run_id
 
 
 def _last_words(ag_ui_input: RunAgentInput) -> tuple[str, list[MediaPart]]:
@@ -257,7 +239,7 @@ def _object(props: JsonObject, name: str) -> JsonValue:
 
 
 def packs_of(ag_ui_input: RunAgentInput) -> list[ContextPack]:
-    """The state and the context of a client, as a model may be shown them."""
+    """Return the state and the context of a client, as a model may be shown them."""
     packs: list[ContextPack] = []
     if ag_ui_input.state:
         shown = canonical_json(to_json_value(ag_ui_input.state))
@@ -271,14 +253,14 @@ def packs_of(ag_ui_input: RunAgentInput) -> list[ContextPack]:
 
 
 def tools_of(ag_ui_input: RunAgentInput, most: int) -> tuple[ModelToolSpec, ...]:
-    """The tools that a client carries out. The one that older clients answer questions by is no tool of a model.
+    """Return the tools that a client runs. The one by which older clients answer questions is no tool of a model.
 
     Raises:
         AgUiInputTooLargeError: there are more than `most`.
         AgUiRunResolutionError: a tool has parameters that are no schema.
         AgentDefinitionError: a tool has no name.
     """
-    tools = [tool for tool in ag_ui_input.tools or () if tool.name != HITL_TOOL]
+    tools = [tool for tool in ag_ui_input.tools or () if tool.name != questions.HITL_TOOL]
     if len(tools) > most:
         raise AgUiInputTooLargeError(f"the input brings {len(tools)} tools; this server takes {most}.")
     specs: list[ModelToolSpec] = []
@@ -304,11 +286,7 @@ def with_history(run_input: CoreRunInput, ag_ui_input: RunAgentInput) -> CoreRun
 
 
 def check_size(run_input: CoreRunInput, limits: AgUiLimits) -> None:
-    """Refuse more context and tools of a client than a model should be shown.
-
-    Raises:
-        AgUiInputTooLargeError: it is more than the limits allow.
-    """
+    """Refuse more context and tools of a client than the limits allow to show to a model."""
     size = sum(len(pack.content) for pack in run_input.context.packs)
     size += sum(len(canonical_json(to_json_value(tool))) for tool in run_input.deferred_tools)
     if size > limits.max_given_bytes:

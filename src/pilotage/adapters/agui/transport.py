@@ -13,7 +13,7 @@ from typing import TextIO
 
 from ag_ui.core import RunErrorEvent
 
-from pilotage.adapters.agui.driver import AgentDriver, RunDriverFactory
+from pilotage.adapters.agui.driver import AgentDriver
 from pilotage.adapters.agui.run_input import (
     CANCEL_RUN,
     cancelled_run_in,
@@ -21,7 +21,7 @@ from pilotage.adapters.agui.run_input import (
     run_input_of,
     with_last_seen,
 )
-from pilotage.adapters.agui.stream import NDJSON, encoder_for, line_of
+from pilotage.adapters.agui.stream import NDJSON, RunDriverFactory, encoder_for, line_of
 from pilotage.adapters.agui_plugin import AgUiLimits
 from pilotage.errors import PilotageError
 
@@ -37,11 +37,7 @@ async def open_stream(
     last_event_id: str | None = None,
     limits: AgUiLimits = _USUAL,
 ) -> AsyncIterable[str]:
-    """Return the stream for one input, of which nothing is sent yet.
-
-    Raises:
-        PilotageError: the input cannot be served.
-    """
+    """Return the stream for one input; raise PilotageError, before anything is sent, where it cannot be served."""
     ag_ui_input = with_last_seen(parse_input(text, limits), last_event_id)
     made = run_driver_factory(run_input_of(ag_ui_input, limits), ag_ui_input, accept)
     return await made if isinstance(made, Awaitable) else made

@@ -182,11 +182,7 @@ def principal_in(scope: MutableMapping[str, Any]) -> Principal | None:
 
 
 def refuse_foreign_origin(connection: HTTPConnection, allowed: Collection[str]) -> None:
-    """Refuse pages of other sites: a browser sends the credentials of its user with the requests of any page.
-
-    Raises:
-        OriginRefusedError: the origin is neither the server's own nor an allowed one.
-    """
+    """Refuse pages of other sites: a browser sends the credentials of its user with the requests of any page."""
     origin, host = connection.headers.get("origin"), connection.headers.get("host")
     if not is_allowed_origin(origin, host, allowed):
         raise OriginRefusedError(
@@ -196,11 +192,7 @@ def refuse_foreign_origin(connection: HTTPConnection, allowed: Collection[str]) 
 
 
 def refuse_other_machines(connection: HTTPConnection) -> None:
-    """Refuse requests that do not come from this machine.
-
-    Raises:
-        NotAuthenticatedError: the request comes from another machine, or through a foreign name.
-    """
+    """Refuse requests that come from another machine, or through a foreign name."""
     client = connection.client
     if not is_from_this_machine(client.host if client else None, connection.headers.get("host")):
         raise NotAuthenticatedError(

@@ -10,15 +10,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message
 
+from pilotage.adapters.asgi import problems
 from pilotage.adapters.asgi.authentication import Authentication
-from pilotage.adapters.asgi.problems import (
-    NOSNIFF,
-    BodyTooLargeError,
-    RequestRefusedError,
-    RunStoreUnreachableError,
-    problem_of_status,
-    problem_response,
-)
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.errors import PilotageError
 from pilotage.runtime.journal.interruptions import StoreUnavailable
@@ -41,7 +34,7 @@ async def bounded_body(request: Request, longest: int) -> bytes:
     async for piece in request.stream():
         size += len(piece)
         if size > longest:
-            raise BodyTooLargeError(
+            raise problems.BodyTooLargeError(
                 f"the body is longer than {longest:,} bytes, which is what this server takes."
             )
         pieces.append(piece)
@@ -77,7 +70,7 @@ class HttpMiddleware:
 
         async def wrapped(request: Request) -> Response:
             response = await self._handled(request, handle)
-            for name, text in NOSNIFF.items():
+            for name, text in problems.NOSNIFF.items():
                 response.headers.setdefault(name, text)
             return response
 
@@ -89,22 +82,22 @@ class HttpMiddleware:
                 await self._authentication.principal_of(request)
             return await handle(await self._bounded(request))
         except PilotageError as error:
-            return problem_response(error)
+            return problems.problem_response(error)
         except StoreUnavailable:
-            return problem_response(RunStoreUnreachableError())
+            return problems.problem_response(problems.RunStoreUnreachableError())
         except ClientDisconnect:
-            return problem_response(problem_of_status(400, "the body broke off"))
+            return problems.problem_response(problems.problem_of_status(400, "the body broke off"))
         except OSError:
             if not self.owns_errors:
                 raise
-            return problem_response(RunStoreUnreachableError())
+            return problems.problem_response(problems.RunStoreUnreachableError())
 
     async def _bounded(self, request: Request) -> Request:
         """Return the request with its body read: frameworks read bodies of any length and depth."""
         body = await bounded_body(request, self._settings.max_body_bytes)
         deepest = self._settings.max_body_depth
         if "json" in request.headers.get("content-type", "") and is_deeper_than(deepest, body):
-            raise RequestRefusedError(f"the body is nested more than {deepest} levels deep.")
+            raise problems.RequestRefusedError(f"the body is nested more than {deepest} levels deep.")
 
         is_given = False
 

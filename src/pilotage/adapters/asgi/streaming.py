@@ -12,15 +12,9 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from pilotage.adapters.asgi import problems
 from pilotage.adapters.asgi.authentication import principal_in
 from pilotage.adapters.asgi.open_streams import OpenStreams
-from pilotage.adapters.asgi.problems import (
-    INTERNAL,
-    SECURITY_HEADERS,
-    ProblemView,
-    problem_of,
-    problem_response,
-)
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.principal import Principal
 from pilotage.container.application import Application
@@ -67,7 +61,7 @@ class StreamEnd:
 
     code: int
     reason: str
-    problem: ProblemView | None = None
+    problem: problems.ProblemView | None = None
 
 
 COMPLETED = StreamEnd(1000, "this is all")
@@ -75,7 +69,7 @@ RECONNECT = StreamEnd(1012, "come back with the last id")
 DISCONNECTED = StreamEnd(1001, "the client has gone")
 
 
-def failed(problem: ProblemView) -> StreamEnd:
+def failed(problem: problems.ProblemView) -> StreamEnd:
     """Return the end of a stream that cannot go on; its code is 4000 and the status."""
     return StreamEnd(4000 + problem.status, problem.code, problem)
 
@@ -166,14 +160,14 @@ async def _send_all(items: Items[ItemT], encode: Callable[[ItemT], T], writer: C
         async for item in items:
             await writer.write(encode(item))
     except PilotageError as error:
-        return failed(problem_of(error))
+        return failed(problems.problem_of(error))
     except StreamInterruptedError:
         return RECONNECT
     except ClientDisconnect:
         raise
     except Exception:  # noqa: BLE001 - the top of a stream: the client gets an end
         _log.exception("a stream broke off")
-        return failed(INTERNAL)
+        return failed(problems.INTERNAL)
     return COMPLETED
 
 
@@ -218,7 +212,7 @@ class StreamFormat(Generic[T]):
 
     media_type: str
     encode: Callable[[T], bytes]
-    problem: Callable[[ProblemView], bytes]
+    problem: Callable[[problems.ProblemView], bytes]
     reconnect: bytes = b""
     heartbeat: bytes | None = SSE_HEARTBEAT
 
@@ -242,7 +236,7 @@ class StreamingResponse(Response):
         clock: IClock,
     ) -> None:
         # Proxies must not buffer the pieces.
-        headers = {**SECURITY_HEADERS, "x-accel-buffering": "no"}
+        headers = {**problems.SECURITY_HEADERS, "x-accel-buffering": "no"}
         super().__init__(headers=headers, media_type=stream_format.media_type)
         del self.headers["content-length"]
         self._items: Items[Any] = items
@@ -273,7 +267,7 @@ class StreamingResponse(Response):
             pass
         except PilotageError as error:
             await self._items.aclose()
-            await problem_response(error)(scope, receive, send)
+            await problems.problem_response(error)(scope, receive, send)
 
     def _last_piece(self, end: StreamEnd) -> bytes:
         if end.problem is not None:
@@ -302,11 +296,7 @@ class Streams:
         self._open = OpenStreams.of(app) if app is not None else OpenStreams()
 
     def refuse(self, principal: Principal | None) -> None:
-        """Refuse one more stream where no more may be opened.
-
-        Raises:
-            CallerError: `OpenStreams.refuse` refuses it.
-        """
+        """Refuse one more stream where no more may be opened, by `OpenStreams.refuse`."""
         self._open.refuse(principal, self._settings)
 
     def entered(self, principal: Principal | None) -> AbstractContextManager[asyncio.Future[None]]:

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from inspect import (
-    Parameter,
-    Signature,
-    getattr_static,
-    isasyncgenfunction,
-    iscoroutinefunction,
-    isfunction,
-    signature,
-)
 from types import NoneType
 from typing import Any, ClassVar, TypeAlias, TypeVar, get_type_hints
 
@@ -32,6 +24,10 @@ _PARAMETER = re.compile(r"\{[^}]*\}")
 _MARKS = "__pilotage_routes__"
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+Place: TypeAlias = tuple[str, str]
+"""How and where a route answers, whatever its parameters are called."""
+_Fault: TypeAlias = tuple[str, str, str]
+"""The code, the summary and the remedy of a problem."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -106,7 +102,7 @@ def websocket(path: str) -> Callable[[FunctionT], FunctionT]:
 def marks_of(controller: type[object]) -> dict[str, tuple[RouteMark, ...]]:
     """The marked members of a class in the order they are written, those of base classes first."""
     names = dict.fromkeys(name for base in reversed(controller.__mro__) for name in vars(base))
-    members = {name: getattr_static(controller, name) for name in names}
+    members = {name: inspect.getattr_static(controller, name) for name in names}
     return {name: marks for name, member in members.items() if (marks := _marks_on(member))}
 
 
@@ -130,47 +126,32 @@ def _marked(
     return mark
 
 
-Place: TypeAlias = tuple[str, str]
-"""How and where a route answers, whatever its parameters are called."""
-
-
 def place_of(method: str, path: str) -> Place:
     """The place of a route; the method of a WebSocket is empty."""
     return method, _PARAMETER.sub("{}", path)
 
 
-def seen_signature(function: Callable[..., Any]) -> Signature:
-    """The signature of a method without `self`, its types resolved where the method is written.
-
-    Raises:
-        NameError: a type cannot be resolved.
-    """
+def seen_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a method without `self`; raise NameError for a type that cannot be resolved."""
     hints = get_type_hints(function, include_extras=True)
-    _, *rest = signature(function).parameters.values()
+    _, *rest = inspect.signature(function).parameters.values()
     parameters = [each.replace(annotation=hints.get(each.name, each.annotation)) for each in rest]
-    returned = hints.get("return", Signature.empty)
+    returned = hints.get("return", inspect.Signature.empty)
     # Resolving makes a type of None, which FastAPI would take for a body.
-    return Signature(parameters, return_annotation=None if returned is NoneType else returned)
+    return inspect.Signature(parameters, return_annotation=None if returned is NoneType else returned)
 
 
-def socket_parameter(shape: Signature) -> str | None:
-    """Which parameter of a method is the WebSocket."""
+def socket_parameter(shape: inspect.Signature) -> str | None:
+    """Return the name of the parameter of a method that is the WebSocket."""
     return next((name for name, each in shape.parameters.items() if each.annotation is WebSocket), None)
 
 
-def shown_as(endpoint: Any, function: Any, shape: Signature) -> Any:
+def shown_as(endpoint: Any, function: Any, shape: inspect.Signature) -> Any:
     """Give an endpoint the name, documentation and signature of its method, and return it."""
     endpoint.__name__, endpoint.__doc__ = function.__name__, function.__doc__
     endpoint.__qualname__, endpoint.__module__ = function.__qualname__, function.__module__
     endpoint.__signature__ = shape
     return endpoint
-
-
-def has_variable_parameters(shape: Signature) -> bool:
-    """Return whether a method takes `*args` or `**kwargs`, which no request can fill."""
-    return any(
-        each.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD) for each in shape.parameters.values()
-    )
 
 
 @value
@@ -206,7 +187,7 @@ def controllers_in(graph: Graph) -> list[ControllerDefinition]:
 def routes_of(pod: ControllerDefinition) -> list[ControllerRoute]:
     """The routes of a controller, in the order they are written."""
     return [
-        ControllerRoute(pod, name, getattr_static(pod.target, name), mark)
+        ControllerRoute(pod, name, inspect.getattr_static(pod.target, name), mark)
         for name, marks in marks_of(pod.target).items()
         for mark in marks
     ]
@@ -218,83 +199,51 @@ def problems_of(graph: Graph, others: Mapping[Place, str] | None = None) -> Iter
     for pod in controllers_in(graph):
         routes = routes_of(pod)
         if not routes:
-            yield _problem(
-                "controller_empty", pod.target.__name__, "it has no routes.", "Write @get, @post, @sse ..."
-            )
+            remedy = "Write @get, @post, @sse ..."
+            yield Problem("controller_empty", "it has no routes.", remedy, (pod.target.__name__,))
         for route in routes:
-            wrong = _wrong_with(route)
-            if wrong is not None:
-                yield wrong
+            where = (route.label,)
+            try:
+                fault = _fault_of(route) or _fault_of_signature(route)
+                if fault is not None:
+                    yield Problem(*fault, where)
+            except Exception as error:  # noqa: BLE001 - any error is reported with the others
+                summary = f"FastAPI refuses it: {str(error).partition(chr(10))[0]}"
+                yield Problem("route_signature", summary, "Change its signature.", where, detail=error)
             other = taken.setdefault(route.place, route.label)
             if other != route.label:
-                how = f"{route.mark.method or 'WebSocket'} {route.path}"
-                yield _problem(
-                    "route_conflict",
-                    route.label,
-                    f"{how} is answered by {other} already.",
-                    "Change one of the paths.",
-                )
+                summary = f"{route.mark.method or 'WebSocket'} {route.path} is answered by {other} already."
+                yield Problem("route_conflict", summary, "Change one of the paths.", where)
 
 
-def _wrong_with(route: ControllerRoute) -> Problem | None:
+def _fault_of(route: ControllerRoute) -> _Fault | None:
     function, kind = route.function, route.mark.kind
-    if not isfunction(function):
-        return _problem(
-            "route_not_a_method",
-            route.label,
-            "it is no plain method.",
-            "Leave out @staticmethod or @classmethod.",
-        )
-    if kind is RouteKind.SSE and not isasyncgenfunction(function):
-        return _problem(
-            "route_not_a_stream",
-            route.label,
-            "@sse needs an async generator.",
-            "Write async def with yield in it.",
-        )
-    if kind is not RouteKind.SSE and isasyncgenfunction(function):
-        return _problem(
-            "route_is_a_stream", route.label, "it yields its answer in pieces.", "Write @sse above it."
-        )
-    if kind is RouteKind.WEBSOCKET and not iscoroutinefunction(function):
-        return _problem("route_not_async", route.label, "@websocket needs a coroutine.", "Write async def.")
-    return _wrong_signature(route)
-
-
-def _wrong_signature(route: ControllerRoute) -> Problem | None:
-    """Return the error of a signature that FastAPI refuses, with its own message."""
-    try:
-        shape = seen_signature(route.function)
-        if has_variable_parameters(shape):
-            return _problem(
-                "route_signature",
-                route.label,
-                "no request says what *args and **kwargs are.",
-                "Name each parameter.",
-            )
-        if route.mark.kind is RouteKind.WEBSOCKET:
-            if socket_parameter(shape) is None:
-                return _problem(
-                    "route_signature",
-                    route.label,
-                    "no parameter is a WebSocket.",
-                    "Add one: socket: WebSocket.",
-                )
-            return None
-        options: dict[str, Any] = {"response_model": None} if route.mark.kind is RouteKind.SSE else {}
-        endpoint = shown_as(lambda: None, route.function, shape)
-        options |= route.mark.options
-        APIRouter().add_api_route(route.path, endpoint, methods=[route.mark.method], **options)
-    except Exception as error:  # noqa: BLE001 - any error is reported with the others
-        first = str(error).partition("\n")[0]
-        return _problem(
-            "route_signature", route.label, f"FastAPI refuses it: {first}", "Change its signature.", error
-        )
+    if not inspect.isfunction(function):
+        return "route_not_a_method", "it is no plain method.", "Leave out @staticmethod or @classmethod."
+    if kind is RouteKind.SSE and not inspect.isasyncgenfunction(function):
+        return "route_not_a_stream", "@sse needs an async generator.", "Write async def with yield in it."
+    if kind is not RouteKind.SSE and inspect.isasyncgenfunction(function):
+        return "route_is_a_stream", "it yields its answer in pieces.", "Write @sse above it."
+    if kind is RouteKind.WEBSOCKET and not inspect.iscoroutinefunction(function):
+        return "route_not_async", "@websocket needs a coroutine.", "Write async def."
     return None
 
 
-def _problem(code: str, where: str, summary: str, remedy: str, detail: object = None) -> Problem:
-    return Problem(code, summary, remedy, (where,), detail=detail)
+def _fault_of_signature(route: ControllerRoute) -> _Fault | None:
+    """Return what is wrong with a signature; what FastAPI raises about it is raised."""
+    shape, mark, code = seen_signature(route.function), route.mark, "route_signature"
+    if any(
+        each.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        for each in shape.parameters.values()
+    ):
+        return code, "no request says what *args and **kwargs are.", "Name each parameter."
+    if mark.kind is not RouteKind.WEBSOCKET:
+        options: dict[str, Any] = {"response_model": None} if mark.kind is RouteKind.SSE else {}
+        endpoint = shown_as(lambda: None, route.function, shape)
+        APIRouter().add_api_route(route.path, endpoint, methods=[mark.method], **{**options, **mark.options})
+    elif socket_parameter(shape) is None:
+        return code, "no parameter is a WebSocket.", "Add one: socket: WebSocket."
+    return None
 
 
 class ControllerCheck(IPostProcessor):

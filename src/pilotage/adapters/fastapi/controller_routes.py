@@ -23,17 +23,7 @@ from pilotage.adapters.asgi.authentication import (
 from pilotage.adapters.asgi.middleware import HttpMiddleware
 from pilotage.adapters.asgi.problems import problem_of, problem_response
 from pilotage.adapters.asgi.streaming import COMPLETED, RECONNECT, StreamingResponse, Streams, stopped
-from pilotage.adapters.fastapi.controller import (
-    ControllerDefinition,
-    ControllerRoute,
-    RouteKind,
-    controllers_in,
-    problems_of,
-    routes_of,
-    seen_signature,
-    shown_as,
-    socket_parameter,
-)
+from pilotage.adapters.fastapi import controller
 from pilotage.adapters.fastapi.frames import SSE_FORMAT, ItemFrames
 from pilotage.adapters.fastapi.routing import route_class_with, stream_responses
 from pilotage.adapters.http_settings import HttpSettings
@@ -49,7 +39,7 @@ def plain_endpoint(method: Callable[[], Any], function: Any, shape: Signature) -
     async def endpoint(**given: Any) -> Any:
         return await method()(**given) if is_async else await run_in_threadpool(method(), **given)
 
-    return shown_as(endpoint, function, shape)
+    return controller.shown_as(endpoint, function, shape)
 
 
 def stream_endpoint(method: Callable[[], Any], function: Any, shape: Signature, streams: Streams) -> Any:
@@ -58,7 +48,7 @@ def stream_endpoint(method: Callable[[], Any], function: Any, shape: Signature, 
     async def endpoint(**given: Any) -> Any:
         return streams.response(ItemFrames(method()(**given)), SSE_FORMAT)
 
-    return shown_as(endpoint, function, shape.replace(return_annotation=Signature.empty))
+    return controller.shown_as(endpoint, function, shape.replace(return_annotation=Signature.empty))
 
 
 def socket_endpoint(
@@ -68,12 +58,12 @@ def socket_endpoint(
     around: Callable[[WebSocket, Coroutine[Any, Any, None]], Awaitable[None]],
 ) -> Any:
     """An endpoint that hands the WebSocket to the method; `around` bounds it and closes it well."""
-    name = str(socket_parameter(shape))
+    name = str(controller.socket_parameter(shape))
 
     async def endpoint(**given: Any) -> None:
         await around(given[name], method()(**given))
 
-    return shown_as(endpoint, function, shape)
+    return controller.shown_as(endpoint, function, shape)
 
 
 async def use_websocket(streams: Streams, websocket: WebSocket, work: Coroutine[Any, Any, None]) -> None:
@@ -116,13 +106,13 @@ def controller_routes(
     Raises:
         ApplicationStartError: with all errors in the controllers.
     """
-    if problems := list(problems_of(app.graph)):
+    if problems := list(controller.problems_of(app.graph)):
         raise start_error(app.name, problems)
     bounds = settings or HttpSettings.from_environment()
     authentication = Authentication.of(app, principal, bounds.allowed_origins)
     routers = _ControllerRouters(app, authentication if has_resolver(app, principal) else None, bounds)
     router = APIRouter()
-    for pod in controllers_in(app.graph):
+    for pod in controller.controllers_in(app.graph):
         router.include_router(routers.router_of(pod))
     return router
 
@@ -138,7 +128,7 @@ class _ControllerRouters:
         self._settings = settings
         self._streams = Streams(app, settings)
 
-    def router_of(self, pod: ControllerDefinition) -> APIRouter:
+    def router_of(self, pod: controller.ControllerDefinition) -> APIRouter:
         """Return the routes of one controller, with authentication unless it is public."""
         authentication = None if pod.public else self._authentication
         middleware = HttpMiddleware(authentication, self._settings)
@@ -158,18 +148,18 @@ class _ControllerRouters:
                 del headers["content-length"], headers["content-type"]
                 raise HTTPException(problem.status, problem.detail, headers) from error
 
-        for route in routes_of(pod):
+        for route in controller.routes_of(pod):
             self._add(route, router, authenticate)
         return router
 
-    def _add(self, route: ControllerRoute, router: APIRouter, authenticate: Any) -> None:
+    def _add(self, route: controller.ControllerRoute, router: APIRouter, authenticate: Any) -> None:
         method = partial(self._method, route)
-        function, shape, mark = route.function, seen_signature(route.function), route.mark
+        function, shape, mark = route.function, controller.seen_signature(route.function), route.mark
         match mark.kind:
-            case RouteKind.PLAIN:
+            case controller.RouteKind.PLAIN:
                 endpoint = plain_endpoint(method, function, shape)
                 router.add_api_route(route.path, endpoint, methods=[mark.method], **mark.options)
-            case RouteKind.SSE:
+            case controller.RouteKind.SSE:
                 endpoint = stream_endpoint(method, function, shape, self._streams)
                 described: dict[str, Any] = {
                     "status_code": 200,
@@ -179,10 +169,10 @@ class _ControllerRouters:
                     **mark.options,
                 }
                 router.add_api_route(route.path, endpoint, methods=[mark.method], **described)
-            case RouteKind.WEBSOCKET:
+            case controller.RouteKind.WEBSOCKET:
                 endpoint = socket_endpoint(method, function, shape, partial(use_websocket, self._streams))
                 router.add_api_websocket_route(route.path, endpoint, dependencies=[Depends(authenticate)])
 
-    def _method(self, route: ControllerRoute) -> Any:
+    def _method(self, route: controller.ControllerRoute) -> Any:
         """Return the method of the pod for this request: a prototype is created anew."""
         return getattr(self._app.get(route.pod.target, route.pod.name), route.name)

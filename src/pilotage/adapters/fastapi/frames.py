@@ -1,25 +1,27 @@
-"""Frames: events and values as server-sent events and messages of a WebSocket; streams of frames."""
+"""Frames: events and values as server-sent events and messages of a WebSocket; the events of a run as frames."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from functools import cached_property, partial
 from typing import cast
 
+from fastapi import APIRouter
+from starlette.requests import ClientDisconnect
+from starlette.websockets import WebSocket
+
+from pilotage.adapters.asgi import streaming, websockets
+from pilotage.adapters.asgi.authentication import Authentication, principal_in
 from pilotage.adapters.asgi.problems import ProblemView, RunStoreUnreachableError, json_text
-from pilotage.adapters.asgi.streaming import (
-    EVENT_STREAM,
-    RECONNECT,
-    StreamEnd,
-    StreamFormat,
-    StreamInterruptedError,
-)
+from pilotage.adapters.fastapi.schemas import RunId, cursor_of
 from pilotage.agent.events import AgentEvent, AgentEventKind, RunFinishedEvent, RunPausedEvent
 from pilotage.agent.principal import Principal
 from pilotage.agent.state import AgentStatus
 from pilotage.agent.yields import AgentYield, AgentYieldJsonEncoder
+from pilotage.errors import PilotageError
 from pilotage.jsonvalue import to_json_value
 from pilotage.runtime.events.feed import EventCursor, PositionedEvent
 from pilotage.runtime.runs import AgentRuns
@@ -96,15 +98,15 @@ def messages_of(frames: Sequence[Frame]) -> Sequence[str]:
     return [frame.message for frame in frames]
 
 
-def last_frames(end: StreamEnd) -> Sequence[Frame]:
+def last_frames(end: streaming.StreamEnd) -> Sequence[Frame]:
     """Return the last frames of a stream: why it ends before its items do."""
     if end.problem is not None:
         return [problem_frame(end.problem)]
-    return [RECONNECT_FRAME] if end is RECONNECT else []
+    return [RECONNECT_FRAME] if end is streaming.RECONNECT else []
 
 
-SSE_FORMAT: StreamFormat[Sequence[Frame]] = StreamFormat(
-    EVENT_STREAM,
+SSE_FORMAT: streaming.StreamFormat[Sequence[Frame]] = streaming.StreamFormat(
+    streaming.EVENT_STREAM,
     encode=sse_of,
     problem=lambda problem: sse_of([problem_frame(problem)]),
     reconnect=sse_of([RECONNECT_FRAME]),
@@ -197,4 +199,58 @@ class RunFrames(AsyncIterator[Sequence[Frame]]):
         state = await self._state()
         if state.is_terminal or state.status is AgentStatus.INTERRUPTED:
             raise StopAsyncIteration
-        raise StreamInterruptedError
+        raise streaming.StreamInterruptedError
+
+
+class EventSocket:
+    """Sends the events of a run over a WebSocket, until it pauses or ends; messages of the client are ignored."""
+
+    def __init__(
+        self,
+        runs: Callable[[], AgentRuns],
+        authentication: Authentication,
+        streams: streaming.Streams,
+        encoded: EncodedEvents,
+    ) -> None:
+        self._runs = runs
+        self._authentication = authentication
+        self._streams = streams
+        self._encoded = encoded
+
+    def add_to(self, router: APIRouter) -> None:
+        """Add the route to a router, at the address of the server-sent stream."""
+        router.websocket("/runs/{run_id}/events")(self.read_events)
+
+    async def read_events(self, websocket: WebSocket, run_id: RunId, after: str | None = None) -> None:
+        """Send the events after `after`; a run that cannot be read is refused before the connection is made."""
+        try:
+            frames = await self._opened(websocket, run_id, after)
+            with self._streams.entered(principal_in(websocket.scope)) as shutdown:
+                await websockets.accept(websocket)
+                await self._send(websocket, frames, shutdown)
+        except PilotageError as error:
+            await websockets.refuse(websocket, error)
+        except ClientDisconnect:
+            pass
+
+    async def _opened(self, websocket: WebSocket, run_id: str, after: str | None) -> RunFrames:
+        try:
+            caller = await self._authentication.principal_of(websocket)
+            cursor, runs = cursor_of(None, after), self._runs()
+            await runs.get(run_id, principal=caller)
+        except OSError as error:
+            raise RunStoreUnreachableError from error
+        return RunFrames(runs, run_id, caller, cursor, self._encoded)
+
+    async def _send(self, websocket: WebSocket, frames: RunFrames, shutdown: asyncio.Future[None]) -> None:
+        async def send(messages: Sequence[str]) -> None:
+            for message in messages:
+                await websockets.send_text(websocket, message)
+
+        writer: streaming.ClientWriter[Sequence[str]] = self._streams.writer(send, (SOCKET_HEARTBEAT,))
+        end = await streaming.deliver(
+            frames, messages_of, writer, websockets.disconnected(websocket), shutdown
+        )
+        if end is not streaming.DISCONNECTED:
+            await send(messages_of(last_frames(end)))
+            await websockets.close(websocket, end.code, end.reason)

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
 from pydantic import AwareDatetime
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.websockets import WebSocket
 
-from pilotage.adapters.asgi import websockets
-from pilotage.adapters.asgi.authentication import Authentication, has_resolver, principal_in
+from pilotage.adapters.asgi.authentication import Authentication, has_resolver
 from pilotage.adapters.asgi.middleware import HttpMiddleware
-from pilotage.adapters.asgi.problems import SECURITY_HEADERS, RequestRefusedError, RunStoreUnreachableError
-from pilotage.adapters.asgi.streaming import DISCONNECTED, StreamingResponse, Streams, deliver
+from pilotage.adapters.asgi.problems import SECURITY_HEADERS, RequestRefusedError
+from pilotage.adapters.asgi.streaming import StreamingResponse, Streams
 from pilotage.adapters.fastapi import schemas
-from pilotage.adapters.fastapi.frames import (
-    SOCKET_HEARTBEAT,
-    SSE_FORMAT,
-    EncodedEvents,
-    RunFrames,
-    last_frames,
-    messages_of,
-)
+from pilotage.adapters.fastapi.frames import SSE_FORMAT, EncodedEvents, EventSocket, RunFrames
 from pilotage.adapters.fastapi.routing import (
     Caller,
     json_response,
@@ -38,13 +28,7 @@ from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.ports.principals import IPrincipalResolver
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
-from pilotage.errors import (
-    AgentDefinitionError,
-    CallerError,
-    ModelNotFoundError,
-    PilotageError,
-    RunConflictError,
-)
+from pilotage.errors import AgentDefinitionError, CallerError, ModelNotFoundError, RunConflictError
 from pilotage.runtime.runs import AgentRuns
 
 # A relative link: /runs/<id>/decisions leads to /runs/<id>/answers, under whatever prefix.
@@ -260,60 +244,6 @@ class RunCommands:
 
 def _created(runs_path: str, state: AgentState) -> Response:
     return json_response(schemas.RunView.of(state), 201, {"location": f"{runs_path}/{state.id}"})
-
-
-class EventSocket:
-    """Sends the events of a run over a WebSocket, until it pauses or ends; messages of the client are ignored."""
-
-    def __init__(
-        self,
-        runs: Callable[[], AgentRuns],
-        authentication: Authentication,
-        streams: Streams,
-        encoded: EncodedEvents,
-    ) -> None:
-        self._runs = runs
-        self._authentication = authentication
-        self._streams = streams
-        self._encoded = encoded
-
-    def add_to(self, router: APIRouter) -> None:
-        """Add the route to a router, at the address of the server-sent stream."""
-        router.websocket("/runs/{run_id}/events")(self.read_events)
-
-    async def read_events(
-        self, websocket: WebSocket, run_id: schemas.RunId, after: str | None = None
-    ) -> None:
-        """Send the events after `after`; a run that cannot be read is refused before the connection is made."""
-        try:
-            frames = await self._opened(websocket, run_id, after)
-            with self._streams.entered(principal_in(websocket.scope)) as shutdown:
-                await websockets.accept(websocket)
-                await self._send(websocket, frames, shutdown)
-        except PilotageError as error:
-            await websockets.refuse(websocket, error)
-        except ClientDisconnect:
-            pass
-
-    async def _opened(self, websocket: WebSocket, run_id: str, after: str | None) -> RunFrames:
-        try:
-            caller = await self._authentication.principal_of(websocket)
-            cursor, runs = schemas.cursor_of(None, after), self._runs()
-            await runs.get(run_id, principal=caller)
-        except OSError as error:
-            raise RunStoreUnreachableError from error
-        return RunFrames(runs, run_id, caller, cursor, self._encoded)
-
-    async def _send(self, websocket: WebSocket, frames: RunFrames, shutdown: asyncio.Future[None]) -> None:
-        async def send(messages: Sequence[str]) -> None:
-            for message in messages:
-                await websockets.send_text(websocket, message)
-
-        writer = self._streams.writer(send, heartbeat=(SOCKET_HEARTBEAT,))
-        end = await deliver(frames, messages_of, writer, websockets.disconnected(websocket), shutdown)
-        if end is not DISCONNECTED:
-            await send(messages_of(last_frames(end)))
-            await websockets.close(websocket, end.code, end.reason)
 
 
 def agent_routes(

@@ -85,11 +85,7 @@ class SignalBody(_Body):
     id: Name | None = None
 
     def sent_kind(self) -> AgentSignalKind:
-        """Return the kind of the signal.
-
-        Raises:
-            RequestRefusedError: it has a route of its own, which checks more.
-        """
+        """Return the kind of the signal; refuse a kind that has a route of its own, which checks more."""
         if self.kind in _OWN_ROUTES:
             raise RequestRefusedError(
                 f"{self.kind.value!r} is no signal to send by itself. POST it to /runs/<id>/{_OWN_ROUTES[self.kind]}."

@@ -100,11 +100,7 @@ def serve(
 
 
 def refuse_open_binding(host: str, *, has_resolver: bool) -> None:
-    """Refuse to listen where others reach the server, unless a principal resolver authenticates them.
-
-    Raises:
-        BindingRefusedError: the host is not this machine's own, and there is no principal resolver.
-    """
+    """Refuse to listen where others reach the server, unless a principal resolver authenticates them."""
     if not has_resolver and not is_loopback(host):
         raise BindingRefusedError(
             f"host {host!r} can be reached by others, and nothing says who asks. Give serve(app, "
