@@ -46,3 +46,35 @@ def test_a_redaction_policy_loads_nothing_from_outside() -> None:
         "StreamingRedactionPolicy((StreamingSensitivePattern('key', 'sk-[0-9]{4}'),))"
     )
     assert third_party_after(policy) == set()
+
+
+def test_loading_all_plugins_loads_nothing_from_outside() -> None:
+    plugins = "from pilotage import Application\napp = Application('harbour').load_plugins()\n"
+    assert third_party_after(plugins + "assert len(app.report.loaded) >= 7, app.report.loaded") == set()
+
+
+def test_an_application_starts_without_the_adapters_it_does_not_use() -> None:
+    program = (
+        "from pilotage import Agent, Application\n"
+        "from pilotage.models import OfflineModel\n"
+        "@Agent\nclass Greeter:\n    async def execute(self, name: str) -> str:\n        return name\n"
+        "with Application('harbour').add(Greeter, OfflineModel).load_plugins(): pass"
+    )
+    dear = {"ag_ui", "fastapi", "starlette", "httpx", "openai", "sqlalchemy", "opentelemetry", "cryptography"}
+    assert third_party_after(program) & dear == set()
+
+
+def test_an_adapter_that_is_imported_after_the_plugins_serves_its_agents() -> None:
+    program = (
+        "from pilotage import Agent, Application\n"
+        "from pilotage.models import OfflineModel\n"
+        "app = Application('harbour').load_plugins()\n"
+        "from starlette.applications import Starlette\n"
+        "from pilotage.adapters.agui import AGUICompatible, AgUiConfig\n"
+        "@AGUICompatible('/pilot')\n@Agent\nclass Pilot:\n    '''Brings ships in.'''\n"
+        "api = Starlette()\n"
+        "with app.add(Pilot, OfflineModel, api):\n"
+        "    assert [each.path for each in api.routes] == ['/pilot', '/pilot/stream', '/pilot/ws']\n"
+        "    assert app.get(AgUiConfig) == AgUiConfig()"
+    )
+    assert {"ag_ui", "starlette"} <= third_party_after(program)

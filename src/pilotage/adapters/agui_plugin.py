@@ -1,16 +1,154 @@
-"""The plugin `agui`: beside its adapter, because it is also loaded, and does nothing, without the extra."""
+"""The plugin `agui`: settings of AG-UI, and the routes of agents that are `@AGUICompatible`.
+
+Beside its adapter, which is imported by the applications that use it: every application that loads its plugins has
+these settings. Without the extra the plugin does nothing.
+"""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import field, fields
 
+from pilotage.adapters import http_settings
 from pilotage.container.application import Application
+from pilotage.container.graph import Graph
+from pilotage.container.plugins import is_installed
+from pilotage.container.processing import IPostProcessor
+from pilotage.errors import AgentDefinitionError, Problem
+from pilotage.values import shared, value
+
+PREFIX = "PILOTAGE_AGUI_"
+_ADAPTER = "pilotage.adapters.agui"
+_SWITCH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 def initialize(app: Application) -> None:
-    """Give the application what the adapter has for it, if the extra is installed."""
-    if find_spec("ag_ui") is None or find_spec("starlette") is None:
+    """Add the settings, unless the application has some, and the routes of its agents, if the extra is installed."""
+    if not is_installed("ag_ui", "starlette"):
         return
-    from pilotage.adapters.agui.plugin import register  # noqa: PLC0415 - needs the extra
+    if not app.contains(AgUiConfig):
+        app.add(AgUiConfig.from_environment())
+    app.add(AgUiEndpoints(app))
 
-    register(app)
+
+class AgUiEndpoints(IPostProcessor):
+    """Gives every FastAPI and Starlette application among the pods the routes of the agents that want some.
+
+    No agent wants any before the adapter was imported, which has the decorator.
+    """
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+
+    @classmethod
+    def check(cls, graph: Graph) -> Iterable[Problem]:
+        """Return the paths that two agents want."""
+        if _ADAPTER not in sys.modules:
+            return ()
+        from pilotage.adapters.agui.endpoints import conflicts_in  # noqa: PLC0415 - imported already
+
+        return conflicts_in(graph)
+
+    def post_process(self, pod: object) -> object:
+        if _ADAPTER in sys.modules:
+            from pilotage.adapters.agui.endpoints import serve_agents  # noqa: PLC0415 - imported already
+
+            serve_agents(self._app, pod)
+        return pod
+
+
+@value
+class AgUiLimits:
+    """Limits: bytes and depth of an input, what of it a model may be shown, and streams.
+
+    `max_given_bytes` bounds state, context, tools and history together; `max_streams` counts all open streams of the
+    application, `max_streams_per_principal` those of one principal; `heartbeat_seconds` is the time between two
+    heartbeats of a stream.
+    """
+
+    max_body_bytes: int = 1_000_000
+    max_depth: int = 32
+    max_given_bytes: int = 100_000
+    max_tools: int = 64
+    max_streams: int = 1_000
+    max_streams_per_principal: int = 100
+    heartbeat_seconds: float = 15.0
+
+    def __post_init__(self) -> None:
+        http_settings.reject_wrong_numbers(self, fields(self))
+
+
+@value
+class AgUiConfig:
+    """The paths of the three endpoints, which snapshots are sent, which pages may connect, how much may come in.
+
+    `messages_snapshot_enabled` sends the whole conversation once more when a run has ended. Pages of the server's own
+    origin may always connect, others where `allowed_origins` names them.
+    """
+
+    sse_path: str = "/agui"
+    websocket_path: str = "/agui/ws"
+    http_stream_path: str = "/agui/stream"
+    emit_state_snapshot: bool = True
+    messages_snapshot_enabled: bool = False
+    allowed_origins: tuple[str, ...] = ()
+    limits: AgUiLimits = field(default_factory=shared(AgUiLimits))
+
+    def __post_init__(self) -> None:
+        origins = http_settings.checked_origins("AgUiConfig.allowed_origins", self.allowed_origins)
+        object.__setattr__(self, "allowed_origins", origins)
+        for name in ("sse_path", "websocket_path", "http_stream_path"):
+            check_path(f"AgUiConfig.{name}", getattr(self, name))
+
+    @property
+    def http(self) -> http_settings.HttpSettings:
+        """The settings of the HTTP layer; the depth of inputs is checked where they are parsed, on every transport."""
+        limits = self.limits
+        return http_settings.HttpSettings(
+            max_body_bytes=limits.max_body_bytes,
+            # No text is nested deeper than it is long.
+            max_body_depth=limits.max_body_bytes,
+            max_streams=limits.max_streams,
+            max_streams_per_principal=limits.max_streams_per_principal,
+            heartbeat_seconds=limits.heartbeat_seconds,
+            allowed_origins=self.allowed_origins,
+        )
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> AgUiConfig:
+        """Return the settings in `PILOTAGE_AGUI_*`; what is not set there has its default.
+
+        Raises:
+            AgentDefinitionError: a variable has a value that cannot be.
+        """
+        usual = cls()
+        return cls(
+            _text(environ, "SSE_PATH", usual.sse_path),
+            _text(environ, "WEBSOCKET_PATH", usual.websocket_path),
+            _text(environ, "HTTP_STREAM_PATH", usual.http_stream_path),
+            _switch(environ, "EMIT_STATE_SNAPSHOT", usual.emit_state_snapshot),
+            _switch(environ, "MESSAGES_SNAPSHOT_ENABLED", usual.messages_snapshot_enabled),
+            http_settings.origins_in(environ, PREFIX),
+            AgUiLimits(**http_settings.numbers_in(environ, PREFIX, fields(AgUiLimits))),
+        )
+
+
+def check_path(name: str, path: str) -> None:
+    """Raise AgentDefinitionError for what is no path; the message begins with `name`."""
+    if not path.startswith("/") or any(character.isspace() for character in path):
+        raise AgentDefinitionError(
+            f"{name} is {path!r}, which is no path. Begin it with '/', without blanks."
+        )
+
+
+def _text(environ: Mapping[str, str], name: str, usual: str) -> str:
+    return environ.get(PREFIX + name, "").strip() or usual
+
+
+def _switch(environ: Mapping[str, str], name: str, usual: bool) -> bool:
+    word = _text(environ, name, str(usual)).lower()
+    if word not in _SWITCH:
+        raise AgentDefinitionError(f"{PREFIX}{name} is {word!r}: write true or false.")
+    return _SWITCH[word]

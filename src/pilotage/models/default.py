@@ -12,7 +12,7 @@ from pilotage.container.graph import One
 from pilotage.models.offline_model import OfflineModel
 
 _WITHOUT_MODELS = ("agui",)
-"""Plugins that provide no model and take long to import."""
+"""Plugins that provide no model: a wrong setting of theirs concerns no run of one agent."""
 
 
 def default_model() -> tuple[object, ...]:

@@ -19,7 +19,7 @@ from tests.adapters.agui.server import endpoints, frames_in
 
 from pilotage import Application
 from pilotage.adapters.agui import driver_for
-from pilotage.adapters.agui.input_parsing import LAST_EVENT_ID
+from pilotage.adapters.agui.run_input import LAST_EVENT_ID
 from pilotage.agent import (
     IAgentModel,
     ModelRequest,

@@ -8,11 +8,11 @@ import pytest
 
 from pilotage import Application, Principal
 from pilotage.adapters.asgi import ServerStoppingError
-from pilotage.adapters.asgi.errors import (
+from pilotage.adapters.asgi.open_streams import OpenStreams
+from pilotage.adapters.asgi.problems import (
     TooManyOwnStreamsError,
     TooManyStreamsError,
 )
-from pilotage.adapters.asgi.open_streams import OpenStreams
 from pilotage.adapters.fastapi import HttpSettings
 
 ADA, EVE = Principal("ada"), Principal("eve")

@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 
 from pilotage.adapters.asgi import ServerStoppingError
-from pilotage.adapters.asgi.errors import (
+from pilotage.adapters.asgi.problems import (
     BodyTooLargeError,
     OriginRefusedError,
     RequestRefusedError,
     RunStoreUnreachableError,
     TooManyOwnStreamsError,
     TooManyStreamsError,
+    problem_of,
+    problem_of_fields,
+    problem_of_status,
 )
-from pilotage.adapters.asgi.problems import problem_of, problem_of_fields, problem_of_status
 from pilotage.errors import (
     AgentDefinitionError,
     ApplicationStateError,

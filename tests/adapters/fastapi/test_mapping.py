@@ -9,17 +9,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pilotage.adapters.asgi.bodies import is_deeper_than
-from pilotage.adapters.asgi.errors import RequestRefusedError
-from pilotage.adapters.asgi.problems import json_text, problem_of
-from pilotage.adapters.fastapi.bodies import (
-    AnswerBody,
-    SignalBody,
-    StartBody,
-    cursor_of,
-    details_of,
-    signal_kind_of,
-)
+from pilotage.adapters.asgi.middleware import is_deeper_than
+from pilotage.adapters.asgi.problems import RequestRefusedError, json_text, problem_of
 from pilotage.adapters.fastapi.frames import (
     RECONNECT_FRAME,
     Frame,
@@ -27,7 +18,16 @@ from pilotage.adapters.fastapi.frames import (
     item_frame,
     problem_frame,
 )
-from pilotage.adapters.fastapi.views import question_view, result_view, run_view, signal_view
+from pilotage.adapters.fastapi.schemas import (
+    AnswerBody,
+    QuestionView,
+    ResultView,
+    RunView,
+    SignalBody,
+    SignalView,
+    StartBody,
+    cursor_of,
+)
 from pilotage.agent import (
     AgentActionKind,
     AgentApprovalBoundaryKind,
@@ -65,18 +65,18 @@ STATE = AgentState(
 def test_only_what_was_sent_goes_with_an_answer(sent: dict[str, Any], details: dict[str, Any]) -> None:
     body = AnswerBody.model_validate({"request_id": "q", **sent})
     assert body.decision.value == sent["decision"]
-    assert details_of(body) == details
+    assert body.details() == details
 
 
 @pytest.mark.parametrize("kind", ["cancel", "approval_decision"])
 def test_what_has_a_way_of_its_own_is_no_signal(kind: str) -> None:
     with pytest.raises(RequestRefusedError, match="is no signal to send by itself. POST it to"):
-        signal_kind_of(SignalBody.model_validate({"kind": kind}))
+        SignalBody.model_validate({"kind": kind}).sent_kind()
 
 
 @pytest.mark.parametrize("kind", sorted({*AgentSignalKind} - {"cancel", "approval_decision"}))
 def test_every_other_kind_is_sent(kind: str) -> None:
-    assert signal_kind_of(SignalBody.model_validate({"kind": kind})) == kind
+    assert SignalBody.model_validate({"kind": kind}).sent_kind() == kind
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_what_is_no_cursor_is_refused() -> None:
 
 
 def test_a_run_is_shown_without_its_tenant() -> None:
-    assert json_text(run_view(STATE)).decode() == (
+    assert json_text(RunView.of(STATE)).decode() == (
         '{"id":"run-1","agent_type":"clerk","status":"active","transition":null,"reason":null,'
         '"current_activity":null,"awaits":null,"metadata":{"order":1},'
         '"created_at":"2030-01-01T12:00:00+00:00","updated_at":null,"wake_at":null}'
@@ -116,7 +116,7 @@ def test_a_run_is_shown_without_its_tenant() -> None:
 
 
 def test_a_result_is_shown_without_the_exception_behind_it() -> None:
-    view = result_view(RunResult(STATE, {"total": 1}, error={"code": "broken"}, cause=ValueError("inside")))
+    view = ResultView.of(RunResult(STATE, {"total": 1}, error={"code": "broken"}, cause=ValueError("inside")))
     assert (view.output, view.error, view.run.id) == ({"total": 1}, {"code": "broken"}, "run-1")
     assert b"inside" not in json_text(view)
 
@@ -132,7 +132,7 @@ def test_an_approval_is_a_question() -> None:
         arguments={"amount": "5"},
         expires_at=NOON,
     )
-    view = question_view(asked)
+    view = QuestionView.of(asked)
     assert (view.kind, view.action, view.prompt, view.expires_at) == (
         "approval",
         "desk.refund",
@@ -154,14 +154,14 @@ def test_a_question_about_an_unknown_outcome_shows_what_came_late(name: str | No
         name,
         late_outcomes=({"ok": 1},),
     )
-    view = question_view(asked)
+    view = QuestionView.of(asked)
     assert (view.kind, view.action, view.attempt, view.late_outcomes) == ("recovery", shown, 2, [{"ok": 1}])
     assert view.allowed_decisions == ["retry", "done", "fail", "cancel"]
 
 
 def test_a_signal_is_confirmed_without_its_payload() -> None:
     signal = AgentSignal("s-1", "run-1", AgentSignalKind.USER_MESSAGE, {"text": "hush"})
-    assert json_text(signal_view(signal)) == b'{"id":"s-1","run_id":"run-1","kind":"user_message"}'
+    assert json_text(SignalView.of(signal)) == b'{"id":"s-1","run_id":"run-1","kind":"user_message"}'
 
 
 def test_an_event_is_a_frame_with_its_cursor_whatever_its_text_holds() -> None:

@@ -5,25 +5,16 @@ from importlib.util import find_spec
 if find_spec("ag_ui") is None or find_spec("starlette") is None:
     raise ImportError('this adapter needs an extra: pip install "pilotage[agui]"')
 
-from pilotage.adapters.agui.answers import (
-    AgUiContinuation,
-    AgUiDecision,
-    AgUiToolResult,
-    carries_approval_decision,
-    decisions_in,
-    ingest_decision,
-    tool_results_in,
-)
-from pilotage.adapters.agui.bookmark import Bookmark
-from pilotage.adapters.agui.compatible import (
+from pilotage.adapters.agui.driver import AgentDriver, driver_for
+from pilotage.adapters.agui.endpoints import (
     AgUiAgent,
     AGUICompatible,
-    AgUiEndpoints,
+    add_agui_endpoint,
+    add_agui_http_stream_endpoint,
+    add_agui_websocket_endpoint,
     agui_extension,
     agui_routes,
 )
-from pilotage.adapters.agui.driver import AgUiRunDriver, RunDriverFactory, RunOpener
-from pilotage.adapters.agui.encoder import AgUiEncoder, NdjsonEncoder, SseEncoder, encoder_for, line_of
 from pilotage.adapters.agui.errors import (
     AbstractAgUiError,
     AgUiApprovalDecodeError,
@@ -32,25 +23,35 @@ from pilotage.adapters.agui.errors import (
     AgUiPendingApprovalError,
     AgUiRunResolutionError,
 )
-from pilotage.adapters.agui.input_parsing import parse_input
-from pilotage.adapters.agui.interrupts import (
+from pilotage.adapters.agui.projector import AgUiProjector
+from pilotage.adapters.agui.questions import (
     AgUiApproval,
+    AgUiContinuation,
+    AgUiDecision,
+    AgUiToolResult,
     approval_from_pause,
+    carries_approval_decision,
+    decisions_in,
     find_pending_approval,
+    ingest_decision,
     project_approval,
     project_pending_approval,
+    tool_results_in,
 )
-from pilotage.adapters.agui.projector import AgUiProjector
-from pilotage.adapters.agui.routes import (
-    add_agui_endpoint,
-    add_agui_http_stream_endpoint,
-    add_agui_websocket_endpoint,
+from pilotage.adapters.agui.run_input import parse_input, run_input_of
+from pilotage.adapters.agui.stream import (
+    AgUiEncoder,
+    AgUiRunDriver,
+    Bookmark,
+    NdjsonEncoder,
+    RunDriverFactory,
+    RunOpener,
+    SseEncoder,
+    encoder_for,
+    line_of,
 )
-from pilotage.adapters.agui.run_input import run_input_of
-from pilotage.adapters.agui.serving import AgentDriver, driver_for
-from pilotage.adapters.agui.settings import AgUiConfig, AgUiLimits
-from pilotage.adapters.agui.stdio import AgUiStdioCommand
-from pilotage.adapters.agui.transport import frames_for
+from pilotage.adapters.agui.transport import AgUiStdioCommand, frames_for
+from pilotage.adapters.agui_plugin import AgUiConfig, AgUiEndpoints, AgUiLimits
 
 __all__ = [
     "AGUICompatible",

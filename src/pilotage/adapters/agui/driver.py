@@ -1,145 +1,332 @@
-"""`AgUiRunDriver`: one run as a stream of encoded AG-UI events, for every transport.
+"""`driver_for`: the runs of one agent for every transport, and the ways from an input to a run.
 
-Whatever breaks, the client gets closed frames and one end; leaving the stream leaves a durable run as it is.
+An input starts a run, answers its questions, reconnects to its stream, or cancels it.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing
-from typing import Protocol, TypeAlias
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 from ag_ui.core import RunAgentInput
 
-from pilotage.adapters.agui.bookmark import Bookmark
-from pilotage.adapters.agui.encoder import AgUiEncoder, SseEncoder
-from pilotage.adapters.agui.projector import BROKEN, AgUiProjector
-from pilotage.adapters.agui.stream import FrameStream, Marked, RecentFrames, VoidBookmarkError
-from pilotage.agent.events import AgentEvent
+from pilotage.adapters.agui import questions
+from pilotage.adapters.agui.errors import AgUiPendingApprovalError
+from pilotage.adapters.agui.projector import AgUiProjector
+from pilotage.adapters.agui.run_input import cancelled_run_in, check_size, last_seen, with_history
+from pilotage.adapters.agui.stream import AgUiRunDriver, Bookmark, RecentFrames, RunOpener, encoder_for
+from pilotage.adapters.agui_plugin import AgUiConfig
+from pilotage.agent.events import AgentEvent, AgentEventAttribution, RunFinishedEvent, RunStartedEvent
+from pilotage.agent.principal import LOCAL, Principal
+from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
-from pilotage.errors import PilotageError
-from pilotage.runtime.events.feed import EventCursor
+from pilotage.agent.run_values import RunResult
+from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.container.application import Application
+from pilotage.errors import CallerError, RunConflictError
+from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.runtime.answers import run_of
+from pilotage.runtime.events.feed import START
 from pilotage.runtime.events.subscription import Subscription
-from pilotage.runtime.journal.interruptions import RunInterruption
+from pilotage.runtime.run.blueprint import can_wait_for_callers
 from pilotage.runtime.run.opened import OpenedRun
-
-_LOG = logging.getLogger(__name__)
-
-RunDriverFactory: TypeAlias = Callable[
-    [CoreRunInput, RunAgentInput, str | None], AsyncIterable[str] | Awaitable[AsyncIterable[str]]
-]
-"""Makes the stream for one input; `accept` is what the client accepts, where the transport knows."""
+from pilotage.runtime.run.start import run_id_of
+from pilotage.runtime.runner import AgentRunner
+from pilotage.runtime.runs import AgentRuns
+from pilotage.values import value
 
 
-class RunOpener(Protocol):
-    """Opens runs; an `AgentRunner` does."""
+class _Opener:
+    """Runs of one agent, reached for one principal."""
+
+    def __init__(self, runs: AgentRuns, runner: AgentRunner) -> None:
+        self._runs = runs
+        self._runner = runner
+        self._principal = runner.principal
+
+    def _check_agent(self, state: AgentState) -> None:
+        agent_id = self._runner.definition.agent_id
+        if state.agent_type != agent_id:
+            raise RunConflictError(
+                f"run {state.id!r} is one of agent {state.agent_type!r}, not of {agent_id!r}. Go there with it."
+            )
+
+    async def _take_up(self, state: AgentState) -> None:
+        """Resume a run that has work to do and may have no owner."""
+        if state.status is AgentStatus.INTERRUPTED:
+            has_work = bool(await self._runs.services.signals.list_pending(state.id))
+        else:
+            has_work = not state.is_terminal
+        if has_work:
+            # A run that has another owner, or has just ended, is read all the same.
+            with suppress(CallerError):
+                await self._runs.resume(state.id, principal=self._principal)
+
+
+class StartedRuns(_Opener):
+    """Starts durable runs. One that was started by the same input before is read from its beginning."""
 
     async def open(self, given: object, /) -> OpenedRun:
-        """A run for this input."""
-        ...
+        """Return the run that the input starts, or has started; the same name with another input is an error."""
+        name = given.state_id if isinstance(given, CoreRunInput) else ""
+        run_id = run_id_of(self._principal.tenant, name)
+        known = await self._runs.services.states.get_or_none(run_id)
+        run = await self._runner.open(given)
+        if known is None:
+            return run
+        await self._take_up(known)
+        return _ReadRun(self._runs, Bookmark(run_id, START, START), self._runner)
 
 
-class AgUiRunDriver(AsyncIterable[str]):
-    """Opens a run, reads its events and encodes what the projector makes of them.
-
-    A client that comes back has `seen` some of the stream: it is told what follows, or where that cannot be, everything
-    again from RUN_STARTED on.
-    """
+class AnsweredRuns(_Opener):
+    """Hands decisions and results to the runs that wait for them, then brings back the run at the top."""
 
     def __init__(
         self,
-        runner: RunOpener,
-        run_input: CoreRunInput,
-        agent_id: str,
-        projector: AgUiProjector | None = None,
-        encoder: AgUiEncoder | None = None,
-        *,
-        seen: Bookmark | None = None,
-        recent: RecentFrames | None = None,
+        runs: AgentRuns,
+        runner: AgentRunner,
+        decided: Sequence[questions.AgUiDecision | questions.AgUiContinuation],
+        results: Sequence[questions.AgUiToolResult] = (),
     ) -> None:
-        self._runner = runner
-        self._input = run_input
-        self._agent_id = agent_id
-        self._projector = projector or AgUiProjector(
-            run_id=run_input.state_id, thread_id=run_input.effective_conversation_id
+        super().__init__(runs, runner)
+        self._decided = decided
+        self._results = results
+
+    async def open(self, given: object, /) -> OpenedRun:
+        """Return the run that goes on with what was answered.
+
+        Raises:
+            RunNotFoundError: there is no such run in the principal's tenant.
+            RunConflictError: the decisions are about several runs, or about one of another agent.
+            AgUiPendingApprovalError: no run waits for the results.
+            CallerError: no run waits for a decision, or it does not fit; that question stays open.
+        """
+        agent_id = self._runner.definition.agent_id
+        resumed = given if isinstance(given, CoreRunInput) else CoreRunInput(agent_id, "-")
+        top = await self._asking() if self._decided else await self._waiting(resumed.conversation_id)
+        self._check_agent(top)
+        for each in self._decided:
+            await self._decide(each)
+        for request_id, result in await self._awaited(top):
+            done = RecoveryDecision.DONE
+            await self._runs.answer(
+                top.id, request_id, done, resume=False, principal=self._principal, result=result.result
+            )
+        return await self._runner.open(replace(resumed, state_id=top.id, resume=True, deferred_tools=()))
+
+    async def _asking(self) -> AgentState:
+        """The one run that all decisions are about."""
+        tops = {top.id: top for top in [await self._top_of(each) for each in self._decided]}
+        if len(tops) > 1:
+            raise RunConflictError("the decisions are about several runs. Send one input for each of them.")
+        (top,) = tops.values()
+        return top
+
+    async def _waiting(self, thread: str | None) -> AgentState:
+        """The run of the thread that waits for one of the results."""
+        page = await self._runs.list(
+            statuses=[AgentStatus.INTERRUPTED],
+            agent=self._runner.definition.agent_id,
+            conversation_id=thread,
+            principal=self._principal,
         )
-        self._encoder = encoder or SseEncoder()
+        for state in page.runs:
+            if await self._awaited(state):
+                return state
+        calls = ", ".join(repr(each.call_id) for each in self._results)
+        raise AgUiPendingApprovalError(
+            f"no run of thread {thread!r} waits for the result of tool call {calls}. Send what the user says as the "
+            "last message, or the result of a call that has none."
+        )
+
+    async def _awaited(self, state: AgentState) -> list[tuple[str, questions.AgUiToolResult]]:
+        """The results that a run waits for, each with the question it answers."""
+        if not self._results:
+            return []
+        asked = {
+            question.deferred_call: question.id
+            for question in await self._runs.questions(state.id, principal=self._principal)
+            if isinstance(question, AgentRecoveryRequest) and question.deferred_call is not None
+        }
+        return [(asked[each.call_id], each) for each in self._results if each.call_id in asked]
+
+    async def _decide(self, decided: questions.AgUiDecision | questions.AgUiContinuation) -> None:
+        if isinstance(decided, questions.AgUiDecision):
+            run_id, decision = run_of(decided.request_id), decided.decision
+            # The run is resumed here, once all decisions of the input are stored.
+            await self._runs.answer(
+                run_id,
+                decided.request_id,
+                decision,
+                resume=False,
+                principal=self._principal,
+                **decided.details,
+            )
+        elif decided.is_cancelled:
+            await self._runs.cancel(decided.run_id, principal=self._principal)
+
+    async def _top_of(self, decided: questions.AgUiDecision | questions.AgUiContinuation) -> AgentState:
+        """Return the run without a parent, at or above the one that asked."""
+        asked = run_of(decided.request_id) if isinstance(decided, questions.AgUiDecision) else decided.run_id
+        state = await self._runs.get(asked, principal=self._principal)
+        while isinstance(parent := state.metadata.get("parent"), str):
+            state = await self._runs.get(parent, principal=self._principal)
+        return state
+
+
+class SeenRuns(_Opener):
+    """Reconnects a client to the stream of a run; a run without an owner is resumed."""
+
+    def __init__(self, runs: AgentRuns, runner: AgentRunner, seen: Bookmark) -> None:
+        super().__init__(runs, runner)
         self._seen = seen
-        self._recent = recent or RecentFrames()
-        self._stream = FrameStream(self._projector)
 
-    def __aiter__(self) -> AsyncIterator[str]:
-        return self._frames()
-
-    async def _frames(self) -> AsyncGenerator[str, None]:
-        run: OpenedRun | None = None
-        last: list[Marked] = []
-        try:
-            run = await self._runner.open(self._input)
-            for each in self._told_before():
-                yield self._encoded(each)
-            async with aclosing(self._told_of(run)) as told:
-                async for each in told:
-                    yield self._encoded(each)
-        except (Exception, RunInterruption) as error:  # noqa: BLE001 - the top of a stream: its client gets an end
-            last = self._broken(error)
-        finally:
-            if run is not None:
-                await run.leave()
-        for each in last:
-            yield self._encoded(each)
-
-    def _told_before(self) -> Iterator[Marked]:
-        """Return the frames after the last one of the client that this process remembers."""
-        if self._seen is not None:
-            for mark, frame in self._recent.behind(self._seen):
-                self._seen = mark
-                yield mark, frame
-            self._stream = FrameStream(self._projector, self._seen)
-
-    async def _told_of(self, run: OpenedRun) -> AsyncGenerator[Marked, None]:
-        try:
-            async with aclosing(self._told(run)) as told:
-                async for each in told:
-                    yield each
-        except VoidBookmarkError:
-            self._stream, self._seen = FrameStream(self._projector.fresh()), None
-            async with aclosing(self._told(run)) as told:
-                async for each in told:
-                    yield each
-
-    async def _told(self, run: OpenedRun) -> AsyncGenerator[Marked, None]:
-        events = run.events()
-        origin = _cursor_of(events)
-        self._stream.begin(run.id, origin)
-        if self._seen is None and origin is not None:
-            self._seen = Bookmark(run.id, origin, origin)
-        async for event in events:
-            for each in self._stream.take(event, _cursor_of(events)):
-                yield self._noted(each)
-        await run.result()
-        for each in self._stream.finish():
-            yield self._noted(each)
-
-    def _noted(self, told: Marked) -> Marked:
-        mark, frame = told
-        if self._seen is not None and mark is not None:
-            self._recent.note(self._seen, mark, frame)
-            self._seen = mark
-        return told
-
-    def _encoded(self, marked: Marked) -> str:
-        bookmark, frame = marked
-        return self._encoder.encode(frame, str(bookmark) if bookmark is not None else None)
-
-    def _broken(self, error: BaseException) -> list[Marked]:
-        if isinstance(error, PilotageError):
-            return self._stream.fail(str(error), error.code)
-        # What others raise may name what clients should not read.
-        _LOG.error("the AG-UI stream of agent %r broke: %s", self._agent_id, type(error).__name__)
-        return self._stream.fail("The stream of the run broke.", BROKEN)
+    async def open(self, given: object, /) -> OpenedRun:
+        """Return the run of the bookmark, which must be one of the agent, read from where its stream began."""
+        state = await self._runs.get(self._seen.run_id, principal=self._principal)
+        self._check_agent(state)
+        await self._take_up(state)
+        return _ReadRun(self._runs, self._seen, self._runner)
 
 
-def _cursor_of(events: AsyncIterator[AgentEvent]) -> EventCursor | None:
-    return EventCursor.parse(events.cursor) if isinstance(events, Subscription) else None
+class _ReadRun:
+    """A run that is read and not driven by its reader."""
+
+    def __init__(self, runs: AgentRuns, seen: Bookmark, runner: AgentRunner) -> None:
+        self.id = seen.run_id
+        self._runs = runs
+        self._after = str(seen.origin)
+        self._principal = runner.principal
+
+    def events(self) -> Subscription:
+        return self._runs.events(self.id, after=self._after, principal=self._principal)
+
+    async def result(self) -> RunResult:
+        return await self._runs.result(self.id, principal=self._principal)
+
+    async def leave(self) -> None:
+        """Nothing happens to the run."""
+
+
+class EndedRuns(_Opener):
+    """Cancels a run for its client, and streams how it ended."""
+
+    def __init__(self, runs: AgentRuns, runner: AgentRunner, name: str) -> None:
+        super().__init__(runs, runner)
+        self._name = name
+
+    async def end(self) -> RunResult:
+        """Cancel the run, which must be one of the agent, and return its result; one that has ended stays as it is."""
+        run_id = run_id_of(self._principal.tenant, self._name)
+        self._check_agent(await self._runs.get(run_id, principal=self._principal))
+        await self._runs.cancel(run_id, reason="the client wants it", principal=self._principal)
+        return await self._runs.result(run_id, principal=self._principal)
+
+    async def open(self, given: object, /) -> OpenedRun:
+        """Return the run, of which only the end is streamed."""
+        return _EndedRun(await self.end())
+
+
+class _EndedRun:
+    """A run of which only the end is streamed."""
+
+    def __init__(self, result: RunResult) -> None:
+        self.id = result.state.id
+        self._result = result
+
+    async def _told(self) -> AsyncGenerator[AgentEvent, None]:
+        by = AgentEventAttribution(self._result.state.agent_type, self.id, self.id)
+        yield RunStartedEvent(by)
+        output: JsonObject = {"output": to_json_value(self._result.output)}
+        yield RunFinishedEvent(by, self._result.error, output)
+
+    def events(self) -> AsyncIterator[AgentEvent]:
+        return self._told()
+
+    async def result(self) -> RunResult:
+        return self._result
+
+    async def leave(self) -> None:
+        """Nothing is left of the run."""
+
+
+@value
+class AgentDriver:
+    """Makes streams over the runs of one agent, acting for a principal: a `RunDriverFactory`.
+
+    Without a `config` it is the application's own. The application may start later.
+    """
+
+    app: Application
+    agent: type[object]
+    principal: Principal = LOCAL
+    config: AgUiConfig | None = None
+
+    def for_principal(self, principal: Principal) -> AgentDriver:
+        """Return the same streams, acting for another principal."""
+        return replace(self, principal=principal)
+
+    @property
+    def shown(self) -> AgUiConfig:
+        """What clients are shown, and how much they may send."""
+        return self.config or self.app.get_or_none(AgUiConfig) or AgUiConfig()
+
+    def __call__(
+        self, run_input: CoreRunInput, ag_ui_input: RunAgentInput, accept: str | None = None
+    ) -> AsyncIterable[str]:
+        runner = self._runner()
+        seen = last_seen(ag_ui_input)
+        projector = AgUiProjector(
+            self.shown,
+            run_id=ag_ui_input.run_id,
+            thread_id=ag_ui_input.thread_id,
+            messages=ag_ui_input.messages,
+        )
+        opener: RunOpener = SeenRuns(self._runs, runner, seen) if seen else self._opener(runner, ag_ui_input)
+        given = self._given(runner, run_input, ag_ui_input)
+        agent_id = runner.definition.agent_id
+        recent = RecentFrames.of(self.app)
+        return AgUiRunDriver(
+            opener, given, agent_id, projector, encoder_for(accept), seen=seen, recent=recent
+        )
+
+    async def cancel(self, name: str) -> None:
+        """Cancel the run that a client started by this name; raise CallerError where that cannot be done here."""
+        await EndedRuns(self._runs, self._runner(), name).end()
+
+    def _opener(self, runner: AgentRunner, ag_ui_input: RunAgentInput) -> RunOpener:
+        if (name := cancelled_run_in(ag_ui_input)) is not None:
+            return EndedRuns(self._runs, runner, name)
+        decided = (
+            questions.decisions_in(ag_ui_input) if questions.carries_approval_decision(ag_ui_input) else ()
+        )
+        results = questions.tool_results_in(ag_ui_input)
+        if decided or results:
+            return AnsweredRuns(self._runs, runner, decided, results)
+        return StartedRuns(self._runs, runner) if runner.definition.spec.is_durable else runner
+
+    def _given(
+        self, runner: AgentRunner, run_input: CoreRunInput, ag_ui_input: RunAgentInput
+    ) -> CoreRunInput:
+        """Return the input that this agent accepts: tools of the client if it can wait, history if none is stored."""
+        if not can_wait_for_callers(runner.definition):
+            run_input = replace(run_input, deferred_tools=())
+        if self._runs.services.conversations is None:
+            run_input = with_history(run_input, ag_ui_input)
+            check_size(run_input, self.shown.limits)
+        return run_input
+
+    def _runner(self) -> AgentRunner:
+        return AgentRunner.for_agent_instance(self.app.get(self.agent)).for_principal(self.principal)
+
+    @property
+    def _runs(self) -> AgentRuns:
+        return self.app.get(AgentRuns)
+
+
+def driver_for(
+    app: Application, agent: type[object], *, principal: Principal = LOCAL, config: AgUiConfig | None = None
+) -> AgentDriver:
+    """A factory of streams over the runs of an agent, acting for a principal; the application may start later."""
+    return AgentDriver(app, agent, principal, config)

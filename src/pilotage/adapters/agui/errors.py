@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pilotage.adapters.asgi.errors import BodyTooLargeError, RequestRefusedError
+from pilotage.adapters.asgi.problems import BodyTooLargeError, RequestRefusedError
 from pilotage.errors import ApplicationStartError, CallerError
 
 

@@ -1,30 +1,16 @@
-"""Frames that a run and its sub-agents have begun and not ended: each is closed before another begins. Pure."""
+"""Frames of a stream: those begun and not ended, the messages that they make, and the end of the run. Pure."""
 
 from __future__ import annotations
 
-from ag_ui.core import (
-    BaseEvent,
-    ReasoningEndEvent,
-    ReasoningMessageContentEvent,
-    ReasoningMessageEndEvent,
-    ReasoningMessageStartEvent,
-    ReasoningStartEvent,
-    StepFinishedEvent,
-    StepStartedEvent,
-    SubagentErrorEvent,
-    SubagentFinishedEvent,
-    SubagentFinishedSuspendedOutcome,
-    SubagentStartedEvent,
-    TextMessageContentEvent,
-    TextMessageEndEvent,
-    TextMessageStartEvent,
-    ToolCallArgsEvent,
-    ToolCallEndEvent,
-    ToolCallStartEvent,
-)
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
-from pilotage.adapters.agui.run_end import code_of, message_of
+from ag_ui import core as agui
+
 from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent
+from pilotage.jsonvalue import JsonObject, canonical_json
+
+_COUNTED = ("input_tokens", "output_tokens", "total_tokens")
 
 
 class OpenFrames:
@@ -52,36 +38,42 @@ class OpenFrames:
             self._parts[branch] = _Part(self._by, branch)
         return self._parts[branch]
 
-    def text(self, message_id: str, delta: str) -> list[BaseEvent]:
+    def text(self, message_id: str, delta: str) -> list[agui.BaseEvent]:
         """A piece of a text; another one than the open one begins anew."""
-        told: list[BaseEvent] = []
+        told: list[agui.BaseEvent] = []
         if message_id != self._text:
             told = self.close()
             self._text = message_id
-            start = TextMessageStartEvent(message_id=message_id, role="assistant", subagent_run_id=self._by)
+            start = agui.TextMessageStartEvent(
+                message_id=message_id, role="assistant", subagent_run_id=self._by
+            )
             told.append(start)
         if delta:
-            told.append(TextMessageContentEvent(message_id=message_id, delta=delta, subagent_run_id=self._by))
+            told.append(
+                agui.TextMessageContentEvent(message_id=message_id, delta=delta, subagent_run_id=self._by)
+            )
         return told
 
-    def reasoning(self, message_id: str, delta: str) -> list[BaseEvent]:
+    def reasoning(self, message_id: str, delta: str) -> list[agui.BaseEvent]:
         """A piece of reasoning; another one than the open one begins anew."""
-        told: list[BaseEvent] = []
+        told: list[agui.BaseEvent] = []
         if message_id != self._reasoning:
             told = self.close()
             self._reasoning = message_id
-            told.append(ReasoningStartEvent(message_id=message_id, subagent_run_id=self._by))
-            told.append(ReasoningMessageStartEvent(message_id=message_id, subagent_run_id=self._by))
+            told.append(agui.ReasoningStartEvent(message_id=message_id, subagent_run_id=self._by))
+            told.append(agui.ReasoningMessageStartEvent(message_id=message_id, subagent_run_id=self._by))
         if delta:
-            piece = ReasoningMessageContentEvent(message_id=message_id, delta=delta, subagent_run_id=self._by)
+            piece = agui.ReasoningMessageContentEvent(
+                message_id=message_id, delta=delta, subagent_run_id=self._by
+            )
             told.append(piece)
         return told
 
-    def call(self, call_id: str, name: str, parent_message_id: str | None) -> list[BaseEvent]:
+    def call(self, call_id: str, name: str, parent_message_id: str | None) -> list[agui.BaseEvent]:
         """A tool call begins; the open text stays open and is its parent where none is named."""
         told = self.end_call(call_id)
         self._calls[call_id] = None
-        start = ToolCallStartEvent(
+        start = agui.ToolCallStartEvent(
             tool_call_id=call_id,
             tool_call_name=name,
             parent_message_id=parent_message_id or self._text,
@@ -89,51 +81,51 @@ class OpenFrames:
         )
         return [*told, start]
 
-    def arguments(self, call_id: str, delta: str) -> list[BaseEvent]:
+    def arguments(self, call_id: str, delta: str) -> list[agui.BaseEvent]:
         """A piece of the arguments of an open call."""
         if not delta or call_id not in self._calls:
             return []
-        return [ToolCallArgsEvent(tool_call_id=call_id, delta=delta, subagent_run_id=self._by)]
+        return [agui.ToolCallArgsEvent(tool_call_id=call_id, delta=delta, subagent_run_id=self._by)]
 
-    def end_call(self, call_id: str) -> list[BaseEvent]:
+    def end_call(self, call_id: str) -> list[agui.BaseEvent]:
         """The arguments of a call are complete."""
         if call_id not in self._calls:
             return []
         del self._calls[call_id]
-        return [ToolCallEndEvent(tool_call_id=call_id, subagent_run_id=self._by)]
+        return [agui.ToolCallEndEvent(tool_call_id=call_id, subagent_run_id=self._by)]
 
-    def begin_step(self, name: str) -> list[BaseEvent]:
+    def begin_step(self, name: str) -> list[agui.BaseEvent]:
         """A step begins; one of the same name that is open goes on."""
         if name in self._steps:
             return []
         self._steps[name] = None
-        return [StepStartedEvent(step_name=name, subagent_run_id=self._by)]
+        return [agui.StepStartedEvent(step_name=name, subagent_run_id=self._by)]
 
-    def end_step(self, name: str) -> list[BaseEvent]:
+    def end_step(self, name: str) -> list[agui.BaseEvent]:
         """End a step, with all frames in it."""
         told = self.close()
         if name in self._steps:
             del self._steps[name]
-            told.append(StepFinishedEvent(step_name=name, subagent_run_id=self._by))
+            told.append(agui.StepFinishedEvent(step_name=name, subagent_run_id=self._by))
         return told
 
-    def close(self) -> list[BaseEvent]:
+    def close(self) -> list[agui.BaseEvent]:
         """End the text, then the reasoning, then the calls in the order they began."""
-        told: list[BaseEvent] = []
+        told: list[agui.BaseEvent] = []
         if self._text is not None:
-            told.append(TextMessageEndEvent(message_id=self._text, subagent_run_id=self._by))
+            told.append(agui.TextMessageEndEvent(message_id=self._text, subagent_run_id=self._by))
         if self._reasoning is not None:
-            told.append(ReasoningMessageEndEvent(message_id=self._reasoning, subagent_run_id=self._by))
-            told.append(ReasoningEndEvent(message_id=self._reasoning, subagent_run_id=self._by))
-        told += [ToolCallEndEvent(tool_call_id=call, subagent_run_id=self._by) for call in self._calls]
+            told.append(agui.ReasoningMessageEndEvent(message_id=self._reasoning, subagent_run_id=self._by))
+            told.append(agui.ReasoningEndEvent(message_id=self._reasoning, subagent_run_id=self._by))
+        told += [agui.ToolCallEndEvent(tool_call_id=call, subagent_run_id=self._by) for call in self._calls]
         self._text, self._reasoning, self._calls = None, None, {}
         return told
 
-    def close_all(self) -> list[BaseEvent]:
+    def close_all(self) -> list[agui.BaseEvent]:
         """End everything, the steps too, and first of all what parts of the run have open."""
         told = [frame for part in self._parts.values() for frame in part.close_all()]
         told += self.close()
-        told += [StepFinishedEvent(step_name=name, subagent_run_id=self._by) for name in self._steps]
+        told += [agui.StepFinishedEvent(step_name=name, subagent_run_id=self._by) for name in self._steps]
         self._steps = {}
         return told
 
@@ -141,10 +133,10 @@ class OpenFrames:
 class _Part(OpenFrames):
     """The frames of a part of a run: two of them may have steps of one name."""
 
-    def begin_step(self, name: str) -> list[BaseEvent]:
+    def begin_step(self, name: str) -> list[agui.BaseEvent]:
         return super().begin_step(f"{self._place}/{name}")
 
-    def end_step(self, name: str) -> list[BaseEvent]:
+    def end_step(self, name: str) -> list[agui.BaseEvent]:
         return super().end_step(f"{self._place}/{name}")
 
 
@@ -158,33 +150,126 @@ class SubAgents:
         """What a sub-agent that was announced has open."""
         return self._open[run_id]
 
-    def announce(self, by: AgentEventAttribution, top: str) -> list[BaseEvent]:
+    def announce(self, by: AgentEventAttribution, top: str) -> list[agui.BaseEvent]:
         """Announce a sub-agent, unless it is announced; `top` is the run of the stream."""
         if by.run_id in self._open:
             return []
         self._open[by.run_id] = OpenFrames(by.run_id, by.branch)
         above = by.parent_run_id if by.parent_run_id != top else None
         return [
-            SubagentStartedEvent(subagent_run_id=by.run_id, name=by.agent_id, parent_subagent_run_id=above)
+            agui.SubagentStartedEvent(
+                subagent_run_id=by.run_id, name=by.agent_id, parent_subagent_run_id=above
+            )
         ]
 
-    def suspend(self, run_id: str) -> list[BaseEvent]:
+    def suspend(self, run_id: str) -> list[agui.BaseEvent]:
         """End a sub-agent for this stream: it waits, or its end is not known."""
         frames = self._open.pop(run_id, None)
         if frames is None:
             return []
-        suspended = SubagentFinishedSuspendedOutcome()
-        return [*frames.close_all(), SubagentFinishedEvent(subagent_run_id=run_id, outcome=suspended)]
+        suspended = agui.SubagentFinishedSuspendedOutcome()
+        return [*frames.close_all(), agui.SubagentFinishedEvent(subagent_run_id=run_id, outcome=suspended)]
 
-    def end(self, event: RunFinishedEvent) -> list[BaseEvent]:
+    def end(self, event: RunFinishedEvent) -> list[agui.BaseEvent]:
         """A sub-agent that was announced has its answer, or none."""
         by = event.attribution.run_id
         told = self._open.pop(by).close_all()
         if event.error is None:
-            return [*told, SubagentFinishedEvent(subagent_run_id=by, result=event.metadata.get("output"))]
+            return [
+                *told,
+                agui.SubagentFinishedEvent(subagent_run_id=by, result=event.metadata.get("output")),
+            ]
         message, code = message_of(event.error), code_of(event.error)
-        return [*told, SubagentErrorEvent(subagent_run_id=by, message=message, code=code)]
+        return [*told, agui.SubagentErrorEvent(subagent_run_id=by, message=message, code=code)]
 
-    def close_all(self) -> list[BaseEvent]:
+    def close_all(self) -> list[agui.BaseEvent]:
         """End all open sub-agents, the last one first."""
         return [frame for run_id in reversed([*self._open]) for frame in self.suspend(run_id)]
+
+
+class TranscriptOfFrames:
+    """Folds frames into messages. A call without a message of its own gets one under its own id."""
+
+    def __init__(self, before: Sequence[agui.Message] = ()) -> None:
+        self._messages: dict[str, agui.Message] = {
+            message.id: message.model_copy(deep=isinstance(message, agui.AssistantMessage))
+            for message in before
+        }
+        self._calls: dict[str, agui.ToolCall] = {}
+
+    @property
+    def messages(self) -> list[agui.Message]:
+        """All messages in the order they began."""
+        return list(self._messages.values())
+
+    def take(self, frames: Iterable[agui.BaseEvent]) -> None:
+        """Take in frames of the stream."""
+        for frame in frames:
+            if getattr(frame, "subagent_run_id", None) is None:
+                self._take(frame)
+
+    def _take(self, frame: agui.BaseEvent) -> None:
+        match frame:
+            case agui.TextMessageStartEvent():
+                self._assistant(frame.message_id)
+            case agui.TextMessageContentEvent():
+                message = self._assistant(frame.message_id)
+                message.content = (message.content or "") + frame.delta
+            case agui.ToolCallStartEvent():
+                self._begin_call(frame)
+            case agui.ToolCallArgsEvent():
+                if (call := self._calls.get(frame.tool_call_id)) is not None:
+                    call.function.arguments += frame.delta
+            case agui.ToolCallResultEvent():
+                self._messages[frame.message_id] = agui.ToolMessage(
+                    id=frame.message_id, tool_call_id=frame.tool_call_id, content=frame.content
+                )
+            case _:
+                pass
+
+    def _begin_call(self, frame: agui.ToolCallStartEvent) -> None:
+        message = self._assistant(frame.parent_message_id or frame.tool_call_id)
+        function = agui.FunctionCall(name=frame.tool_call_name, arguments="")
+        call = self._calls[frame.tool_call_id] = agui.ToolCall(id=frame.tool_call_id, function=function)
+        message.tool_calls = [*(message.tool_calls or ()), call]
+
+    def _assistant(self, message_id: str) -> agui.AssistantMessage:
+        found = self._messages.get(message_id)
+        if isinstance(found, agui.AssistantMessage):
+            return found
+        made = self._messages[message_id] = agui.AssistantMessage(id=message_id)
+        return made
+
+
+def message_of(error: JsonObject) -> str:
+    """Return the message of an error, else its reason, else all of it."""
+    for name in ("message", "reason"):
+        if isinstance(words := error.get(name), str):
+            return words
+    return canonical_json(error)
+
+
+def code_of(error: JsonObject) -> str | None:
+    """Return the code of an error."""
+    code = error.get("code")
+    return code if isinstance(code, str) else None
+
+
+class TokensUsed:
+    """The sum of the tokens that steps report; None where no step reports any."""
+
+    def __init__(self) -> None:
+        self._sums: Counter[str] = Counter()
+
+    def add(self, metadata: JsonObject) -> None:
+        """Add the tokens that a finished step reports."""
+        usage = metadata.get("usage")
+        counts: JsonObject = usage if isinstance(usage, Mapping) else {}
+        for name in _COUNTED:
+            tokens = counts.get(name)
+            if isinstance(tokens, int) and tokens >= 0:
+                self._sums[name] += tokens
+
+    def told(self) -> list[agui.TokenUsage] | None:
+        """The sums as the protocol wants them."""
+        return [agui.TokenUsage.model_validate(self._sums)] if self._sums else None

@@ -9,34 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
-from ag_ui.core import (
-    BaseEvent,
-    CustomEvent,
-    Interrupt,
-    Message,
-    MessagesSnapshotEvent,
-    RunErrorEvent,
-    RunFinishedCancelledOutcome,
-    RunFinishedEvent,
-    RunFinishedInterruptOutcome,
-    RunFinishedOutcome,
-    RunFinishedSuccessOutcome,
-    RunStartedEvent,
-    StateDeltaEvent,
-    StateSnapshotEvent,
-    ToolCallResultEvent,
-)
+from ag_ui import core as agui
 
-from pilotage.adapters.agui.frames import OpenFrames, SubAgents
-from pilotage.adapters.agui.interrupts import (
-    approval_from_pause,
-    interrupt_of,
-    is_for_the_client,
-    project_approval,
+from pilotage.adapters.agui import questions
+from pilotage.adapters.agui.frames import (
+    OpenFrames,
+    SubAgents,
+    TokensUsed,
+    TranscriptOfFrames,
+    code_of,
+    message_of,
 )
-from pilotage.adapters.agui.run_end import TokensUsed, code_of, message_of
-from pilotage.adapters.agui.settings import AgUiConfig
-from pilotage.adapters.agui.transcript import TranscriptOfFrames
+from pilotage.adapters.agui_plugin import AgUiConfig
 from pilotage.agent import events as neutral
 from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.events.projections import CANCELLED
@@ -67,7 +51,7 @@ class AgUiProjector:
         *,
         run_id: str | None = None,
         thread_id: str | None = None,
-        messages: Sequence[Message] = (),
+        messages: Sequence[agui.Message] = (),
     ) -> None:
         self._config = config or AgUiConfig()
         self._run_id, self._thread_id = run_id, thread_id
@@ -75,7 +59,7 @@ class AgUiProjector:
         self._root: neutral.AgentEventAttribution | None = None
         self._frames = OpenFrames()
         self._subagents = SubAgents()
-        self._interrupts: list[Interrupt] = []
+        self._interrupts: list[agui.Interrupt] = []
         self._waits_for_client = False
         self._usage = TokensUsed()
         self._transcript = TranscriptOfFrames(self._messages)
@@ -87,7 +71,7 @@ class AgUiProjector:
             self._config, run_id=self._run_id, thread_id=self._thread_id, messages=self._messages
         )
 
-    def project(self, event: neutral.AgentEvent) -> list[BaseEvent]:
+    def project(self, event: neutral.AgentEvent) -> list[agui.BaseEvent]:
         """Return the frames of an event."""
         if self._root is None:
             self._root = event.attribution
@@ -98,28 +82,28 @@ class AgUiProjector:
             self._transcript.take(told)
         return told
 
-    def finish(self) -> list[BaseEvent]:
+    def finish(self) -> list[agui.BaseEvent]:
         """End the stream: close open frames, with the interrupts of the run, or an error where its end is not known."""
         if self._has_ended:
             return []
         if self._interrupts:
-            return self._end(RunFinishedInterruptOutcome(interrupts=self._interrupts))
+            return self._end(agui.RunFinishedInterruptOutcome(interrupts=self._interrupts))
         if self._waits_for_client:
             # The client continues: it has a tool call without a result.
-            return self._end(RunFinishedSuccessOutcome())
+            return self._end(agui.RunFinishedSuccessOutcome())
         if not self._has_begun:
             return self._close()
         return self.fail("The stream ended and the run has not. Send the same input again to go on.", BROKEN)
 
-    def fail(self, message: str, code: str) -> list[BaseEvent]:
+    def fail(self, message: str, code: str) -> list[agui.BaseEvent]:
         """End the stream with an error, unless the run has ended already."""
         if self._has_ended:
             return []
         told = self._close()
         self._has_ended = True
-        return [*told, RunErrorEvent(message=message, code=code, usage=self._usage.told())]
+        return [*told, agui.RunErrorEvent(message=message, code=code, usage=self._usage.told())]
 
-    def _projected(self, event: neutral.AgentEvent) -> list[BaseEvent]:
+    def _projected(self, event: neutral.AgentEvent) -> list[agui.BaseEvent]:
         by, own = event.attribution, self._by(event)
         if own is None:
             return self._told(event, None, self._frames.at(by.branch))
@@ -133,7 +117,7 @@ class AgUiProjector:
             return [*announced, *self._subagents.end(event)]
         return [*announced, *self._told(event, own, self._subagents.frames_of(own).at(by.branch))]
 
-    def _told(self, event: neutral.AgentEvent, by: str | None, frames: OpenFrames) -> list[BaseEvent]:
+    def _told(self, event: neutral.AgentEvent, by: str | None, frames: OpenFrames) -> list[agui.BaseEvent]:
         if event.metadata.get(SUPERSEDED):
             return _superseded(event, by, frames)
         match event:
@@ -148,7 +132,7 @@ class AgUiProjector:
             case _:
                 return self._said(event, by, frames)
 
-    def _said(self, event: _Said, by: str | None, frames: OpenFrames) -> list[BaseEvent]:
+    def _said(self, event: _Said, by: str | None, frames: OpenFrames) -> list[agui.BaseEvent]:
         match event:
             case neutral.MessageDeltaEvent():
                 return frames.text(event.message_id, event.delta)
@@ -168,19 +152,19 @@ class AgUiProjector:
                 self._usage.add(event.metadata)
                 return frames.end_step(event.step_name)
 
-    def _beside(self, event: _Beside, by: str | None) -> list[BaseEvent]:
+    def _beside(self, event: _Beside, by: str | None) -> list[agui.BaseEvent]:
         match event:
             case neutral.StateSnapshotEvent():
                 shown = self._config.emit_state_snapshot
-                return [StateSnapshotEvent(snapshot=event.snapshot, subagent_run_id=by)] if shown else []
+                return [agui.StateSnapshotEvent(snapshot=event.snapshot, subagent_run_id=by)] if shown else []
             case neutral.StateDeltaEvent():
                 patch = event.patch if isinstance(event.patch, list | tuple) else [event.patch]
-                return [StateDeltaEvent(delta=cast("list[Any]", list(patch)), subagent_run_id=by)]
+                return [agui.StateDeltaEvent(delta=cast("list[Any]", list(patch)), subagent_run_id=by)]
             case neutral.ArtifactEvent():
                 value = {"artifactId": event.artifact_id, "name": event.name, "content": event.content}
-                return [CustomEvent(name="artifact", value=value, subagent_run_id=by)]
+                return [agui.CustomEvent(name="artifact", value=value, subagent_run_id=by)]
 
-    def _started(self, event: neutral.RunStartedEvent) -> list[BaseEvent]:
+    def _started(self, event: neutral.RunStartedEvent) -> list[agui.BaseEvent]:
         # A run that waited and went on since is one run here: what it waited for was answered.
         self._interrupts, self._waits_for_client = [], False
         if self._has_begun:
@@ -188,43 +172,45 @@ class AgUiProjector:
         self._has_begun = True
         run_id, thread_id = self._ids()
         return [
-            RunStartedEvent(run_id=run_id, thread_id=thread_id, parent_run_id=event.attribution.parent_run_id)
+            agui.RunStartedEvent(
+                run_id=run_id, thread_id=thread_id, parent_run_id=event.attribution.parent_run_id
+            )
         ]
 
-    def _paused(self, event: neutral.RunPausedEvent) -> list[BaseEvent]:
+    def _paused(self, event: neutral.RunPausedEvent) -> list[agui.BaseEvent]:
         told = self._close()
-        if is_for_the_client(event):
+        if questions.is_for_the_client(event):
             self._waits_for_client = True
             return told
         asked_by = event.metadata.get("agent_state_id")
         asking = asked_by if isinstance(asked_by, str) and asked_by != self._top.run_id else None
-        self._interrupts.append(interrupt_of(event, asking))
+        self._interrupts.append(questions.interrupt_of(event, asking))
         if event.approval_id is None:
             return told
-        return [*told, *project_approval(approval_from_pause(event), event.attribution)]
+        return [*told, *questions.project_approval(questions.approval_from_pause(event), event.attribution)]
 
-    def _finished(self, event: neutral.RunFinishedEvent) -> list[BaseEvent]:
+    def _finished(self, event: neutral.RunFinishedEvent) -> list[agui.BaseEvent]:
         error = event.error
         if error is None:
-            return self._end(RunFinishedSuccessOutcome(), event.metadata.get("output"))
+            return self._end(agui.RunFinishedSuccessOutcome(), event.metadata.get("output"))
         if error.get("code") == CANCELLED:
-            return self._end(RunFinishedCancelledOutcome())
+            return self._end(agui.RunFinishedCancelledOutcome())
         return self.fail(message_of(error), code_of(error) or "run_failed")
 
-    def _end(self, outcome: RunFinishedOutcome, result: object = None) -> list[BaseEvent]:
+    def _end(self, outcome: agui.RunFinishedOutcome, result: object = None) -> list[agui.BaseEvent]:
         told = self._close()
         self._has_ended = True
         if self._config.messages_snapshot_enabled:
             self._transcript.take(told)
-            told.append(MessagesSnapshotEvent(messages=self._transcript.messages))
+            told.append(agui.MessagesSnapshotEvent(messages=self._transcript.messages))
         run_id, thread_id = self._ids()
         usage = self._usage.told()
-        end = RunFinishedEvent(
+        end = agui.RunFinishedEvent(
             run_id=run_id, thread_id=thread_id, result=result, outcome=outcome, usage=usage
         )
         return [*told, end]
 
-    def _close(self) -> list[BaseEvent]:
+    def _close(self) -> list[agui.BaseEvent]:
         """Close everything, the runs below first."""
         return [*self._subagents.close_all(), *self._frames.close_all()]
 
@@ -241,9 +227,9 @@ class AgUiProjector:
         return self._run_id or self._top.run_id, self._thread_id or self._top.conversation_id
 
 
-def _result(event: neutral.ToolCallResultEvent, by: str | None) -> ToolCallResultEvent:
+def _result(event: neutral.ToolCallResultEvent, by: str | None) -> agui.ToolCallResultEvent:
     # The event names the message that asked; a result is a message of its own, with an id of its own.
-    return ToolCallResultEvent(
+    return agui.ToolCallResultEvent(
         message_id=f"{event.message_id}:{event.call_id}",
         tool_call_id=event.call_id,
         content=canonical_json(event.result),
@@ -252,7 +238,7 @@ def _result(event: neutral.ToolCallResultEvent, by: str | None) -> ToolCallResul
     )
 
 
-def _superseded(event: neutral.AgentEvent, by: str | None, frames: OpenFrames) -> list[BaseEvent]:
+def _superseded(event: neutral.AgentEvent, by: str | None, frames: OpenFrames) -> list[agui.BaseEvent]:
     """Return the frames that withdraw a text or call: the model was asked again."""
     match event:
         case neutral.MessageDeltaEvent():
@@ -263,4 +249,4 @@ def _superseded(event: neutral.AgentEvent, by: str | None, frames: OpenFrames) -
             value = {"toolCallId": event.call_id}
         case _:
             return []
-    return [*frames.close(), CustomEvent(name=SUPERSEDED, value=value, subagent_run_id=by)]
+    return [*frames.close(), agui.CustomEvent(name=SUPERSEDED, value=value, subagent_run_id=by)]

@@ -1,29 +1,30 @@
-"""An AG-UI input as the input of a run. Pure.
+"""An AG-UI input, from its text to the input of a run. Pure.
+
+Inputs are hostile: they are bounded before they are decoded, and a refusal repeats nothing of them. In `forwardedProps`
+`lastEventId` is the id of the last frame that a reconnecting client has, and `cancelRun` is the run to cancel.
 
 The run's id is the client's runId, which is a name and no authority; where the input answers a question, it is the run
 that asked. The instruction is the last message of the user; earlier ones are in the conversation of the thread.
 
 State, context, tools and history of a client are not trusted: state and context are shown to a model with their trust
-label; the client runs its tools itself; history counts only where the application keeps none.
+label; the client runs its tools itself; history counts only where the application has none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from ag_ui.core import AssistantMessage, DataSource, RunAgentInput, TextPart, UrlSource, UserMessage
+from pydantic import ValidationError
+from pydantic_core import from_json
 
-from pilotage.adapters.agui.answers import (
-    AgUiDecision,
-    carries_approval_decision,
-    decisions_in,
-    tool_results_in,
-)
+from pilotage.adapters.agui import questions
 from pilotage.adapters.agui.errors import AgUiInputTooLargeError, AgUiRunResolutionError
-from pilotage.adapters.agui.input_parsing import cancelled_run_in, props_of
-from pilotage.adapters.agui.interrupts import HITL_TOOL
-from pilotage.adapters.agui.settings import AgUiLimits
+from pilotage.adapters.agui.stream import Bookmark
+from pilotage.adapters.agui_plugin import AgUiLimits
+from pilotage.adapters.asgi.middleware import is_deeper_than
 from pilotage.agent.context import ContextFreshness, ContextPack, ContextPackRole
 from pilotage.agent.messages import MediaPart
 from pilotage.agent.model_request import JsonSchemaConstraint, ModelToolSpec
@@ -41,6 +42,102 @@ RESUMED = "Go on with what was decided."
 FROM_CLIENT = TrustLabel(Integrity.UNTRUSTED, origins=frozenset({"ag-ui client"}))
 _SOURCE = "ag-ui client"
 _USUAL = AgUiLimits()
+
+LAST_EVENT_ID = "lastEventId"
+CANCEL_RUN = "cancelRun"
+_SHOWN_PROBLEMS = 3
+_LONGEST_ID = 255
+
+
+def parse_input(text: str | bytes, limits: AgUiLimits = _USUAL) -> RunAgentInput:
+    """Return the AG-UI input in a JSON text.
+
+    Raises:
+        AgUiInputTooLargeError: the text is longer than the limits allow.
+        AgUiRunResolutionError: it is none; the message names the fields that are wrong, and nothing of their content.
+    """
+    body = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    if len(body) > limits.max_body_bytes:
+        raise AgUiInputTooLargeError(
+            f"the input is longer than {limits.max_body_bytes:,} bytes, which is what this server takes."
+        )
+    if is_deeper_than(limits.max_depth, body):
+        raise AgUiRunResolutionError(
+            f"the input is nested more than {limits.max_depth} levels deep. Send less of it."
+        )
+    try:
+        # Numbers that are none, and halves of surrogate pairs, are no JSON to this reader.
+        decoded: Any = from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        raise AgUiRunResolutionError(
+            f"the body is no RunAgentInput: the text: Invalid JSON: {error}."
+        ) from None
+    try:
+        ag_ui_input = RunAgentInput.model_validate(decoded)
+    except ValidationError as error:
+        raise _refused(error) from None
+    _refuse_wrong_ids(ag_ui_input)
+    return ag_ui_input
+
+
+def _refused(error: ValidationError) -> AgUiRunResolutionError:
+    found = [f"{'.'.join(map(str, e['loc'])) or 'the text'}: {e['msg']}" for e in error.errors()]
+    more = f" (and {len(found) - _SHOWN_PROBLEMS} more)" if len(found) > _SHOWN_PROBLEMS else ""
+    words = "; ".join(found[:_SHOWN_PROBLEMS])
+    return AgUiRunResolutionError(f"the body is no RunAgentInput: {words}{more}.")
+
+
+def _refuse_wrong_ids(ag_ui_input: RunAgentInput) -> None:
+    ids = {
+        "runId": ag_ui_input.run_id,
+        "threadId": ag_ui_input.thread_id,
+        "parentRunId": ag_ui_input.parent_run_id,
+    }
+    for name, text in ids.items():
+        # Not every database keeps a null character.
+        if text is not None and (len(text) > _LONGEST_ID or not text.strip() or "\x00" in text):
+            raise AgUiRunResolutionError(
+                f"{name} is blank, has a null character or is longer than {_LONGEST_ID} characters. Choose another one."
+            )
+
+
+def props_of(ag_ui_input: RunAgentInput) -> JsonObject:
+    """Return the object in `forwardedProps`, an empty one where there is none; refuse anything else."""
+    props: JsonValue = ag_ui_input.forwarded_props
+    if props is None:
+        return {}
+    if not isinstance(props, Mapping):
+        raise AgUiRunResolutionError("forwardedProps is no object. Leave it out, or write one.")
+    return props
+
+
+def last_seen(ag_ui_input: RunAgentInput) -> Bookmark | None:
+    """Return where a reconnecting client left the stream; refuse what is no id of a frame."""
+    text = _text(ag_ui_input, LAST_EVENT_ID)
+    return Bookmark.parse(text) if text is not None else None
+
+
+def cancelled_run_in(ag_ui_input: RunAgentInput) -> str | None:
+    """Return the run that a client cancels: the runId of the input that started it."""
+    return _text(ag_ui_input, CANCEL_RUN)
+
+
+def with_last_seen(ag_ui_input: RunAgentInput, header: str | None) -> RunAgentInput:
+    """Return the input with the id from a header, which is newer than the one a client may repeat in its input."""
+    if not header:
+        return ag_ui_input
+    return ag_ui_input.model_copy(
+        update={"forwarded_props": {**props_of(ag_ui_input), LAST_EVENT_ID: header}}
+    )
+
+
+def _text(ag_ui_input: RunAgentInput, name: str) -> str | None:
+    found = props_of(ag_ui_input).get(name)
+    if found is None:
+        return None
+    if not isinstance(found, str) or not found.strip():
+        raise AgUiRunResolutionError(f"forwardedProps.{name} is no text. Leave it out, or write one.")
+    return found
 
 
 def run_input_of(ag_ui_input: RunAgentInput, limits: AgUiLimits = _USUAL) -> CoreRunInput:
@@ -60,7 +157,7 @@ def run_input_of(ag_ui_input: RunAgentInput, limits: AgUiLimits = _USUAL) -> Cor
 
 
 def _answers(ag_ui_input: RunAgentInput) -> bool:
-    return carries_approval_decision(ag_ui_input) or bool(tool_results_in(ag_ui_input))
+    return questions.carries_approval_decision(ag_ui_input) or bool(questions.tool_results_in(ag_ui_input))
 
 
 def _run_input(ag_ui_input: RunAgentInput, limits: AgUiLimits, *, is_resumed: bool) -> CoreRunInput:
@@ -88,11 +185,11 @@ def _run_input(ag_ui_input: RunAgentInput, limits: AgUiLimits, *, is_resumed: bo
 
 
 def _run_that_asked(ag_ui_input: RunAgentInput) -> str:
-    if not carries_approval_decision(ag_ui_input):
+    if not questions.carries_approval_decision(ag_ui_input):
         # The result of a tool call names no run: it is the one of the thread that waits for it.
         return ag_ui_input.run_id
-    first = decisions_in(ag_ui_input)[0]
-    return run_of(first.request_id) if isinstance(first, AgUiDecision) else first.run_id
+    first = questions.decisions_in(ag_ui_input)[0]
+    return run_of(first.request_id) if isinstance(first, questions.AgUiDecision) else first.run_id
 
 
 def _last_words(ag_ui_input: RunAgentInput) -> tuple[str, list[MediaPart]]:
@@ -141,7 +238,7 @@ def _object(props: JsonObject, name: str) -> JsonValue:
 
 
 def packs_of(ag_ui_input: RunAgentInput) -> list[ContextPack]:
-    """The state and the context of a client, as a model may be shown them."""
+    """Return the state and the context of a client, as a model may be shown them."""
     packs: list[ContextPack] = []
     if ag_ui_input.state:
         shown = canonical_json(to_json_value(ag_ui_input.state))
@@ -155,14 +252,14 @@ def packs_of(ag_ui_input: RunAgentInput) -> list[ContextPack]:
 
 
 def tools_of(ag_ui_input: RunAgentInput, most: int) -> tuple[ModelToolSpec, ...]:
-    """The tools that a client carries out. The one that older clients answer questions by is no tool of a model.
+    """Return the tools that a client runs. The one by which older clients answer questions is no tool of a model.
 
     Raises:
         AgUiInputTooLargeError: there are more than `most`.
         AgUiRunResolutionError: a tool has parameters that are no schema.
         AgentDefinitionError: a tool has no name.
     """
-    tools = [tool for tool in ag_ui_input.tools or () if tool.name != HITL_TOOL]
+    tools = [tool for tool in ag_ui_input.tools or () if tool.name != questions.HITL_TOOL]
     if len(tools) > most:
         raise AgUiInputTooLargeError(f"the input brings {len(tools)} tools; this server takes {most}.")
     specs: list[ModelToolSpec] = []
@@ -188,11 +285,7 @@ def with_history(run_input: CoreRunInput, ag_ui_input: RunAgentInput) -> CoreRun
 
 
 def check_size(run_input: CoreRunInput, limits: AgUiLimits) -> None:
-    """Refuse more context and tools of a client than a model should be shown.
-
-    Raises:
-        AgUiInputTooLargeError: it is more than the limits allow.
-    """
+    """Refuse more context and tools of a client than the limits allow to show to a model."""
     size = sum(len(pack.content) for pack in run_input.context.packs)
     size += sum(len(canonical_json(to_json_value(tool))) for tool in run_input.deferred_tools)
     if size > limits.max_given_bytes:

@@ -1,19 +1,159 @@
-"""`FrameStream`: the frames of one stream with their bookmarks, after the one that a client has; and recent frames."""
+"""`AgUiRunDriver`: one run as a stream of encoded AG-UI events, each with its bookmark, for every transport.
+
+A `Bookmark` is the id of a frame, from which the stream goes on exactly, in this process or in another: the stream is
+projected anew from its origin, and sent from the bookmark on. Where that cannot be, because the process that sent the
+frame died before the event was stored, the stream begins again with RUN_STARTED.
+
+Whatever breaks, the client gets closed frames and one end; leaving the stream leaves a durable run as it is.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
+import re
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing
+from typing import ClassVar, Protocol, TypeAlias
+from weakref import WeakKeyDictionary
 
-from ag_ui.core import BaseEvent
+from ag_ui.core import BaseEvent, RunAgentInput
+from pydantic_core import PydanticSerializationError
 
-from pilotage.adapters.agui.bookmark import Bookmark
-from pilotage.adapters.agui.projector import AgUiProjector
+from pilotage.adapters.agui.errors import AgUiRunResolutionError
+from pilotage.adapters.agui.projector import BROKEN, AgUiProjector
 from pilotage.agent.events import AgentEvent
+from pilotage.agent.run_values import RunAgentInput as CoreRunInput
+from pilotage.container.application import Application
+from pilotage.errors import CallerError, PilotageError
 from pilotage.runtime.events.feed import EventCursor
+from pilotage.runtime.events.subscription import Subscription
+from pilotage.runtime.exposure.deltas import delta_of, with_text
+from pilotage.runtime.journal.interruptions import RunInterruption
+from pilotage.runtime.run.opened import OpenedRun
+from pilotage.values import value
 
+SSE = "text/event-stream"
+NDJSON = "application/x-ndjson"
+CURSOR = "cursor"
+"""The key in the metadata of an event that has the id of the frame, where the transport has no other place for it."""
+_DATA = "data: "
+_BOOKMARK = re.compile(r"([!-}]{1,200})~([0-9.]{1,60})~([0-9.]{1,60})~(e?)([0-9]{1,6})")
 _MOST = 2_000
+
+
+class AgUiEncoder(Protocol):
+    """Turns events into pieces of a stream; `cursor` is the id of the frame, if it has one."""
+
+    content_type: str
+
+    def encode(self, event: BaseEvent, cursor: str | None = None) -> str:
+        """The text of one event."""
+        ...
+
+
+class SseEncoder:
+    """Server-sent events; a cursor becomes the frame's `id`."""
+
+    content_type = SSE
+
+    def encode(self, event: BaseEvent, cursor: str | None = None) -> str:
+        """One frame, which ends with an empty line."""
+        line = f"id: {cursor}\n" if cursor else ""
+        return f"{line}{_DATA}{json_of(event)}\n\n"
+
+
+class NdjsonEncoder:
+    """One JSON text a line; a cursor goes into the event's metadata."""
+
+    content_type = NDJSON
+
+    def encode(self, event: BaseEvent, cursor: str | None = None) -> str:
+        """One line."""
+        if cursor is not None:
+            event = event.model_copy(update={"metadata": {**(event.metadata or {}), CURSOR: cursor}})
+        return f"{json_of(event)}\n"
+
+
+def encoder_for(accept: str | None) -> AgUiEncoder:
+    """The encoder for what a client accepts: lines where it asks for them, else SSE."""
+    return NdjsonEncoder() if NDJSON in (accept or "") else SseEncoder()
+
+
+def line_of(frame: str) -> str:
+    """A piece of a stream as one line of JSON, whichever encoder made it."""
+    found = next((each for each in frame.split("\n") if each.startswith(_DATA)), frame)
+    return f"{found.removeprefix(_DATA).strip()}\n"
+
+
+def json_of(event: BaseEvent) -> str:
+    """The JSON text of an event, on one line."""
+    try:
+        return event.model_dump_json(by_alias=True)
+    except PydanticSerializationError:
+        # Text of a model may hold half of a surrogate pair, which has no UTF-8: JSON can still hold it, escaped.
+        return json.dumps(event.model_dump(by_alias=True), separators=(",", ":"))
+
+
+@value
+class Bookmark:
+    """A frame of a stream: the run, where in it the stream began, the event, and which of its frames.
+
+    `part` counts the frames of the event from one; zero is the last of them, behind which the event is told. The frames
+    of the end stand behind the last event, and are counted by themselves.
+    """
+
+    run_id: str
+    origin: EventCursor
+    at: EventCursor
+    part: int = 0
+    is_of_the_end: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.run_id}~{self.origin}~{self.at}~{'e' if self.is_of_the_end else ''}{self.part}"
+
+    @classmethod
+    def parse(cls, text: str) -> Bookmark:
+        """Return the bookmark that `str` wrote; raise AgUiRunResolutionError for any other text."""
+        found = _BOOKMARK.fullmatch(text)
+        try:
+            if found is not None:
+                origin, at = EventCursor.parse(found[2]), EventCursor.parse(found[3])
+                return cls(found[1], origin, at, int(found[5]), bool(found[4]))
+        except CallerError:
+            pass
+        raise AgUiRunResolutionError(
+            "the last event id is none of a frame that was sent here. Send the id of the last frame, or none to read "
+            "the stream from its beginning."
+        )
+
+    def is_void(self, reached: EventCursor | None, ahead: EventCursor | None) -> bool:
+        """Return whether the frame does not count any more: by the cursor read up to it, and the first one after it.
+
+        None is the beginning, or the end, of the stream.
+        """
+        if self.is_of_the_end:
+            return ahead is not None or self.at not in (self.origin, reached)
+        if not self.part:
+            return self.at not in (self.origin, reached)
+        return ahead is None or (ahead.epoch, ahead.number) != (self.at.epoch, self.at.number)
+
+    def split(self, event: AgentEvent, at: EventCursor) -> tuple[AgentEvent | None, AgentEvent | None]:
+        """Return the part of an event before the bookmark, and the part after it."""
+        if at.number != self.at.number:
+            return (event, None) if at.number < self.at.number else (None, event)
+        if self.part and not self.is_of_the_end:
+            return None, event
+        piece = delta_of(event)
+        if piece is None or at.offset <= self.at.offset:
+            return event, None
+        cut = len(piece[1]) - (at.offset - self.at.offset)
+        if cut <= 0:
+            return None, event
+        return with_text(event, piece[1][:cut]), with_text(event, piece[1][cut:])
+
+
 Marked: TypeAlias = tuple[Bookmark | None, BaseEvent]
 """A frame, and its bookmark where the run is one that can be read again."""
 
@@ -38,11 +178,7 @@ class FrameStream:
         self._run_id, self._origin, self._last = run_id, origin, origin
 
     def take(self, event: AgentEvent, at: EventCursor | None) -> list[Marked]:
-        """Return the frames of an event; `at` is the cursor after it.
-
-        Raises:
-            VoidBookmarkError: the client has what does not count any more.
-        """
+        """Return the frames of an event; `at` is the cursor after it. Raise VoidBookmarkError where `seen` is void."""
         seen = self._seen
         if seen is None or at is None:
             return self._told(event, at)
@@ -57,11 +193,7 @@ class FrameStream:
         return self._told(behind, at)[seen.part :]
 
     def finish(self) -> list[Marked]:
-        """The events are over.
-
-        Raises:
-            VoidBookmarkError: the client has what does not count any more.
-        """
+        """Return the last frames. Raise VoidBookmarkError where `seen` is void."""
         seen = self._seen
         if seen is None:
             return self._ending(self._projector.finish())
@@ -83,7 +215,7 @@ class FrameStream:
         parts = [*range(1, len(frames)), 0]
         return [(self._mark(part), frame) for part, frame in zip(parts, frames, strict=False)]
 
-    def _ending(self, frames: Sequence[BaseEvent]) -> list[Marked]:
+    def _ending(self, frames: list[BaseEvent]) -> list[Marked]:
         return [(self._mark(part, is_of_the_end=True), frame) for part, frame in enumerate(frames, start=1)]
 
     def _mark(self, part: int, *, is_of_the_end: bool = False) -> Bookmark | None:
@@ -98,9 +230,16 @@ class RecentFrames:
     Nothing depends on it: frames that are forgotten, or were sent by another process, are projected again.
     """
 
+    _known: ClassVar[WeakKeyDictionary[Application, RecentFrames]] = WeakKeyDictionary()
+
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
         self._behind: OrderedDict[Bookmark, tuple[Bookmark, BaseEvent]] = OrderedDict()
+
+    @staticmethod
+    def of(app: Application) -> RecentFrames:
+        """Return the pod of an application, else the frames that all its streams share."""
+        return app.get_or_none(RecentFrames) or RecentFrames._known.setdefault(app, RecentFrames())
 
     def note(self, before: Bookmark, mark: Bookmark, frame: BaseEvent) -> None:
         """Remember a frame by the bookmark before it; the first one counts."""
@@ -113,3 +252,124 @@ class RecentFrames:
         while (told := self._behind.get(seen)) is not None:
             yield told
             seen, _ = told
+
+
+_LOG = logging.getLogger(__name__)
+
+RunDriverFactory: TypeAlias = Callable[
+    [CoreRunInput, RunAgentInput, str | None], AsyncIterable[str] | Awaitable[AsyncIterable[str]]
+]
+"""Makes the stream for one input; `accept` is what the client accepts, where the transport knows."""
+
+
+class RunOpener(Protocol):
+    """Opens runs; an `AgentRunner` does."""
+
+    async def open(self, given: object, /) -> OpenedRun:
+        """A run for this input."""
+        ...
+
+
+class AgUiRunDriver(AsyncIterable[str]):
+    """Opens a run, reads its events and encodes what the projector makes of them.
+
+    A client that comes back has `seen` some of the stream: it is told what follows, or where that cannot be, everything
+    again from RUN_STARTED on.
+    """
+
+    def __init__(
+        self,
+        runner: RunOpener,
+        run_input: CoreRunInput,
+        agent_id: str,
+        projector: AgUiProjector | None = None,
+        encoder: AgUiEncoder | None = None,
+        *,
+        seen: Bookmark | None = None,
+        recent: RecentFrames | None = None,
+    ) -> None:
+        self._runner = runner
+        self._input = run_input
+        self._agent_id = agent_id
+        self._projector = projector or AgUiProjector(
+            run_id=run_input.state_id, thread_id=run_input.effective_conversation_id
+        )
+        self._encoder = encoder or SseEncoder()
+        self._seen = seen
+        self._recent = recent or RecentFrames()
+        self._stream = FrameStream(self._projector)
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        return self._frames()
+
+    async def _frames(self) -> AsyncGenerator[str, None]:
+        run: OpenedRun | None = None
+        last: list[Marked] = []
+        try:
+            run = await self._runner.open(self._input)
+            for each in self._told_before():
+                yield self._encoded(each)
+            async with aclosing(self._told_of(run)) as told:
+                async for each in told:
+                    yield self._encoded(each)
+        except (Exception, RunInterruption) as error:  # noqa: BLE001 - the top of a stream: its client gets an end
+            last = self._broken(error)
+        finally:
+            if run is not None:
+                await run.leave()
+        for each in last:
+            yield self._encoded(each)
+
+    def _told_before(self) -> Iterator[Marked]:
+        """Return the frames after the last one of the client that this process remembers."""
+        if self._seen is not None:
+            for mark, frame in self._recent.behind(self._seen):
+                self._seen = mark
+                yield mark, frame
+            self._stream = FrameStream(self._projector, self._seen)
+
+    async def _told_of(self, run: OpenedRun) -> AsyncGenerator[Marked, None]:
+        try:
+            async with aclosing(self._told(run)) as told:
+                async for each in told:
+                    yield each
+        except VoidBookmarkError:
+            self._stream, self._seen = FrameStream(self._projector.fresh()), None
+            async with aclosing(self._told(run)) as told:
+                async for each in told:
+                    yield each
+
+    async def _told(self, run: OpenedRun) -> AsyncGenerator[Marked, None]:
+        events = run.events()
+        origin = _cursor_of(events)
+        self._stream.begin(run.id, origin)
+        if self._seen is None and origin is not None:
+            self._seen = Bookmark(run.id, origin, origin)
+        async for event in events:
+            for each in self._stream.take(event, _cursor_of(events)):
+                yield self._noted(each)
+        await run.result()
+        for each in self._stream.finish():
+            yield self._noted(each)
+
+    def _noted(self, told: Marked) -> Marked:
+        mark, frame = told
+        if self._seen is not None and mark is not None:
+            self._recent.note(self._seen, mark, frame)
+            self._seen = mark
+        return told
+
+    def _encoded(self, marked: Marked) -> str:
+        bookmark, frame = marked
+        return self._encoder.encode(frame, str(bookmark) if bookmark is not None else None)
+
+    def _broken(self, error: BaseException) -> list[Marked]:
+        if isinstance(error, PilotageError):
+            return self._stream.fail(str(error), error.code)
+        # What others raise may name what clients should not read.
+        _LOG.error("the AG-UI stream of agent %r broke: %s", self._agent_id, type(error).__name__)
+        return self._stream.fail("The stream of the run broke.", BROKEN)
+
+
+def _cursor_of(events: AsyncIterator[AgentEvent]) -> EventCursor | None:
+    return EventCursor.parse(events.cursor) if isinstance(events, Subscription) else None

@@ -1,4 +1,4 @@
-"""From the text of inputs to the frames of their streams: what all transports share.
+"""From the text of inputs to the frames of their streams: what all transports share, and the one over stdio.
 
 `Dialogue` serves inputs one after the other over one connection, as WebSockets and stdio do. An input that cancels a
 run does not wait for its turn: the run may be the one that is being streamed.
@@ -9,15 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
 from contextlib import aclosing, suppress
+from typing import TextIO
 
 from ag_ui.core import RunErrorEvent
 
-from pilotage.adapters.agui.driver import RunDriverFactory
-from pilotage.adapters.agui.encoder import encoder_for
-from pilotage.adapters.agui.input_parsing import CANCEL_RUN, cancelled_run_in, parse_input, with_last_seen
-from pilotage.adapters.agui.run_input import run_input_of
-from pilotage.adapters.agui.serving import AgentDriver
-from pilotage.adapters.agui.settings import AgUiLimits
+from pilotage.adapters.agui.driver import AgentDriver
+from pilotage.adapters.agui.run_input import (
+    CANCEL_RUN,
+    cancelled_run_in,
+    parse_input,
+    run_input_of,
+    with_last_seen,
+)
+from pilotage.adapters.agui.stream import NDJSON, RunDriverFactory, encoder_for, line_of
+from pilotage.adapters.agui_plugin import AgUiLimits
 from pilotage.errors import PilotageError
 
 _MOST_WAITING = 16
@@ -32,11 +37,7 @@ async def open_stream(
     last_event_id: str | None = None,
     limits: AgUiLimits = _USUAL,
 ) -> AsyncIterable[str]:
-    """Return the stream for one input, of which nothing is sent yet.
-
-    Raises:
-        PilotageError: the input cannot be served.
-    """
+    """Return the stream for one input; raise PilotageError, before anything is sent, where it cannot be served."""
     ag_ui_input = with_last_seen(parse_input(text, limits), last_event_id)
     made = run_driver_factory(run_input_of(ag_ui_input, limits), ag_ui_input, accept)
     return await made if isinstance(made, Awaitable) else made
@@ -130,3 +131,42 @@ class Dialogue:
             run = cancelled_run_in(parse_input(text, self._limits))
             if run is not None:
                 await self._factory.cancel(run)
+
+
+class AgUiStdioCommand:
+    """Serves inputs one after the other: the one it is given, or every line until the input ends.
+
+    The id of a frame stands in the event's metadata; a client that comes back sends the last it has in
+    `forwardedProps.lastEventId`.
+    """
+
+    def __init__(
+        self,
+        run_driver_factory: RunDriverFactory,
+        input_stream: TextIO,
+        output_stream: TextIO,
+        accept: str | None = None,
+        *,
+        limits: AgUiLimits | None = None,
+    ) -> None:
+        self._input = input_stream
+        self._output = output_stream
+        self._dialogue = Dialogue(run_driver_factory, self._write, accept or NDJSON, limits)
+
+    async def __call__(self, run_input_json: str | None = None) -> None:
+        """Serve one input, or all lines of the input stream; one that cannot be served is answered with an error."""
+        async with aclosing(self._lines(run_input_json)) as lines:
+            await self._dialogue.hold(lines)
+
+    async def _lines(self, only: str | None) -> AsyncGenerator[str, None]:
+        if only is not None:
+            yield only
+            return
+        # Reading blocks its thread, and runs go on meanwhile.
+        while line := await asyncio.to_thread(self._input.readline):
+            if line.strip():
+                yield line
+
+    async def _write(self, frame: str) -> None:
+        self._output.write(line_of(frame))
+        self._output.flush()

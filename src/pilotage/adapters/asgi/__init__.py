@@ -1,8 +1,10 @@
 """The HTTP layer of all adapters: authentication, limits, problems, streaming responses, WebSockets, shutdown."""
 
-from pilotage.adapters.asgi.authentication import Authentication
-from pilotage.adapters.asgi.bodies import bounded_body
-from pilotage.adapters.asgi.errors import (
+from pilotage.adapters.asgi.authentication import Authentication, BearerTokens, TrustedHeaders
+from pilotage.adapters.asgi.lifespan import pilotage_lifespan
+from pilotage.adapters.asgi.middleware import HttpMiddleware, bounded_body
+from pilotage.adapters.asgi.open_streams import OpenStreams
+from pilotage.adapters.asgi.problems import (
     BodyTooLargeError,
     OriginRefusedError,
     RequestRefusedError,
@@ -10,15 +12,10 @@ from pilotage.adapters.asgi.errors import (
     ServerStoppingError,
     TooManyOwnStreamsError,
     TooManyStreamsError,
+    problem_response,
 )
-from pilotage.adapters.asgi.lifespan import pilotage_lifespan
-from pilotage.adapters.asgi.middleware import HttpMiddleware
-from pilotage.adapters.asgi.open_streams import OpenStreams
-from pilotage.adapters.asgi.principals import BearerTokens, TrustedHeaders
-from pilotage.adapters.asgi.problems import problem_response
-from pilotage.adapters.asgi.settings import HttpSettings
-from pilotage.adapters.asgi.streaming import Heartbeat
-from pilotage.adapters.asgi.streaming_response import StreamFormat, StreamingResponse
+from pilotage.adapters.asgi.streaming import Heartbeat, StreamFormat, StreamingResponse
+from pilotage.adapters.http_settings import HttpSettings
 
 # Earlier names of the same things.
 Admission = Authentication

@@ -3,23 +3,130 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, MutableMapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping
+from ipaddress import IPv6Address, ip_address
 from typing import Any, cast
 
 from starlette.requests import HTTPConnection
 
-from pilotage.adapters.asgi.errors import OriginRefusedError, RunStoreUnreachableError
-from pilotage.adapters.asgi.origins import is_allowed_origin, is_from_this_machine
+from pilotage.adapters.asgi.problems import OriginRefusedError, RunStoreUnreachableError
 from pilotage.agent.ports.permissions import IPrincipalResolver
-from pilotage.agent.principal import Principal
+from pilotage.agent.principal import DEFAULT_TENANT, LOCAL, Principal
 from pilotage.container.application import Application
-from pilotage.errors import NotAuthenticatedError, PilotageError
+from pilotage.errors import AgentDefinitionError, NotAuthenticatedError, PilotageError
+from pilotage.jsonvalue import text_digest
 
 _LOG = logging.getLogger(__name__)
 _PRINCIPAL = "pilotage.principal"
+_SHORTEST_TOKEN = 12
+_SCHEME = "bearer"
 # Browsers cannot set headers of a WebSocket. They can offer protocols, and one of these carries the token.
 _OFFERED = "sec-websocket-protocol"
 _PREFIX = "bearer."
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches the host."""
+    name = host.strip().lower().removeprefix("[").removesuffix("]")
+    if name == "localhost":
+        return True
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def is_from_this_machine(client: str | None, host: str | None) -> bool:
+    """Return whether a request was sent by this machine, to a name of this machine.
+
+    Both are needed: a page of another site may send requests to this machine through a name that leads here (DNS
+    rebinding), and then `Host` has that name. A client without a network address is refused: behind a socket file
+    there may be a proxy that serves everybody.
+    """
+    return client is not None and host is not None and is_loopback(client) and is_loopback(_name_in(host))
+
+
+def is_allowed_origin(origin: str | None, host: str | None, allowed: Collection[str]) -> bool:
+    """Return whether a request may be sent: by a program, by a page of this host, or by a page of an allowed origin."""
+    if origin is None:
+        return True
+    return origin.lower() in allowed or (bool(host) and _host_of(origin) == str(host).lower())
+
+
+def _host_of(origin: str) -> str:
+    return origin.lower().partition("://")[2]
+
+
+def _name_in(host: str) -> str:
+    """Return the name in a `Host` header, without its port."""
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0]
+
+
+class BearerTokens(IPrincipalResolver):
+    """Resolves the principal by the token in `Authorization: Bearer ...`."""
+
+    def __init__(self, tokens: Mapping[str, Principal]) -> None:
+        """Keep the tokens.
+
+        Raises:
+            AgentDefinitionError: a token is one that can be guessed.
+        """
+        for token, principal in tokens.items():
+            if len(token) < _SHORTEST_TOKEN or token != token.strip():
+                raise AgentDefinitionError(
+                    f"the token of {principal.id!r} has fewer than {_SHORTEST_TOKEN} characters, or blanks around it. "
+                    "Use a random one: secrets.token_urlsafe()."
+                )
+        # Looked up by digest: how long a look-up takes then says nothing about a token.
+        self._known = {text_digest(token): principal for token, principal in tokens.items()}
+
+    async def resolve(self, headers: Mapping[str, str]) -> Principal:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        known = self._known.get(text_digest(token.strip())) if scheme.lower() == _SCHEME else None
+        if known is None:
+            raise NotAuthenticatedError(
+                "the request has no token that is known here. Send one: 'Authorization: Bearer ...'."
+            )
+        return known
+
+
+class TrustedHeaders(IPrincipalResolver):
+    """Resolves the principal by headers of a proxy, which must authenticate, set them and remove those of clients.
+
+    Without `tenant_header` every principal belongs to the default tenant.
+    """
+
+    def __init__(self, id_header: str, tenant_header: str | None = None) -> None:
+        self._id_header = id_header.lower()
+        self._tenant_header = tenant_header.lower() if tenant_header is not None else None
+
+    async def resolve(self, headers: Mapping[str, str]) -> Principal:
+        tenant = self._tenant_header
+        return Principal(
+            _only(headers, self._id_header), DEFAULT_TENANT if tenant is None else _only(headers, tenant)
+        )
+
+
+class OnePrincipal(IPrincipalResolver):
+    """Resolves every request to the same principal. Only for servers that no one else reaches."""
+
+    def __init__(self, principal: Principal = LOCAL) -> None:
+        self._principal = principal
+
+    async def resolve(self, headers: Mapping[str, str]) -> Principal:
+        return self._principal
+
+
+def _only(headers: Mapping[str, str], name: str) -> str:
+    """Return the only value of a header: of several, one may be the client's own."""
+    given = headers.get(name, "").strip()
+    if not given or "," in given:
+        raise NotAuthenticatedError(f"the request has no header {name!r}, or more than one.")
+    return given
 
 
 class Authentication:
@@ -75,11 +182,7 @@ def principal_in(scope: MutableMapping[str, Any]) -> Principal | None:
 
 
 def refuse_foreign_origin(connection: HTTPConnection, allowed: Collection[str]) -> None:
-    """Refuse pages of other sites: a browser sends the credentials of its user with the requests of any page.
-
-    Raises:
-        OriginRefusedError: the origin is neither the server's own nor an allowed one.
-    """
+    """Refuse pages of other sites: a browser sends the credentials of its user with the requests of any page."""
     origin, host = connection.headers.get("origin"), connection.headers.get("host")
     if not is_allowed_origin(origin, host, allowed):
         raise OriginRefusedError(
@@ -89,11 +192,7 @@ def refuse_foreign_origin(connection: HTTPConnection, allowed: Collection[str]) 
 
 
 def refuse_other_machines(connection: HTTPConnection) -> None:
-    """Refuse requests that do not come from this machine.
-
-    Raises:
-        NotAuthenticatedError: the request comes from another machine, or through a foreign name.
-    """
+    """Refuse requests that come from another machine, or through a foreign name."""
     client = connection.client
     if not is_from_this_machine(client.host if client else None, connection.headers.get("host")):
         raise NotAuthenticatedError(

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.requests import HTTPConnection
 
 from pilotage.adapters.asgi.open_streams import OpenStreams
-from pilotage.adapters.asgi.settings import HttpSettings
+from pilotage.adapters.http_settings import HttpSettings
 from pilotage.container.application import Application
 from pilotage.errors import ApplicationStateError
 from pilotage.runtime.runs import AgentRuns

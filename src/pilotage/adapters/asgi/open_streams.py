@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
-from pilotage.adapters.asgi.errors import ServerStoppingError, TooManyOwnStreamsError, TooManyStreamsError
-from pilotage.adapters.asgi.settings import HttpSettings
+from pilotage.adapters.asgi.problems import ServerStoppingError, TooManyOwnStreamsError, TooManyStreamsError
+from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.container.application import Application
 
@@ -71,11 +71,7 @@ class OpenStreams:
     def entered(
         self, principal: Principal | None, settings: HttpSettings
     ) -> Generator[asyncio.Future[None], None, None]:
-        """Count a stream while the block lasts; the future is done when the stream must end, since the server stops.
-
-        Raises:
-            CallerError: `refuse` refuses it.
-        """
+        """Count a stream that `refuse` allows, while the block lasts; the future is done when the server stops."""
         self.refuse(principal, settings)
         key = _key(principal)
         shutdown: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,13 @@
-"""Errors as problem details (RFC 9457): the one table of errors and statuses, for every adapter over HTTP. Pure.
+"""Errors of the HTTP layer, and every error as problem details (RFC 9457), for every adapter over HTTP. Pure.
+
+CallerError
+├── OriginRefusedError
+├── RequestRefusedError
+├── BodyTooLargeError
+├── TooManyStreamsError
+├── TooManyOwnStreamsError
+├── ServerStoppingError
+└── RunStoreUnreachableError
 
 An error that the caller can fix is sent with its message; of any other error only the code leaves the process.
 """
@@ -8,34 +17,63 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from pilotage.adapters.asgi.errors import (
-    BodyTooLargeError,
-    OriginRefusedError,
-    RequestRefusedError,
-    RunStoreUnreachableError,
-    ServerStoppingError,
-    TooManyOwnStreamsError,
-    TooManyStreamsError,
-)
-from pilotage.errors import (
-    ApplicationStateError,
-    CallerError,
-    ContextNotActiveError,
-    EvidenceNotFoundError,
-    NotAuthenticatedError,
-    PermissionDeniedError,
-    PilotageError,
-    PodNotFoundError,
-    RunErasedError,
-    RunNotFoundError,
-    SignalNotFoundError,
-)
+from pilotage import errors
 from pilotage.jsonvalue import to_json_value
+
+
+class OriginRefusedError(errors.CallerError):
+    """A page of an origin that is not allowed sends the request."""
+
+    message: ClassVar[str] = "Pages of this origin may not connect."
+    code: ClassVar[str] = "origin_refused"
+
+
+class RequestRefusedError(errors.CallerError):
+    """The request can be read but is invalid: an unknown name, an input that does not fit."""
+
+    message: ClassVar[str] = "The request does not fit."
+    code: ClassVar[str] = "request_refused"
+
+
+class BodyTooLargeError(errors.CallerError):
+    """The body is longer than this server accepts."""
+
+    message: ClassVar[str] = "The body is too long."
+    code: ClassVar[str] = "body_too_large"
+
+
+class TooManyStreamsError(errors.CallerError):
+    """The application has as many open streams as it may have."""
+
+    message: ClassVar[str] = "Too many streams are open. Come back in a moment."
+    code: ClassVar[str] = "too_many_streams"
+
+
+class TooManyOwnStreamsError(errors.CallerError):
+    """The principal has as many open streams as one principal may have."""
+
+    message: ClassVar[str] = "Too many streams of yours are open."
+    code: ClassVar[str] = "too_many_own_streams"
+
+
+class ServerStoppingError(errors.CallerError):
+    """The server shuts down and opens no streams."""
+
+    message: ClassVar[str] = "The server stops. Come back in a moment."
+    code: ClassVar[str] = "server_stopping"
+
+
+class RunStoreUnreachableError(errors.CallerError):
+    """The store of runs does not answer; whether something was written is unknown."""
+
+    message: ClassVar[str] = "The store of runs does not answer. Try again in a moment."
+    code: ClassVar[str] = "store_unreachable"
+
 
 PROBLEM_JSON = "application/problem+json"
 NOSNIFF = {"x-content-type-options": "nosniff"}
@@ -46,13 +84,13 @@ _RETRY_SECONDS = "1"
 
 # The first row that fits counts, so errors of adapters that derive from these have their status. An error of no row
 # is a fault of the server.
-_STATUSES: Sequence[tuple[type[PilotageError], HTTPStatus]] = (
-    (NotAuthenticatedError, HTTPStatus.UNAUTHORIZED),
-    (PermissionDeniedError, HTTPStatus.FORBIDDEN),
-    (RunNotFoundError, HTTPStatus.NOT_FOUND),
-    (SignalNotFoundError, HTTPStatus.NOT_FOUND),
-    (EvidenceNotFoundError, HTTPStatus.NOT_FOUND),
-    (RunErasedError, HTTPStatus.GONE),
+_STATUSES: Sequence[tuple[type[errors.PilotageError], HTTPStatus]] = (
+    (errors.NotAuthenticatedError, HTTPStatus.UNAUTHORIZED),
+    (errors.PermissionDeniedError, HTTPStatus.FORBIDDEN),
+    (errors.RunNotFoundError, HTTPStatus.NOT_FOUND),
+    (errors.SignalNotFoundError, HTTPStatus.NOT_FOUND),
+    (errors.EvidenceNotFoundError, HTTPStatus.NOT_FOUND),
+    (errors.RunErasedError, HTTPStatus.GONE),
     (BodyTooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     (RequestRefusedError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (OriginRefusedError, HTTPStatus.FORBIDDEN),
@@ -60,10 +98,10 @@ _STATUSES: Sequence[tuple[type[PilotageError], HTTPStatus]] = (
     (TooManyStreamsError, HTTPStatus.SERVICE_UNAVAILABLE),
     (ServerStoppingError, HTTPStatus.SERVICE_UNAVAILABLE),
     (RunStoreUnreachableError, HTTPStatus.SERVICE_UNAVAILABLE),
-    (ApplicationStateError, HTTPStatus.SERVICE_UNAVAILABLE),
-    (PodNotFoundError, HTTPStatus.INTERNAL_SERVER_ERROR),
-    (ContextNotActiveError, HTTPStatus.INTERNAL_SERVER_ERROR),
-    (CallerError, HTTPStatus.CONFLICT),
+    (errors.ApplicationStateError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (errors.PodNotFoundError, HTTPStatus.INTERNAL_SERVER_ERROR),
+    (errors.ContextNotActiveError, HTTPStatus.INTERNAL_SERVER_ERROR),
+    (errors.CallerError, HTTPStatus.CONFLICT),
 )
 
 
@@ -85,16 +123,16 @@ class ProblemView(BaseModel):
     problems: list[FieldProblem] = Field(default_factory=list[FieldProblem])
 
 
-def problem_of(error: PilotageError) -> ProblemView:
+def problem_of(error: errors.PilotageError) -> ProblemView:
     """Return an error as the client sees it."""
     ours = HTTPStatus.INTERNAL_SERVER_ERROR
     status = next((status for kind, status in _STATUSES if isinstance(error, kind)), ours)
     return _problem(status, error.code, error.message if status >= ours else str(error))
 
 
-def problem_of_fields(errors: Sequence[Mapping[str, Any]]) -> ProblemView:
+def problem_of_fields(faults: Sequence[Mapping[str, Any]]) -> ProblemView:
     """Return the errors that the validation of a request found, without the values that were sent."""
-    found = [FieldProblem(where=".".join(map(str, each["loc"])), what=str(each["msg"])) for each in errors]
+    found = [FieldProblem(where=".".join(map(str, each["loc"])), what=str(each["msg"])) for each in faults]
     words = "; ".join(f"{each.where}: {each.what}" for each in found[:3])
     refused = RequestRefusedError
     problem = _problem(HTTPStatus.UNPROCESSABLE_ENTITY, refused.code, f"{refused.message} {words}.")
@@ -107,7 +145,7 @@ def problem_of_status(status: int, detail: str) -> ProblemView:
     return _problem(known, known.name.lower(), detail)
 
 
-def problem_response(error: PilotageError | ProblemView) -> Response:
+def problem_response(error: errors.PilotageError | ProblemView) -> Response:
     """Return an error, or a problem, as a response."""
     problem = error if isinstance(error, ProblemView) else problem_of(error)
     headers = dict(SECURITY_HEADERS)
@@ -127,5 +165,5 @@ def _problem(status: HTTPStatus, code: str, detail: str) -> ProblemView:
     return ProblemView(type=_TYPE + code, title=status.phrase, status=status.value, code=code, detail=detail)
 
 
-INTERNAL = problem_of(PilotageError())
+INTERNAL = problem_of(errors.PilotageError())
 """The problem of an unexpected error."""

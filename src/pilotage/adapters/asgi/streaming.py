@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Generic, Protocol, TypeVar
 
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
+from pilotage.adapters.asgi import problems
+from pilotage.adapters.asgi.authentication import principal_in
 from pilotage.adapters.asgi.open_streams import OpenStreams
-from pilotage.adapters.asgi.problems import INTERNAL, ProblemView, problem_of
+from pilotage.adapters.http_settings import HttpSettings
+from pilotage.agent.principal import Principal
 from pilotage.container.application import Application
 from pilotage.errors import PilotageError
 from pilotage.ids import IClock, SystemClock
@@ -19,6 +25,8 @@ from pilotage.values import value
 _log = logging.getLogger(__name__)
 # A client that takes nothing for so many heartbeats is given up: it holds a stream that others could have.
 _MISSED_HEARTBEATS = 4
+EVENT_STREAM = "text/event-stream"
+SSE_HEARTBEAT = b":\n\n"
 
 ItemT = TypeVar("ItemT")
 ItemT_co = TypeVar("ItemT_co", covariant=True)
@@ -53,7 +61,7 @@ class StreamEnd:
 
     code: int
     reason: str
-    problem: ProblemView | None = None
+    problem: problems.ProblemView | None = None
 
 
 COMPLETED = StreamEnd(1000, "this is all")
@@ -61,7 +69,7 @@ RECONNECT = StreamEnd(1012, "come back with the last id")
 DISCONNECTED = StreamEnd(1001, "the client has gone")
 
 
-def failed(problem: ProblemView) -> StreamEnd:
+def failed(problem: problems.ProblemView) -> StreamEnd:
     """Return the end of a stream that cannot go on; its code is 4000 and the status."""
     return StreamEnd(4000 + problem.status, problem.code, problem)
 
@@ -152,14 +160,14 @@ async def _send_all(items: Items[ItemT], encode: Callable[[ItemT], T], writer: C
         async for item in items:
             await writer.write(encode(item))
     except PilotageError as error:
-        return failed(problem_of(error))
+        return failed(problems.problem_of(error))
     except StreamInterruptedError:
         return RECONNECT
     except ClientDisconnect:
         raise
     except Exception:  # noqa: BLE001 - the top of a stream: the client gets an end
         _log.exception("a stream broke off")
-        return failed(INTERNAL)
+        return failed(problems.INTERNAL)
     return COMPLETED
 
 
@@ -192,6 +200,119 @@ async def stopped(tasks: Sequence[asyncio.Future[Any]]) -> None:
         raise cancelled
 
 
-def clock_of(app: Application | None) -> IClock:
-    """Return the clock of an application, else the clock of the system."""
-    return (app.get_or_none(IClock) if app is not None else None) or SystemClock()
+@value(slots=False)
+class StreamFormat(Generic[T]):
+    """How a protocol writes its streams.
+
+    `encode`      an item as bytes
+    `problem`     the last piece of a stream that failed
+    `reconnect`   the last piece of a stream that ends before its items do
+    `heartbeat`   what is sent while nothing happens; None where the format has no such piece
+    """
+
+    media_type: str
+    encode: Callable[[T], bytes]
+    problem: Callable[[problems.ProblemView], bytes]
+    reconnect: bytes = b""
+    heartbeat: bytes | None = SSE_HEARTBEAT
+
+
+class StreamingResponse(Response):
+    """Sends items until they end, the client goes or the server stops; then the items are closed.
+
+    The limits of streams apply when it begins: a stream too many is answered with a problem instead. A class of our
+    own: those of the frameworks cost many times as much per piece, and keep readers that have left.
+    """
+
+    media_type = EVENT_STREAM
+
+    def __init__(
+        self,
+        items: Items[T],
+        stream_format: StreamFormat[T],
+        *,
+        streams: OpenStreams,
+        settings: HttpSettings,
+        clock: IClock,
+    ) -> None:
+        # Proxies must not buffer the pieces.
+        headers = {**problems.SECURITY_HEADERS, "x-accel-buffering": "no"}
+        super().__init__(headers=headers, media_type=stream_format.media_type)
+        del self.headers["content-length"]
+        self._items: Items[Any] = items
+        self._format: StreamFormat[Any] = stream_format
+        self._streams = streams
+        self._settings = settings
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            with self._streams.entered(principal_in(scope), self._settings) as shutdown:
+                await send(
+                    {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+                )
+
+                async def write(body: bytes) -> None:
+                    await _write(send, body)
+
+                heartbeat = Heartbeat(self._format.heartbeat, self._settings.heartbeat_seconds)
+                writer = ClientWriter(write, heartbeat, self._streams, self._clock)
+                end = await deliver(
+                    self._items, self._format.encode, writer, _disconnected(receive), shutdown
+                )
+                # Only now: a heartbeat after the end would be an error of the server.
+                if end is not DISCONNECTED:
+                    await _write(send, self._last_piece(end), more=False)
+        except ClientDisconnect:
+            pass
+        except PilotageError as error:
+            await self._items.aclose()
+            await problems.problem_response(error)(scope, receive, send)
+
+    def _last_piece(self, end: StreamEnd) -> bytes:
+        if end.problem is not None:
+            return self._format.problem(end.problem)
+        return self._format.reconnect if end is RECONNECT else b""
+
+
+async def _write(send: Send, body: bytes, *, more: bool = True) -> None:
+    try:
+        await send({"type": "http.response.body", "body": body, "more_body": more})
+    except OSError as error:
+        raise ClientDisconnect from error
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class Streams:
+    """Opens the streams of some routes, within their limits; all streams of an application are counted together."""
+
+    def __init__(self, app: Application | None, settings: HttpSettings) -> None:
+        self._app = app
+        self._settings = settings
+        self._open = OpenStreams.of(app) if app is not None else OpenStreams()
+
+    def refuse(self, principal: Principal | None) -> None:
+        """Refuse one more stream where no more may be opened, by `OpenStreams.refuse`."""
+        self._open.refuse(principal, self._settings)
+
+    def entered(self, principal: Principal | None) -> AbstractContextManager[asyncio.Future[None]]:
+        """Count a stream while the block lasts; the future is done when the stream must end, since the server stops."""
+        return self._open.entered(principal, self._settings)
+
+    def writer(self, send: Callable[[T], Awaitable[None]], heartbeat: T) -> ClientWriter[T]:
+        """Return a writer to one client."""
+        beat = Heartbeat(heartbeat, self._settings.heartbeat_seconds)
+        return ClientWriter(send, beat, self._open, self._clock())
+
+    def response(self, items: Items[T], stream_format: StreamFormat[T]) -> StreamingResponse:
+        """Return a response that sends items."""
+        return StreamingResponse(
+            items, stream_format, streams=self._open, settings=self._settings, clock=self._clock()
+        )
+
+    def _clock(self) -> IClock:
+        return (self._app.get_or_none(IClock) if self._app is not None else None) or SystemClock()

@@ -5,14 +5,8 @@ from __future__ import annotations
 from starlette.requests import ClientDisconnect
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from pilotage.adapters.asgi.authentication import (
-    Authentication,
-    headers_of,
-    offered_protocols,
-    refuse_foreign_origin,
-)
+from pilotage.adapters.asgi.authentication import headers_of, offered_protocols
 from pilotage.adapters.asgi.problems import ProblemView, problem_of, problem_response
-from pilotage.adapters.asgi.settings import HttpSettings
 from pilotage.adapters.asgi.streaming import failed
 from pilotage.errors import PilotageError
 
@@ -20,21 +14,6 @@ _DENIAL = "websocket.http.response"
 _POLICY = 1008
 # The protocol that is accepted when the client offers it, beside the one that carries a token.
 _PROTOCOL = "pilotage"
-
-
-async def authenticate(
-    websocket: WebSocket, authentication: Authentication | None, settings: HttpSettings
-) -> None:
-    """Check the handshake; without authentication only the origin of the page is checked.
-
-    Raises:
-        OriginRefusedError: the page has an origin that is not allowed.
-        NotAuthenticatedError: the principal is not known.
-    """
-    if authentication is not None:
-        await authentication.principal_of(websocket)
-    else:
-        refuse_foreign_origin(websocket, settings.allowed_origins)
 
 
 async def accept(websocket: WebSocket) -> None:

@@ -1,42 +1,157 @@
-"""`@ApiController`, and the check of controllers when an application starts: all errors at once."""
+"""`@ApiController` with the decorators of its methods, and the check of controllers when an application starts."""
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from inspect import getattr_static, isasyncgenfunction, iscoroutinefunction, isfunction
-from typing import Any, ClassVar, TypeAlias
+from enum import StrEnum
+from types import NoneType
+from typing import Any, ClassVar, TypeAlias, TypeVar, get_type_hints
 
 from fastapi import APIRouter
+from starlette.websockets import WebSocket
 
-from pilotage.adapters.fastapi.controller_definition import (
-    ControllerDefinition,
-    RouteKind,
-    RouteMark,
-    marks_of,
-)
-from pilotage.adapters.fastapi.controller_endpoints import (
-    has_variable_parameters,
-    seen_signature,
-    shown_as,
-    socket_parameter,
-)
 from pilotage.container.graph import Graph
+from pilotage.container.pod import Controller
 from pilotage.container.processing import IPostProcessor
-from pilotage.errors import Problem
+from pilotage.errors import PodDefinitionError, Problem
 from pilotage.values import value
 
 _PARAMETER = re.compile(r"\{[^}]*\}")
 
+_MARKS = "__pilotage_routes__"
 
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 Place: TypeAlias = tuple[str, str]
 """How and where a route answers, whatever its parameters are called."""
+_Fault: TypeAlias = tuple[str, str, str]
+"""The code, the summary and the remedy of a problem."""
+
+
+@dataclass(kw_only=True, eq=False)
+class ControllerDefinition(Controller):
+    """The options of a controller as a whole; `ApiController` documents them."""
+
+    prefix: str = ""
+    tags: tuple[str, ...] = ()
+    public: bool = False
+
+    def define(self) -> None:
+        if self.prefix and (not self.prefix.startswith("/") or self.prefix.endswith("/")):
+            raise PodDefinitionError(
+                f"{self.target.__name__}: prefix {self.prefix!r} must begin with a slash and not end with one."
+            )
+        self.tags = tuple(self.tags)
+
+
+class RouteKind(StrEnum):
+    """How a method responds: with one response, a stream of events, or over a WebSocket."""
+
+    PLAIN = "plain"
+    SSE = "sse"
+    WEBSOCKET = "websocket"
+
+
+@value
+class RouteMark:
+    """The mark of a method: its kind, its HTTP method (empty for a WebSocket), path and options."""
+
+    kind: RouteKind
+    method: str
+    path: str
+    options: Mapping[str, Any]
+
+
+def get(path: str, **options: Any) -> Callable[[FunctionT], FunctionT]:
+    """Answer GET; options are FastAPI's own, such as `status_code=` and `response_model=`."""
+    return _marked(RouteKind.PLAIN, "GET", path, options)
+
+
+def post(path: str, **options: Any) -> Callable[[FunctionT], FunctionT]:
+    """Answer POST; options are FastAPI's own."""
+    return _marked(RouteKind.PLAIN, "POST", path, options)
+
+
+def put(path: str, **options: Any) -> Callable[[FunctionT], FunctionT]:
+    """Answer PUT; options are FastAPI's own."""
+    return _marked(RouteKind.PLAIN, "PUT", path, options)
+
+
+def patch(path: str, **options: Any) -> Callable[[FunctionT], FunctionT]:
+    """Answer PATCH; options are FastAPI's own."""
+    return _marked(RouteKind.PLAIN, "PATCH", path, options)
+
+
+def delete(path: str, **options: Any) -> Callable[[FunctionT], FunctionT]:
+    """Answer DELETE; options are FastAPI's own."""
+    return _marked(RouteKind.PLAIN, "DELETE", path, options)
+
+
+def sse(path: str, *, method: str = "GET", **options: Any) -> Callable[[FunctionT], FunctionT]:
+    """Answer with server-sent events: the method is an async generator of agent items, events or JSON values."""
+    return _marked(RouteKind.SSE, method.upper(), path, options)
+
+
+def websocket(path: str) -> Callable[[FunctionT], FunctionT]:
+    """Answer over a WebSocket: the method takes the `WebSocket` and accepts it itself."""
+    return _marked(RouteKind.WEBSOCKET, "", path, {})
+
+
+def marks_of(controller: type[object]) -> dict[str, tuple[RouteMark, ...]]:
+    """The marked members of a class in the order they are written, those of base classes first."""
+    names = dict.fromkeys(name for base in reversed(controller.__mro__) for name in vars(base))
+    members = {name: inspect.getattr_static(controller, name) for name in names}
+    return {name: marks for name, member in members.items() if (marks := _marks_on(member))}
+
+
+def _marks_on(member: object) -> tuple[RouteMark, ...]:
+    function: object = getattr(member, "__func__", member)
+    found: tuple[RouteMark, ...] = getattr(function, "__dict__", {}).get(_MARKS, ())
+    return found
+
+
+def _marked(
+    kind: RouteKind, method: str, path: str, options: Mapping[str, Any]
+) -> Callable[[FunctionT], FunctionT]:
+    if path and not path.startswith("/"):
+        raise PodDefinitionError(f"the path {path!r} of a route must begin with a slash: {'/' + path!r}.")
+
+    def mark(function: FunctionT) -> FunctionT:
+        route = RouteMark(kind, method, path, options)
+        setattr(function, _MARKS, (*_marks_on(function), route))
+        return function
+
+    return mark
 
 
 def place_of(method: str, path: str) -> Place:
     """The place of a route; the method of a WebSocket is empty."""
     return method, _PARAMETER.sub("{}", path)
+
+
+def seen_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a method without `self`; raise NameError for a type that cannot be resolved."""
+    hints = get_type_hints(function, include_extras=True)
+    _, *rest = inspect.signature(function).parameters.values()
+    parameters = [each.replace(annotation=hints.get(each.name, each.annotation)) for each in rest]
+    returned = hints.get("return", inspect.Signature.empty)
+    # Resolving makes a type of None, which FastAPI would take for a body.
+    return inspect.Signature(parameters, return_annotation=None if returned is NoneType else returned)
+
+
+def socket_parameter(shape: inspect.Signature) -> str | None:
+    """Return the name of the parameter of a method that is the WebSocket."""
+    return next((name for name, each in shape.parameters.items() if each.annotation is WebSocket), None)
+
+
+def shown_as(endpoint: Any, function: Any, shape: inspect.Signature) -> Any:
+    """Give an endpoint the name, documentation and signature of its method, and return it."""
+    endpoint.__name__, endpoint.__doc__ = function.__name__, function.__doc__
+    endpoint.__qualname__, endpoint.__module__ = function.__qualname__, function.__module__
+    endpoint.__signature__ = shape
+    return endpoint
 
 
 @value
@@ -72,7 +187,7 @@ def controllers_in(graph: Graph) -> list[ControllerDefinition]:
 def routes_of(pod: ControllerDefinition) -> list[ControllerRoute]:
     """The routes of a controller, in the order they are written."""
     return [
-        ControllerRoute(pod, name, getattr_static(pod.target, name), mark)
+        ControllerRoute(pod, name, inspect.getattr_static(pod.target, name), mark)
         for name, marks in marks_of(pod.target).items()
         for mark in marks
     ]
@@ -84,83 +199,51 @@ def problems_of(graph: Graph, others: Mapping[Place, str] | None = None) -> Iter
     for pod in controllers_in(graph):
         routes = routes_of(pod)
         if not routes:
-            yield _problem(
-                "controller_empty", pod.target.__name__, "it has no routes.", "Write @get, @post, @sse ..."
-            )
+            remedy = "Write @get, @post, @sse ..."
+            yield Problem("controller_empty", "it has no routes.", remedy, (pod.target.__name__,))
         for route in routes:
-            wrong = _wrong_with(route)
-            if wrong is not None:
-                yield wrong
+            where = (route.label,)
+            try:
+                fault = _fault_of(route) or _fault_of_signature(route)
+                if fault is not None:
+                    yield Problem(*fault, where)
+            except Exception as error:  # noqa: BLE001 - any error is reported with the others
+                summary = f"FastAPI refuses it: {str(error).partition(chr(10))[0]}"
+                yield Problem("route_signature", summary, "Change its signature.", where, detail=error)
             other = taken.setdefault(route.place, route.label)
             if other != route.label:
-                how = f"{route.mark.method or 'WebSocket'} {route.path}"
-                yield _problem(
-                    "route_conflict",
-                    route.label,
-                    f"{how} is answered by {other} already.",
-                    "Change one of the paths.",
-                )
+                summary = f"{route.mark.method or 'WebSocket'} {route.path} is answered by {other} already."
+                yield Problem("route_conflict", summary, "Change one of the paths.", where)
 
 
-def _wrong_with(route: ControllerRoute) -> Problem | None:
+def _fault_of(route: ControllerRoute) -> _Fault | None:
     function, kind = route.function, route.mark.kind
-    if not isfunction(function):
-        return _problem(
-            "route_not_a_method",
-            route.label,
-            "it is no plain method.",
-            "Leave out @staticmethod or @classmethod.",
-        )
-    if kind is RouteKind.SSE and not isasyncgenfunction(function):
-        return _problem(
-            "route_not_a_stream",
-            route.label,
-            "@sse needs an async generator.",
-            "Write async def with yield in it.",
-        )
-    if kind is not RouteKind.SSE and isasyncgenfunction(function):
-        return _problem(
-            "route_is_a_stream", route.label, "it yields its answer in pieces.", "Write @sse above it."
-        )
-    if kind is RouteKind.WEBSOCKET and not iscoroutinefunction(function):
-        return _problem("route_not_async", route.label, "@websocket needs a coroutine.", "Write async def.")
-    return _wrong_signature(route)
-
-
-def _wrong_signature(route: ControllerRoute) -> Problem | None:
-    """Return the error of a signature that FastAPI refuses, with its own message."""
-    try:
-        shape = seen_signature(route.function)
-        if has_variable_parameters(shape):
-            return _problem(
-                "route_signature",
-                route.label,
-                "no request says what *args and **kwargs are.",
-                "Name each parameter.",
-            )
-        if route.mark.kind is RouteKind.WEBSOCKET:
-            if socket_parameter(shape) is None:
-                return _problem(
-                    "route_signature",
-                    route.label,
-                    "no parameter is a WebSocket.",
-                    "Add one: socket: WebSocket.",
-                )
-            return None
-        options: dict[str, Any] = {"response_model": None} if route.mark.kind is RouteKind.SSE else {}
-        endpoint = shown_as(lambda: None, route.function, shape)
-        options |= route.mark.options
-        APIRouter().add_api_route(route.path, endpoint, methods=[route.mark.method], **options)
-    except Exception as error:  # noqa: BLE001 - any error is reported with the others
-        first = str(error).partition("\n")[0]
-        return _problem(
-            "route_signature", route.label, f"FastAPI refuses it: {first}", "Change its signature.", error
-        )
+    if not inspect.isfunction(function):
+        return "route_not_a_method", "it is no plain method.", "Leave out @staticmethod or @classmethod."
+    if kind is RouteKind.SSE and not inspect.isasyncgenfunction(function):
+        return "route_not_a_stream", "@sse needs an async generator.", "Write async def with yield in it."
+    if kind is not RouteKind.SSE and inspect.isasyncgenfunction(function):
+        return "route_is_a_stream", "it yields its answer in pieces.", "Write @sse above it."
+    if kind is RouteKind.WEBSOCKET and not inspect.iscoroutinefunction(function):
+        return "route_not_async", "@websocket needs a coroutine.", "Write async def."
     return None
 
 
-def _problem(code: str, where: str, summary: str, remedy: str, detail: object = None) -> Problem:
-    return Problem(code, summary, remedy, (where,), detail=detail)
+def _fault_of_signature(route: ControllerRoute) -> _Fault | None:
+    """Return what is wrong with a signature; what FastAPI raises about it is raised."""
+    shape, mark, code = seen_signature(route.function), route.mark, "route_signature"
+    if any(
+        each.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        for each in shape.parameters.values()
+    ):
+        return code, "no request says what *args and **kwargs are.", "Name each parameter."
+    if mark.kind is not RouteKind.WEBSOCKET:
+        options: dict[str, Any] = {"response_model": None} if mark.kind is RouteKind.SSE else {}
+        endpoint = shown_as(lambda: None, route.function, shape)
+        APIRouter().add_api_route(route.path, endpoint, methods=[mark.method], **{**options, **mark.options})
+    elif socket_parameter(shape) is None:
+        return code, "no parameter is a WebSocket.", "Add one: socket: WebSocket."
+    return None
 
 
 class ControllerCheck(IPostProcessor):

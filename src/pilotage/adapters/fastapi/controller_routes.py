@@ -2,37 +2,94 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
+from inspect import Signature, iscoroutinefunction
 from typing import Any
 
 from fastapi import APIRouter, Depends
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from pilotage.adapters.asgi import websockets
-from pilotage.adapters.asgi.authentication import Authentication, has_resolver
-from pilotage.adapters.asgi.middleware import HttpMiddleware
-from pilotage.adapters.asgi.open_streams import OpenStreams
-from pilotage.adapters.asgi.problems import problem_of, problem_response
-from pilotage.adapters.asgi.settings import HttpSettings
-from pilotage.adapters.asgi.streaming import clock_of
-from pilotage.adapters.asgi.streaming_response import StreamingResponse
-from pilotage.adapters.fastapi.controller import ControllerRoute, controllers_in, problems_of, routes_of
-from pilotage.adapters.fastapi.controller_definition import ControllerDefinition, RouteKind
-from pilotage.adapters.fastapi.controller_endpoints import (
-    ControllerSockets,
-    ItemFrames,
-    plain_endpoint,
-    seen_signature,
-    socket_endpoint,
-    stream_endpoint,
+from pilotage.adapters.asgi.authentication import (
+    Authentication,
+    has_resolver,
+    principal_in,
+    refuse_foreign_origin,
 )
-from pilotage.adapters.fastapi.frames import SSE_FORMAT
-from pilotage.adapters.fastapi.responses import stream_responses
-from pilotage.adapters.fastapi.route_class import route_class_with
+from pilotage.adapters.asgi.middleware import HttpMiddleware
+from pilotage.adapters.asgi.problems import problem_of, problem_response
+from pilotage.adapters.asgi.streaming import COMPLETED, RECONNECT, StreamingResponse, Streams, stopped
+from pilotage.adapters.fastapi import controller
+from pilotage.adapters.fastapi.frames import SSE_FORMAT, ItemFrames
+from pilotage.adapters.fastapi.routing import route_class_with, stream_responses
+from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.container.application import Application
 from pilotage.errors import PilotageError, start_error
+
+
+def plain_endpoint(method: Callable[[], Any], function: Any, shape: Signature) -> Any:
+    """An endpoint that answers with what the method returns; a method that blocks runs in a thread."""
+    is_async = iscoroutinefunction(function)
+
+    async def endpoint(**given: Any) -> Any:
+        return await method()(**given) if is_async else await run_in_threadpool(method(), **given)
+
+    return controller.shown_as(endpoint, function, shape)
+
+
+def stream_endpoint(method: Callable[[], Any], function: Any, shape: Signature, streams: Streams) -> Any:
+    """An endpoint that answers with a stream of what the method yields."""
+
+    async def endpoint(**given: Any) -> Any:
+        return streams.response(ItemFrames(method()(**given)), SSE_FORMAT)
+
+    return controller.shown_as(endpoint, function, shape.replace(return_annotation=Signature.empty))
+
+
+def socket_endpoint(
+    method: Callable[[], Any],
+    function: Any,
+    shape: Signature,
+    around: Callable[[WebSocket, Coroutine[Any, Any, None]], Awaitable[None]],
+) -> Any:
+    """An endpoint that hands the WebSocket to the method; `around` bounds it and closes it well."""
+    name = str(controller.socket_parameter(shape))
+
+    async def endpoint(**given: Any) -> None:
+        await around(given[name], method()(**given))
+
+    return controller.shown_as(endpoint, function, shape)
+
+
+async def use_websocket(streams: Streams, websocket: WebSocket, work: Coroutine[Any, Any, None]) -> None:
+    """Run a method with its WebSocket, which is a stream; an error of ours becomes the code of the close."""
+    try:
+        with streams.entered(principal_in(websocket.scope)) as shutdown:
+            await _used(websocket, asyncio.ensure_future(work), shutdown)
+    except PilotageError as error:
+        work.close()
+        await websockets.refuse(websocket, error)
+    except WebSocketDisconnect:
+        pass
+
+
+async def _used(websocket: WebSocket, work: asyncio.Future[None], shutdown: asyncio.Future[None]) -> None:
+    try:
+        await asyncio.wait([work, shutdown], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        is_stopped = not work.done()
+        await stopped([work])
+    if not is_stopped:
+        work.result()
+    # A method that returns has sent everything; its client learns it by the close.
+    if websockets.is_open(websocket):
+        end = RECONNECT if is_stopped else COMPLETED
+        await websocket.close(end.code, end.reason)
 
 
 def controller_routes(
@@ -49,13 +106,13 @@ def controller_routes(
     Raises:
         ApplicationStartError: with all errors in the controllers.
     """
-    if problems := list(problems_of(app.graph)):
+    if problems := list(controller.problems_of(app.graph)):
         raise start_error(app.name, problems)
     bounds = settings or HttpSettings.from_environment()
     authentication = Authentication.of(app, principal, bounds.allowed_origins)
     routers = _ControllerRouters(app, authentication if has_resolver(app, principal) else None, bounds)
     router = APIRouter()
-    for pod in controllers_in(app.graph):
+    for pod in controller.controllers_in(app.graph):
         router.include_router(routers.router_of(pod))
     return router
 
@@ -69,10 +126,9 @@ class _ControllerRouters:
         self._app = app
         self._authentication = authentication
         self._settings = settings
-        self._streams = OpenStreams.of(app)
-        self._sockets = ControllerSockets(self._streams, settings)
+        self._streams = Streams(app, settings)
 
-    def router_of(self, pod: ControllerDefinition) -> APIRouter:
+    def router_of(self, pod: controller.ControllerDefinition) -> APIRouter:
         """Return the routes of one controller, with authentication unless it is public."""
         authentication = None if pod.public else self._authentication
         middleware = HttpMiddleware(authentication, self._settings)
@@ -82,26 +138,29 @@ class _ControllerRouters:
 
         async def authenticate(websocket: WebSocket) -> None:
             try:
-                await websockets.authenticate(websocket, authentication, self._settings)
+                if authentication is not None:
+                    await authentication.principal_of(websocket)
+                else:
+                    refuse_foreign_origin(websocket, self._settings.allowed_origins)
             except PilotageError as error:
                 problem = problem_of(error)
                 headers = dict(problem_response(problem).headers)
                 del headers["content-length"], headers["content-type"]
                 raise HTTPException(problem.status, problem.detail, headers) from error
 
-        for route in routes_of(pod):
+        for route in controller.routes_of(pod):
             self._add(route, router, authenticate)
         return router
 
-    def _add(self, route: ControllerRoute, router: APIRouter, authenticate: Any) -> None:
+    def _add(self, route: controller.ControllerRoute, router: APIRouter, authenticate: Any) -> None:
         method = partial(self._method, route)
-        function, shape, mark = route.function, seen_signature(route.function), route.mark
+        function, shape, mark = route.function, controller.seen_signature(route.function), route.mark
         match mark.kind:
-            case RouteKind.PLAIN:
+            case controller.RouteKind.PLAIN:
                 endpoint = plain_endpoint(method, function, shape)
                 router.add_api_route(route.path, endpoint, methods=[mark.method], **mark.options)
-            case RouteKind.SSE:
-                endpoint = stream_endpoint(method, function, shape, self._stream)
+            case controller.RouteKind.SSE:
+                endpoint = stream_endpoint(method, function, shape, self._streams)
                 described: dict[str, Any] = {
                     "status_code": 200,
                     "response_model": None,
@@ -110,16 +169,10 @@ class _ControllerRouters:
                     **mark.options,
                 }
                 router.add_api_route(route.path, endpoint, methods=[mark.method], **described)
-            case RouteKind.WEBSOCKET:
-                endpoint = socket_endpoint(method, function, shape, self._sockets.use)
+            case controller.RouteKind.WEBSOCKET:
+                endpoint = socket_endpoint(method, function, shape, partial(use_websocket, self._streams))
                 router.add_api_websocket_route(route.path, endpoint, dependencies=[Depends(authenticate)])
 
-    def _method(self, route: ControllerRoute) -> Any:
+    def _method(self, route: controller.ControllerRoute) -> Any:
         """Return the method of the pod for this request: a prototype is created anew."""
         return getattr(self._app.get(route.pod.target, route.pod.name), route.name)
-
-    def _stream(self, frames: ItemFrames) -> StreamingResponse:
-        clock = clock_of(self._app)
-        return StreamingResponse(
-            frames, SSE_FORMAT, streams=self._streams, settings=self._settings, clock=clock
-        )

@@ -1,21 +1,37 @@
-"""Frames: events and values as server-sent events, and as messages of a WebSocket. Pure."""
+"""Frames: events and values as server-sent events and messages of a WebSocket; the events of a run as frames."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Sequence
-from functools import cached_property
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from functools import cached_property, partial
 from typing import cast
 
-from pilotage.adapters.asgi.problems import ProblemView, json_text
-from pilotage.adapters.asgi.streaming_response import EVENT_STREAM, StreamFormat
-from pilotage.agent.events import AgentEvent, AgentEventKind
+from fastapi import APIRouter
+from starlette.requests import ClientDisconnect
+from starlette.websockets import WebSocket
+
+from pilotage.adapters.asgi import streaming, websockets
+from pilotage.adapters.asgi.authentication import Authentication, principal_in
+from pilotage.adapters.asgi.problems import ProblemView, RunStoreUnreachableError, json_text
+from pilotage.adapters.fastapi.schemas import RunId, cursor_of
+from pilotage.agent.events import AgentEvent, AgentEventKind, RunFinishedEvent, RunPausedEvent
+from pilotage.agent.principal import Principal
+from pilotage.agent.state import AgentStatus
 from pilotage.agent.yields import AgentYield, AgentYieldJsonEncoder
+from pilotage.errors import PilotageError
 from pilotage.jsonvalue import to_json_value
+from pilotage.runtime.events.feed import EventCursor, PositionedEvent
+from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
 
 SOCKET_HEARTBEAT = '{"event":"heartbeat"}'
 _RETRY_MILLISECONDS = 1_000
+_EVENTS_TOGETHER = 256
+_CHARACTERS_TOGETHER = 32_000
+_REMEMBERED = 1_024
 
 
 @value(slots=False)
@@ -77,10 +93,164 @@ def sse_of(frames: Sequence[Frame]) -> bytes:
     return "".join([frame.sse for frame in frames]).encode()
 
 
-SSE_FORMAT: StreamFormat[Sequence[Frame]] = StreamFormat(
-    EVENT_STREAM,
+def messages_of(frames: Sequence[Frame]) -> Sequence[str]:
+    """Return frames as messages of a WebSocket."""
+    return [frame.message for frame in frames]
+
+
+def last_frames(end: streaming.StreamEnd) -> Sequence[Frame]:
+    """Return the last frames of a stream: why it ends before its items do."""
+    if end.problem is not None:
+        return [problem_frame(end.problem)]
+    return [RECONNECT_FRAME] if end is streaming.RECONNECT else []
+
+
+SSE_FORMAT: streaming.StreamFormat[Sequence[Frame]] = streaming.StreamFormat(
+    streaming.EVENT_STREAM,
     encode=sse_of,
     problem=lambda problem: sse_of([problem_frame(problem)]),
     reconnect=sse_of([RECONNECT_FRAME]),
 )
 """Frames that go out together, as server-sent events."""
+
+
+class ItemFrames(AsyncIterator[Sequence[Frame]]):
+    """The items of a method that is an async generator, as frames."""
+
+    def __init__(self, items: AsyncGenerator[object, None]) -> None:
+        self._items = items
+
+    async def __anext__(self) -> Sequence[Frame]:
+        return (item_frame(await anext(self._items)),)
+
+    async def aclose(self) -> None:
+        await self._items.aclose()
+
+
+class EncodedEvents:
+    """The frames of the last events: all readers of a live run get the same objects."""
+
+    def __init__(self) -> None:
+        # With the event itself: as long as it is here, no other object has its id.
+        self._known: OrderedDict[int, tuple[PositionedEvent, Frame]] = OrderedDict()
+
+    def frame_of(self, told: PositionedEvent) -> Frame:
+        """Return the frame of an event."""
+        known = self._known.get(id(told[3]))
+        if known is not None and known[0][:3] == told[:3]:
+            return known[1]
+        epoch, number, offset, event = told
+        frame = event_frame(event, str(EventCursor(epoch, number, offset)))
+        self._known[id(event)] = (told, frame)
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return frame
+
+
+class RunFrames(AsyncIterator[Sequence[Frame]]):
+    """The events of a run after a cursor, as frames that go out together.
+
+    Raises StreamInterruptedError where they end before the run pauses or ends.
+    """
+
+    def __init__(
+        self,
+        runs: AgentRuns,
+        run_id: str,
+        principal: Principal | None,
+        after: str | None,
+        encoded: EncodedEvents,
+    ) -> None:
+        self._events = runs.events(run_id, after=after, principal=principal)
+        self._state = partial(runs.get, run_id, principal=principal)
+        self._encoded = encoded
+        self._ready: deque[Frame] = deque()
+        self._is_over = False
+
+    async def __anext__(self) -> Sequence[Frame]:
+        if not self._ready:
+            await self._read()
+        frames: list[Frame] = []
+        size = 0
+        # A client that does not read should not hold more than this in the buffers of its connection.
+        while self._ready and size < _CHARACTERS_TOGETHER:
+            frames.append(self._ready.popleft())
+            size += len(frames[-1].data)
+        return frames
+
+    async def aclose(self) -> None:
+        """End the subscription."""
+        await self._events.aclose()
+
+    async def _read(self) -> None:
+        if self._is_over:
+            raise StopAsyncIteration
+        try:
+            batch = await self._events.next_batch(_EVENTS_TOGETHER)
+            if not batch:
+                await self._stop()
+        except OSError as error:
+            raise RunStoreUnreachableError from error
+        self._ready.extend(map(self._encoded.frame_of, batch))
+        self._is_over = isinstance(batch[-1][3], RunFinishedEvent | RunPausedEvent)
+
+    async def _stop(self) -> None:
+        """End the frames: either no events will follow, or this process does not drive the run any more."""
+        state = await self._state()
+        if state.is_terminal or state.status is AgentStatus.INTERRUPTED:
+            raise StopAsyncIteration
+        raise streaming.StreamInterruptedError
+
+
+class EventSocket:
+    """Sends the events of a run over a WebSocket, until it pauses or ends; messages of the client are ignored."""
+
+    def __init__(
+        self,
+        runs: Callable[[], AgentRuns],
+        authentication: Authentication,
+        streams: streaming.Streams,
+        encoded: EncodedEvents,
+    ) -> None:
+        self._runs = runs
+        self._authentication = authentication
+        self._streams = streams
+        self._encoded = encoded
+
+    def add_to(self, router: APIRouter) -> None:
+        """Add the route to a router, at the address of the server-sent stream."""
+        router.websocket("/runs/{run_id}/events")(self.read_events)
+
+    async def read_events(self, websocket: WebSocket, run_id: RunId, after: str | None = None) -> None:
+        """Send the events after `after`; a run that cannot be read is refused before the connection is made."""
+        try:
+            frames = await self._opened(websocket, run_id, after)
+            with self._streams.entered(principal_in(websocket.scope)) as shutdown:
+                await websockets.accept(websocket)
+                await self._send(websocket, frames, shutdown)
+        except PilotageError as error:
+            await websockets.refuse(websocket, error)
+        except ClientDisconnect:
+            pass
+
+    async def _opened(self, websocket: WebSocket, run_id: str, after: str | None) -> RunFrames:
+        try:
+            caller = await self._authentication.principal_of(websocket)
+            cursor, runs = cursor_of(None, after), self._runs()
+            await runs.get(run_id, principal=caller)
+        except OSError as error:
+            raise RunStoreUnreachableError from error
+        return RunFrames(runs, run_id, caller, cursor, self._encoded)
+
+    async def _send(self, websocket: WebSocket, frames: RunFrames, shutdown: asyncio.Future[None]) -> None:
+        async def send(messages: Sequence[str]) -> None:
+            for message in messages:
+                await websockets.send_text(websocket, message)
+
+        writer: streaming.ClientWriter[Sequence[str]] = self._streams.writer(send, (SOCKET_HEARTBEAT,))
+        end = await streaming.deliver(
+            frames, messages_of, writer, websockets.disconnected(websocket), shutdown
+        )
+        if end is not streaming.DISCONNECTED:
+            await send(messages_of(last_frames(end)))
+            await websockets.close(websocket, end.code, end.reason)

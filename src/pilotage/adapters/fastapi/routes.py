@@ -2,22 +2,248 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Header, Query
+from pydantic import AwareDatetime
+from starlette.requests import Request
+from starlette.responses import Response
 
 from pilotage.adapters.asgi.authentication import Authentication, has_resolver
 from pilotage.adapters.asgi.middleware import HttpMiddleware
-from pilotage.adapters.asgi.open_streams import OpenStreams
-from pilotage.adapters.asgi.settings import HttpSettings
-from pilotage.adapters.fastapi.route_class import route_class_with
-from pilotage.adapters.fastapi.run_commands import RunCommands
-from pilotage.adapters.fastapi.run_events import EncodedEvents, EventSocket
-from pilotage.adapters.fastapi.run_queries import RunQueries
+from pilotage.adapters.asgi.problems import SECURITY_HEADERS, RequestRefusedError
+from pilotage.adapters.asgi.streaming import StreamingResponse, Streams
+from pilotage.adapters.fastapi import schemas
+from pilotage.adapters.fastapi.frames import SSE_FORMAT, EncodedEvents, EventSocket, RunFrames
+from pilotage.adapters.fastapi.routing import (
+    Caller,
+    json_response,
+    problem_responses,
+    route_class_with,
+    stream_responses,
+)
+from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.ports.permissions import IPrincipalResolver
+from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
-from pilotage.errors import AgentDefinitionError
+from pilotage.errors import AgentDefinitionError, CallerError, ModelNotFoundError, RunConflictError
 from pilotage.runtime.runs import AgentRuns
+
+# A relative link: /runs/<id>/decisions leads to /runs/<id>/answers, under whatever prefix.
+_SUCCEEDED_BY_ANSWERS = {"deprecation": "true", "link": '<answers>; rel="successor-version"'}
+
+
+class RunQueries:
+    """Reads runs of the caller's tenant."""
+
+    def __init__(self, runs: Callable[[], AgentRuns], streams: Streams, encoded: EncodedEvents) -> None:
+        self._runs = runs
+        self._streams = streams
+        self._encoded = encoded
+
+    def add_to(self, router: APIRouter) -> None:
+        """Add the routes to a router."""
+        one = problem_responses(401, 404, 410, 422, 503)
+        get = partial(router.add_api_route, methods=["GET"], responses=one)
+        some = problem_responses(401, 422, 503)
+        get("/runs", self.list_runs, response_model=schemas.RunPageView, responses=some)
+        get("/runs/{run_id}", self.get_run, response_model=schemas.RunView)
+        streams = stream_responses(401, 404, 422, 429, 503) | {204: {"description": "Everything was read."}}
+        events = partial(get, status_code=200, response_class=StreamingResponse, responses=streams)
+        events("/runs/{run_id}/events", self.read_events)
+        get("/runs/{run_id}/result", self.get_result, response_model=schemas.ResultView)
+        get("/runs/{run_id}/questions", self.list_questions, response_model=schemas.QuestionsView)
+        get("/runs/{run_id}/evidence", self.list_evidence, response_model=schemas.EvidencesView)
+        verified = problem_responses(401, 404, 409, 410, 422, 503)
+        get(
+            "/runs/{run_id}/verification",
+            self.verify_run,
+            response_model=schemas.VerifiedView,
+            responses=verified,
+        )
+
+    async def list_runs(
+        self,
+        caller: Caller,
+        status: Annotated[list[AgentStatus] | None, Query()] = None,
+        agent: schemas.Name | None = None,
+        conversation_id: schemas.Name | None = None,
+        since: AwareDatetime | None = None,
+        until: AwareDatetime | None = None,
+        after: Annotated[str | None, Query(min_length=1, max_length=512)] = None,
+        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    ) -> Response:
+        """The runs of the caller's tenant, newest first, page by page."""
+        runs = self._runs()
+        refuse_unknown_agent(runs, agent)
+        try:
+            page = await runs.list(
+                statuses=status or (),
+                agent=agent,
+                conversation_id=conversation_id,
+                since=since,
+                until=until,
+                after=after,
+                limit=limit,
+                principal=caller,
+            )
+        except CallerError as error:
+            raise RequestRefusedError(str(error)) from error
+        return json_response(schemas.RunPageView.of(page))
+
+    async def get_run(self, caller: Caller, run_id: schemas.RunId) -> Response:
+        """The state of a run."""
+        return json_response(schemas.RunView.of(await self._runs().get(run_id, principal=caller)))
+
+    async def read_events(
+        self,
+        caller: Caller,
+        run_id: schemas.RunId,
+        after: str | None = None,
+        last_event_id: Annotated[str | None, Header()] = None,
+    ) -> Response:
+        """The events of a run as server-sent events, until it pauses or ends.
+
+        The id of each is a cursor: a client that sends the last one it has, as `Last-Event-ID` or as `after`, misses
+        nothing. 204 says that the run has ended and there is nothing more to come back for.
+        """
+        runs, cursor = self._runs(), schemas.cursor_of(last_event_id, after)
+        state = await runs.get(run_id, principal=caller)
+        if cursor is not None and state.is_terminal:
+            rest = runs.events(run_id, after=cursor, principal=caller)
+            if await anext(rest, None) is None:
+                return Response(status_code=204, headers=SECURITY_HEADERS)
+        frames = RunFrames(runs, run_id, caller, cursor, self._encoded)
+        return self._streams.response(frames, SSE_FORMAT)
+
+    async def get_result(self, caller: Caller, run_id: schemas.RunId) -> Response:
+        """The result of a run, with its output once there is one."""
+        return json_response(schemas.ResultView.of(await self._runs().result(run_id, principal=caller)))
+
+    async def list_questions(self, caller: Caller, run_id: schemas.RunId) -> Response:
+        """The questions that a run and its children wait for."""
+        found = await self._runs().questions(run_id, principal=caller)
+        return json_response(schemas.QuestionsView.of(found))
+
+    async def list_evidence(self, caller: Caller, run_id: schemas.RunId) -> Response:
+        """The evidence of a run, which everybody in its tenant may read."""
+        found = await self._runs().evidence(run_id, principal=caller)
+        return json_response(schemas.EvidencesView.of(found))
+
+    async def verify_run(self, caller: Caller, run_id: schemas.RunId) -> Response:
+        """Check the journal of a run against itself and its state; 409 says what does not fit."""
+        return json_response(schemas.VerifiedView(rows=await self._runs().verify(run_id, principal=caller)))
+
+
+def refuse_unknown_agent(runs: AgentRuns, agent: str | None) -> None:
+    """Raise RequestRefusedError for a name of no agent."""
+    if agent is not None and agent not in runs.services.agent_ids:
+        raise RequestRefusedError(f"there is no agent {agent!r} here.")
+
+
+class RunCommands:
+    """Acts on runs for the caller."""
+
+    def __init__(self, runs: Callable[[], AgentRuns]) -> None:
+        self._runs = runs
+
+    def add_to(self, router: APIRouter) -> None:
+        """Add the routes to a router."""
+        starts = problem_responses(400, 401, 403, 409, 413, 422, 503)
+        problems = starts | problem_responses(404, 410)
+        on_its_way: dict[int | str, dict[str, Any]] = {
+            202: {"model": schemas.CancelledView, "description": "Another process is told to end it."}
+        }
+        post = partial(
+            router.add_api_route, methods=["POST"], response_model=schemas.RunView, responses=problems
+        )
+        post("/runs", self.start_run, status_code=201, responses=starts)
+        post("/runs/{run_id}/signals", self.send_signal, status_code=202, response_model=schemas.SignalView)
+        post("/runs/{run_id}/answers", self.answer_question, status_code=202)
+        post("/runs/{run_id}/decisions", self.decide, status_code=202, deprecated=True)
+        cancelled = problems | on_its_way
+        post(
+            "/runs/{run_id}/cancel",
+            self.cancel_run,
+            response_model=schemas.CancelledView,
+            responses=cancelled,
+        )
+        post("/runs/{run_id}/resume", self.resume_run, status_code=202)
+        post("/runs/{run_id}/fork", self.fork_run, status_code=201)
+
+    async def start_run(self, request: Request, caller: Caller, body: schemas.StartBody) -> Response:
+        """Start a run, or attach to the one that the client started with the same `id`. It is durable by now."""
+        runs = self._runs()
+        refuse_unknown_agent(runs, body.agent)
+        try:
+            handle = await runs.start(
+                body.agent,
+                body.input,
+                principal=caller,
+                id=body.id,
+                conversation_id=body.conversation_id,
+                metadata=body.metadata,
+            )
+        except (AgentDefinitionError, ModelNotFoundError) as error:
+            raise RequestRefusedError(str(error)) from error
+        return _created(request.url.path, await runs.get(handle.id, principal=caller))
+
+    async def send_signal(self, caller: Caller, run_id: schemas.RunId, body: schemas.SignalBody) -> Response:
+        """Send something to a run: a message, an instruction, an event, pause or resume."""
+        signal = await self._runs().signal(
+            run_id, body.sent_kind(), body.payload, id=body.id, principal=caller
+        )
+        return json_response(schemas.SignalView.of(signal), 202)
+
+    async def answer_question(
+        self, caller: Caller, run_id: schemas.RunId, body: schemas.AnswerBody
+    ) -> Response:
+        """Answer a question of a run. With the answer to its last open question the run goes on.
+
+        With `resume: false` the answer is only stored: the run goes on when it is resumed.
+        """
+        runs, details = self._runs(), body.details()
+        await runs.answer(
+            run_id, body.request_id, body.decision, resume=body.resume, principal=caller, **details
+        )
+        return json_response(schemas.RunView.of(await runs.get(run_id, principal=caller)), 202)
+
+    async def decide(self, caller: Caller, run_id: schemas.RunId, body: schemas.AnswerBody) -> Response:
+        """Second name of `/runs/{run_id}/answers` until 0.2."""
+        response = await self.answer_question(caller, run_id, body)
+        response.headers.update(_SUCCEEDED_BY_ANSWERS)
+        return response
+
+    async def cancel_run(
+        self, caller: Caller, run_id: schemas.RunId, body: schemas.CancelBody | None = None
+    ) -> Response:
+        """End a run. 202 says that another process has it, and that the cancellation is on its way there."""
+        reason = body.reason if body is not None else None
+        try:
+            cancelled = await self._runs().cancel(run_id, reason=reason, principal=caller)
+        except RunConflictError:
+            return json_response(schemas.CancelledView(cancelled=False, is_on_its_way=True), 202)
+        return json_response(schemas.CancelledView(cancelled=cancelled))
+
+    async def resume_run(self, caller: Caller, run_id: schemas.RunId) -> Response:
+        """Bring a run back; what it did is replayed, not repeated."""
+        runs = self._runs()
+        await runs.resume(run_id, principal=caller)
+        return json_response(schemas.RunView.of(await runs.get(run_id, principal=caller)), 202)
+
+    async def fork_run(
+        self, request: Request, caller: Caller, run_id: schemas.RunId, body: schemas.ForkBody | None = None
+    ) -> Response:
+        """A new run with the beginning of another one's record; resume it to let it go its own way."""
+        at = body.at if body is not None else None
+        runs_path = request.url.path.rsplit("/", 2)[0]
+        return _created(runs_path, await self._runs().fork(run_id, at=at, principal=caller))
+
+
+def _created(runs_path: str, state: AgentState) -> Response:
+    return json_response(schemas.RunView.of(state), 201, {"location": f"{runs_path}/{state.id}"})
 
 
 def agent_routes(
@@ -43,8 +269,8 @@ def agent_routes(
     authentication = Authentication.of(app, principal, settings.allowed_origins)
     middleware = HttpMiddleware(authentication, settings, owns_errors=True)
     router = APIRouter(tags=["runs"], route_class=route_class_with(middleware))
-    runs, streams, encoded = partial(app.get, AgentRuns), OpenStreams.of(app), EncodedEvents()
-    RunQueries(runs, streams, settings, encoded).add_to(router)
-    EventSocket(runs, authentication, streams, settings, encoded).add_to(router)
+    runs, streams, encoded = partial(app.get, AgentRuns), Streams(app, settings), EncodedEvents()
+    RunQueries(runs, streams, encoded).add_to(router)
+    EventSocket(runs, authentication, streams, encoded).add_to(router)
     RunCommands(runs).add_to(router)
     return router

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Self
 
 from pilotage.adapters.asgi.open_streams import OpenStreams
-from pilotage.adapters.asgi.settings import HttpSettings
+from pilotage.adapters.http_settings import HttpSettings
 from pilotage.container.application import Application
 
 try:

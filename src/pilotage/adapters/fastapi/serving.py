@@ -12,19 +12,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from pilotage.adapters.asgi import websockets
-from pilotage.adapters.asgi.authentication import (
-    has_resolver,
-    refuse_foreign_origin,
-    refuse_other_machines,
-)
+from pilotage.adapters.asgi.authentication import Authentication, OnePrincipal, has_resolver, is_loopback
 from pilotage.adapters.asgi.lifespan import pilotage_lifespan
-from pilotage.adapters.asgi.origins import is_loopback
-from pilotage.adapters.asgi.principals import OnePrincipal
 from pilotage.adapters.asgi.problems import problem_response
-from pilotage.adapters.asgi.settings import HttpSettings
 from pilotage.adapters.fastapi.controller import Place, place_of, problems_of
 from pilotage.adapters.fastapi.controller_routes import controller_routes
 from pilotage.adapters.fastapi.routes import agent_routes
+from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.container.application import Application
 from pilotage.errors import PilotageError, StartupError, start_error
@@ -106,11 +100,7 @@ def serve(
 
 
 def refuse_open_binding(host: str, *, has_resolver: bool) -> None:
-    """Refuse to listen where others reach the server, unless a principal resolver authenticates them.
-
-    Raises:
-        BindingRefusedError: the host is not this machine's own, and there is no principal resolver.
-    """
+    """Refuse to listen where others reach the server, unless a principal resolver authenticates them."""
     if not has_resolver and not is_loopback(host):
         raise BindingRefusedError(
             f"host {host!r} can be reached by others, and nothing says who asks. Give serve(app, "
@@ -135,15 +125,14 @@ class LocalOnly:
 
     def __init__(self, app: ASGIApp, allowed_origins: tuple[str, ...] = ()) -> None:
         self._app = app
-        self._allowed = allowed_origins
+        self._authentication = Authentication.of(None, None, allowed_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         try:
-            refuse_foreign_origin(HTTPConnection(scope), self._allowed)
-            refuse_other_machines(HTTPConnection(scope))
+            await self._authentication.principal_of(HTTPConnection(scope))
         except PilotageError as error:
             if scope["type"] == "http":
                 await problem_response(error)(scope, receive, send)

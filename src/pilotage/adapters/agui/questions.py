@@ -1,25 +1,27 @@
-"""Answers in an AG-UI input: decisions of people, results of tools of the client. Pure, but for `ingest_decision`.
+"""Questions of a run as AG-UI shows them, and the answers in an input. Pure, but for `ingest_decision`.
 
-A client of protocol 1.0 answers interrupts with `resume`; an older one answers the deferred tool call with a tool's
-message, or puts `approvalDecision` into `forwardedProps`. The first of these counts. A decision that cannot be read
-decides nothing.
+A question is a native interrupt, and for older clients a deferred tool call. A client of protocol 1.0 answers
+interrupts with `resume`; an older one answers the deferred tool call with a tool's message, or puts `approvalDecision`
+into `forwardedProps`. The first of these counts. A decision that cannot be read decides nothing.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from uuid import uuid4
 
-from ag_ui.core import AssistantMessage, ResumeEntry, RunAgentInput, TextPart, ToolMessage
+from ag_ui import core as agui
 
-from pilotage.adapters.agui.errors import AgUiApprovalDecodeError
-from pilotage.adapters.agui.interrupts import HITL_TOOL, PAUSE
+from pilotage.adapters.agui.errors import AgUiApprovalDecodeError, AgUiPendingApprovalError
+from pilotage.agent.events import AgentEventAttribution, RunPausedEvent
 from pilotage.agent.ports.repositories import IAgentSignalRepository
-from pilotage.agent.recovery_request import RecoveryDecision
+from pilotage.agent.recovery_request import DEFERRED_CALL, RecoveryDecision
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision
-from pilotage.jsonvalue import JsonObject, JsonValue, empty_object, object_or_empty, parsed
+from pilotage.agent.state import AgentState
+from pilotage.agent.yields import Approval
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, object_or_empty, parsed
 from pilotage.values import value
 
 _DETAILS = ("modified_payload", "comment")
@@ -27,6 +29,114 @@ _DECISIONS: Mapping[str, ApprovalDecision | RecoveryDecision] = {
     **{each.value: each for each in RecoveryDecision},
     **{each.value: each for each in ApprovalDecision},
 }
+
+
+HITL_TOOL = "hitl_approval"
+"""The tool that older clients see called, and answer with a decision."""
+PAUSE = "pause:"
+"""The prefix of the id of an interrupt without a question; the run's id follows."""
+
+
+@value
+class AgUiApproval:
+    """A question as a client gets to see it; recovery questions have decisions of their own."""
+
+    id: str
+    prompt: str
+    allowed_decisions: tuple[str, ...] = tuple(each.value for each in ApprovalDecision)
+    metadata: JsonObject | None = None
+
+
+def approval_from_pause(event: RunPausedEvent) -> AgUiApproval:
+    """The question a run paused with.
+
+    Raises:
+        AgUiPendingApprovalError: it paused without one.
+    """
+    if event.approval_id is None:
+        raise AgUiPendingApprovalError(
+            f"run {event.state_id!r} paused without a question: {event.prompt}. Resume it when it may go on."
+        )
+    return AgUiApproval(event.approval_id, event.prompt, event.allowed_decisions, event.metadata)
+
+
+def find_pending_approval(state: AgentState) -> AgUiApproval | None:
+    """The question in the state of a run, where `AgentApprovalRequest.to_state` put one."""
+    found = state.metadata.get("approval")
+    if state.is_terminal or not isinstance(found, Mapping) or not isinstance(found.get("id"), str):
+        return None
+    decisions = found.get("allowed_decisions")
+    allowed = tuple(map(str, decisions)) if isinstance(decisions, Sequence) else ()
+    return AgUiApproval(str(found["id"]), state.current_activity or HITL_TOOL, allowed, found)
+
+
+def project_pending_approval(state: AgentState, attribution: AgentEventAttribution) -> list[agui.BaseEvent]:
+    """The question in the state of a run as a deferred tool call.
+
+    Raises:
+        AgUiPendingApprovalError: there is none.
+    """
+    approval = find_pending_approval(state)
+    if approval is None:
+        raise AgUiPendingApprovalError(
+            f"run {state.id!r} is {state.status} and its state holds no question. "
+            "Ask for the open questions of a run: AgentRuns.questions(run_id)."
+        )
+    return project_approval(approval, attribution)
+
+
+def project_approval(
+    approval: AgUiApproval | Approval, attribution: AgentEventAttribution
+) -> list[agui.BaseEvent]:
+    """A question as a call of `hitl_approval` that has no result yet."""
+    asked: dict[str, JsonValue] = {
+        "prompt": approval.prompt,
+        "allowed_decisions": [str(each) for each in approval.allowed_decisions],
+        "run_id": attribution.run_id,
+        **(approval.metadata or {}),
+    }
+    return [
+        agui.ToolCallStartEvent(tool_call_id=approval.id, tool_call_name=HITL_TOOL),
+        agui.ToolCallArgsEvent(tool_call_id=approval.id, delta=canonical_json(asked)),
+        agui.ToolCallEndEvent(tool_call_id=approval.id),
+    ]
+
+
+def interrupt_of(event: RunPausedEvent, by: str | None = None) -> agui.Interrupt:
+    """The pause as the protocol's own interrupt; `by` is the sub-agent that asks."""
+    expires_at = event.metadata.get("expires_at")
+    return agui.Interrupt(
+        id=event.approval_id or f"{PAUSE}{event.state_id}",
+        reason=event.reason.value,
+        message=event.prompt,
+        tool_call_id=event.tool_call_id,
+        response_schema=_answers(event.allowed_decisions) if event.approval_id else None,
+        expires_at=expires_at if isinstance(expires_at, str) else None,
+        metadata=dict(event.metadata) or None,
+        subagent_run_id=by,
+    )
+
+
+def is_for_the_client(event: RunPausedEvent) -> bool:
+    """Return whether a run waits for the result of a tool that its client runs."""
+    metadata = event.metadata.get("metadata")
+    return isinstance(metadata, Mapping) and DEFERRED_CALL in metadata
+
+
+def _answers(allowed: Sequence[str]) -> dict[str, JsonValue]:
+    """The schema of an answer, for clients that build a form from it."""
+    properties: dict[str, JsonValue] = {
+        "decision": {"type": "string", "enum": list(allowed)},
+        "comment": {"type": "string"},
+    }
+    if ApprovalDecision.MODIFY.value in allowed:
+        properties["modified_payload"] = {
+            "type": "object",
+            "description": "the arguments to use, where the decision is modify",
+        }
+    if "done" in allowed:
+        properties["result"] = {"description": "what came of it, where the decision is done"}
+    return {"type": "object", "properties": properties, "required": ["decision"]}
 
 
 @value
@@ -50,13 +160,13 @@ class AgUiContinuation:
     is_cancelled: bool = False
 
 
-def carries_approval_decision(ag_ui_input: RunAgentInput) -> bool:
+def carries_approval_decision(ag_ui_input: agui.RunAgentInput) -> bool:
     """Return whether an input carries a decision, readable or not."""
     forwarded = _forwarded(ag_ui_input)
     return bool(ag_ui_input.resume) or any(_answers_at_the_end(ag_ui_input)) or forwarded is not None
 
 
-def decisions_in(ag_ui_input: RunAgentInput) -> tuple[AgUiDecision | AgUiContinuation, ...]:
+def decisions_in(ag_ui_input: agui.RunAgentInput) -> tuple[AgUiDecision | AgUiContinuation, ...]:
     """Return the decisions of an input.
 
     Raises:
@@ -80,7 +190,7 @@ def decisions_in(ag_ui_input: RunAgentInput) -> tuple[AgUiDecision | AgUiContinu
 
 
 async def ingest_decision(
-    ag_ui_input: RunAgentInput, signals: IAgentSignalRepository, state_id: str
+    ag_ui_input: agui.RunAgentInput, signals: IAgentSignalRepository, state_id: str
 ) -> tuple[AgentSignal, ...]:
     """Queue the decisions of an input for a run; it reads them, and refuses what does not fit, when it is resumed.
 
@@ -98,7 +208,7 @@ def _signal(state_id: str, decision: AgUiDecision) -> AgentSignal:
     return AgentSignal(f"agui-approval:{uuid4().hex}", state_id, kind, decision.to_payload())
 
 
-def _resumed(entry: ResumeEntry) -> AgUiDecision | AgUiContinuation:
+def _resumed(entry: agui.ResumeEntry) -> AgUiDecision | AgUiContinuation:
     where = f"resume of interrupt {entry.interrupt_id!r}"
     is_cancelled = entry.status == "cancelled"
     if entry.interrupt_id.startswith(PAUSE):
@@ -111,38 +221,38 @@ def _resumed(entry: ResumeEntry) -> AgUiDecision | AgUiContinuation:
     return _read(where, entry.interrupt_id, payload)
 
 
-def messages_at_the_end(ag_ui_input: RunAgentInput) -> list[ToolMessage]:
+def messages_at_the_end(ag_ui_input: agui.RunAgentInput) -> list[agui.ToolMessage]:
     """Return the tool messages at the end of an input; earlier ones are history."""
-    behind: list[ToolMessage] = []
+    behind: list[agui.ToolMessage] = []
     for message in reversed(ag_ui_input.messages):
-        if not isinstance(message, ToolMessage):
+        if not isinstance(message, agui.ToolMessage):
             break
         behind.append(message)
     return behind[::-1]
 
 
-def is_decision(ag_ui_input: RunAgentInput, message: ToolMessage) -> bool:
+def is_decision(ag_ui_input: agui.RunAgentInput, message: agui.ToolMessage) -> bool:
     """Return whether a tool message is a decision; the result of a client's own tool may look like one."""
     called = _called(ag_ui_input, message.tool_call_id)
     return called in (None, HITL_TOOL) and "decision" in _object_in(message.content)
 
 
-def _called(ag_ui_input: RunAgentInput, call_id: str) -> str | None:
+def _called(ag_ui_input: agui.RunAgentInput, call_id: str) -> str | None:
     """Return the tool of a call, where the messages of the client have it."""
     for message in ag_ui_input.messages:
-        for call in (message.tool_calls or ()) if isinstance(message, AssistantMessage) else ():
+        for call in (message.tool_calls or ()) if isinstance(message, agui.AssistantMessage) else ():
             if call.id == call_id:
                 return call.function.name
     return None
 
 
-def _answers_at_the_end(ag_ui_input: RunAgentInput) -> Iterator[tuple[ToolMessage, JsonObject]]:
+def _answers_at_the_end(ag_ui_input: agui.RunAgentInput) -> Iterator[tuple[agui.ToolMessage, JsonObject]]:
     for message in messages_at_the_end(ag_ui_input):
         if is_decision(ag_ui_input, message):
             yield message, _object_in(message.content)
 
 
-def _answered(message: ToolMessage, content: JsonObject) -> AgUiDecision:
+def _answered(message: agui.ToolMessage, content: JsonObject) -> AgUiDecision:
     where = f"the result of tool call {message.tool_call_id!r}"
     if content.get("request_id") != message.tool_call_id:
         raise AgUiApprovalDecodeError(
@@ -160,7 +270,7 @@ def _object_in(content: object) -> JsonObject:
         return {}
 
 
-def _forwarded(ag_ui_input: RunAgentInput) -> JsonValue:
+def _forwarded(ag_ui_input: agui.RunAgentInput) -> JsonValue:
     return object_or_empty(ag_ui_input.forwarded_props).get("approvalDecision")
 
 
@@ -192,7 +302,7 @@ class AgUiToolResult:
     result: JsonValue
 
 
-def tool_results_in(ag_ui_input: RunAgentInput) -> tuple[AgUiToolResult, ...]:
+def tool_results_in(ag_ui_input: agui.RunAgentInput) -> tuple[AgUiToolResult, ...]:
     """Return the results at the end of an input, whether or not a run waits for them."""
     return tuple(
         AgUiToolResult(message.tool_call_id, _result_of(message))
@@ -201,10 +311,10 @@ def tool_results_in(ag_ui_input: RunAgentInput) -> tuple[AgUiToolResult, ...]:
     )
 
 
-def _result_of(message: ToolMessage) -> JsonValue:
+def _result_of(message: agui.ToolMessage) -> JsonValue:
     content = message.content
     if not isinstance(content, str):
-        content = "\n".join(part.text for part in content if isinstance(part, TextPart))
+        content = "\n".join(part.text for part in content if isinstance(part, agui.TextPart))
     result = _decoded(content)
     return result if message.error is None else {"error": message.error, "result": result}
 

@@ -1,12 +1,16 @@
-"""Settings of the HTTP layer: limits of bodies and streams, heartbeats, shutdown, allowed origins."""
+"""Settings of the HTTP layer: limits of bodies and streams, heartbeats, shutdown, allowed origins.
+
+Outside the layer, because every application that loads its plugins has such settings: nothing here needs an extra.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import Field, fields
 from typing import Any
+from urllib.parse import urlsplit
 
-from pilotage.adapters.asgi.origins import checked_origins
 from pilotage.checks import reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.values import value
@@ -35,15 +39,7 @@ class HttpSettings:
     allowed_origins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        reject_not_positive(
-            self,
-            max_body_bytes=self.max_body_bytes,
-            max_body_depth=self.max_body_depth,
-            max_streams=self.max_streams,
-            max_streams_per_principal=self.max_streams_per_principal,
-            heartbeat_seconds=self.heartbeat_seconds,
-            shutdown_seconds=self.shutdown_seconds,
-        )
+        reject_wrong_numbers(self, fields(self))
         origins = checked_origins("HttpSettings.allowed_origins", self.allowed_origins)
         object.__setattr__(self, "allowed_origins", origins)
 
@@ -54,41 +50,45 @@ class HttpSettings:
         Raises:
             AgentDefinitionError: a variable is no positive number, or no origin.
         """
-        given = numbers_in(environ, PREFIX, _NUMBERS)
-        return cls(**given, allowed_origins=origins_in(environ, PREFIX))
+        return cls(**numbers_in(environ, PREFIX, fields(cls)), allowed_origins=origins_in(environ, PREFIX))
 
 
-_NUMBERS: Mapping[str, Callable[[str], float]] = {
-    "max_body_bytes": int,
-    "max_body_depth": int,
-    "max_streams": int,
-    "max_streams_per_principal": int,
-    "heartbeat_seconds": float,
-    "shutdown_seconds": float,
-}
+def reject_wrong_numbers(owner: object, settings: Iterable[Field[object]]) -> None:
+    """Raise AgentDefinitionError for settings of which a number is not positive."""
+    reject_not_positive(owner, **{name: getattr(owner, name) for name in _numbers(settings)})
 
 
-def numbers_in(
-    environ: Mapping[str, str], prefix: str, readers: Mapping[str, Callable[[str], float]]
-) -> dict[str, Any]:
-    """Return the numbers that the environment has, by the name of the setting.
-
-    Raises:
-        AgentDefinitionError: a variable is no number.
-    """
+def numbers_in(environ: Mapping[str, str], prefix: str, settings: Iterable[Field[object]]) -> dict[str, Any]:
+    """Return the numbers that the environment has, by the name of the setting; refuse what is no number."""
     given: dict[str, Any] = {}
-    for field, read in readers.items():
-        name = prefix + field.upper()
+    for setting, read in _numbers(settings).items():
+        name = prefix + setting.upper()
         text = environ.get(name, "").strip()
         try:
             if text:
-                given[field] = read(text)
+                given[setting] = read(text)
         except ValueError as error:
             raise AgentDefinitionError(f"{name} is {text!r}. Use a positive number.") from error
     return given
+
+
+def _numbers(settings: Iterable[Field[object]]) -> dict[str, type[int | float]]:
+    return {each.name: type(each.default) for each in settings if isinstance(each.default, int | float)}
 
 
 def origins_in(environ: Mapping[str, str], prefix: str) -> tuple[str, ...]:
     """Return the origins that the environment allows, which are separated by commas."""
     texts = environ.get(f"{prefix}ALLOWED_ORIGINS", "").split(",")
     return tuple(each.strip() for each in texts if each.strip())
+
+
+def checked_origins(setting: str, origins: Collection[str]) -> tuple[str, ...]:
+    """Return origins in lower case, without a slash at the end; refuse what is no origin, with the setting's name."""
+    for text in origins:
+        parts = urlsplit(text.rstrip("/"))
+        is_origin = parts.scheme in ("http", "https") and parts.netloc and "*" not in parts.netloc
+        if not is_origin or text.lower().rstrip("/") != f"{parts.scheme}://{parts.netloc}".lower():
+            raise AgentDefinitionError(
+                f"{setting} has {text!r}, which is no origin. Write scheme and host: 'https://shop.example'."
+            )
+    return tuple(text.lower().rstrip("/") for text in origins)

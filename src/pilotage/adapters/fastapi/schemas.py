@@ -1,0 +1,336 @@
+"""Bodies of requests, and runs, results, questions and evidence as clients see them. Pure.
+
+Docstrings and fields of these classes are part of the OpenAPI description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from math import isfinite
+from typing import Annotated, Any
+
+from fastapi import Path
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from pilotage.adapters.asgi.problems import RequestRefusedError
+from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
+from pilotage.agent.ports.repositories import RunPage
+from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
+from pilotage.agent.run_values import RunResult
+from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision
+from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
+from pilotage.errors import CallerError
+from pilotage.jsonvalue import JsonValue, to_json_value
+from pilotage.runtime.events.feed import EventCursor
+
+_OWN_ROUTES = {AgentSignalKind.APPROVAL_DECISION: "answers", AgentSignalKind.CANCEL: "cancel"}
+_ALIAS = "alias"
+
+
+def _finite(value: Any) -> Any:
+    """Refuse numbers that a decoder accepts and JSON does not have. The middleware bounds the depth."""
+    level: list[Any] = [value]
+    while level:
+        if any(isinstance(each, float) and not isfinite(each) for each in level):
+            raise ValueError("a number is not finite, which JSON does not know")
+        level = [inner for each in level for inner in _inside(each)]
+    return value
+
+
+def _inside(value: JsonValue) -> Iterable[JsonValue]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _without_own_keys(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Refuse a key that the runtime sets itself."""
+    if _ALIAS in metadata:
+        raise ValueError(f"the key {_ALIAS!r} is the run's own. Give a name for the run as id")
+    return metadata
+
+
+Json = Annotated[Any, AfterValidator(_finite)]
+JsonDict = Annotated[dict[str, Any], AfterValidator(_finite)]
+# Not every database keeps a null character.
+Name = Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*[^\x00\s][^\x00]*$")]
+Words = Annotated[str, Field(max_length=10_000)]
+RunId = Annotated[str, Path(max_length=512, pattern=r"^[!-~]+$")]
+
+
+class _Body(BaseModel):
+    """A misspelt field is an error, not something to leave out silently."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class StartBody(_Body):
+    """A run to start: which agent, with what; `id` is the client's own name for it."""
+
+    agent: Name
+    input: Json = None
+    id: Name | None = None
+    conversation_id: Name | None = None
+    metadata: Annotated[JsonDict, AfterValidator(_without_own_keys)] = Field(default_factory=dict[str, Any])
+
+
+class SignalBody(_Body):
+    """Something for a run; the same `id` is taken in once."""
+
+    kind: AgentSignalKind
+    payload: JsonDict = Field(default_factory=dict[str, Any])
+    id: Name | None = None
+
+    def sent_kind(self) -> AgentSignalKind:
+        """Return the kind of the signal; refuse a kind that has a route of its own, which checks more."""
+        if self.kind in _OWN_ROUTES:
+            raise RequestRefusedError(
+                f"{self.kind.value!r} is no signal to send by itself. POST it to /runs/<id>/{_OWN_ROUTES[self.kind]}."
+            )
+        return self.kind
+
+
+class AnswerBody(_Body):
+    """The answer to a question: `modified_payload` goes with modify, `result` with done, `comment` with all.
+
+    With `resume` the run goes on once its last open question is answered; without it the answer is only stored.
+    """
+
+    request_id: Annotated[str, Field(min_length=1, max_length=2_000)]
+    decision: ApprovalDecision | RecoveryDecision
+    comment: Words | None = None
+    modified_payload: JsonDict | None = None
+    result: Json = None
+    resume: bool = True
+
+    def details(self) -> dict[str, JsonValue]:
+        """Return the details of the answer: only those that the client sent, since a result may be null."""
+        sent = self.model_fields_set - {"request_id", "decision", "resume"}
+        return {name: getattr(self, name) for name in sorted(sent)}
+
+
+class CancelBody(_Body):
+    """Why a run is to end."""
+
+    reason: Words | None = None
+
+
+class ForkBody(_Body):
+    """Up to which row a run is taken over; all of them by default."""
+
+    at: Annotated[int, Field(ge=1)] | None = None
+
+
+def cursor_of(last_event_id: str | None, after: str | None) -> str | None:
+    """Return the cursor of a reader: the header is newer than the address, which reconnecting clients repeat.
+
+    Raises:
+        RequestRefusedError: it is no cursor.
+    """
+    cursor = last_event_id or after or None
+    if cursor is not None:
+        try:
+            EventCursor.parse(cursor)
+        except CallerError as error:
+            raise RequestRefusedError(str(error)) from error
+    return cursor
+
+
+class RunView(BaseModel):
+    """How a run stands."""
+
+    id: str
+    agent_type: str
+    status: AgentStatus
+    transition: AgentStateTransition | None
+    reason: AgentStateReason | None
+    current_activity: str | None
+    awaits: str | None
+    metadata: dict[str, Any]
+    created_at: datetime | None
+    updated_at: datetime | None
+    wake_at: datetime | None
+
+    @classmethod
+    def of(cls, state: AgentState) -> RunView:
+        """Return the state of a run without its tenant, which is the caller's."""
+        return cls(
+            id=state.id,
+            agent_type=state.agent_type,
+            status=state.status,
+            transition=state.transition,
+            reason=state.reason,
+            current_activity=state.current_activity,
+            awaits=state.awaits,
+            metadata=_object(state.metadata),
+            created_at=state.created_at,
+            updated_at=state.updated_at,
+            wake_at=state.wake_at,
+        )
+
+
+class RunPageView(BaseModel):
+    """Some runs, newest first; `cursor` given as `after` leads to the next page."""
+
+    runs: list[RunView]
+    cursor: str | None
+
+    @classmethod
+    def of(cls, page: RunPage) -> RunPageView:
+        """Return a page of runs."""
+        return cls(runs=[RunView.of(state) for state in page.runs], cursor=page.cursor)
+
+
+class ResultView(BaseModel):
+    """What a run came to; `output` is there once there is one."""
+
+    run: RunView
+    output: Any
+    error: dict[str, Any] | None
+    interruption_reason: str | None
+    turns: int
+    usage: dict[str, Any]
+    spent: dict[str, Any]
+    artifacts: dict[str, Any]
+
+    @classmethod
+    def of(cls, result: RunResult) -> ResultView:
+        """Return the result of a run without the exception of a failure."""
+        return cls(
+            run=RunView.of(result.state),
+            output=to_json_value(result.output),
+            error=None if result.error is None else _object(result.error),
+            interruption_reason=result.interruption_reason,
+            turns=result.turns,
+            usage=_object(result.usage),
+            spent=_object(result.spent),
+            artifacts=_object(result.artifacts),
+        )
+
+
+class QuestionKind(StrEnum):
+    """Whether something is to be allowed, or to be found out."""
+
+    APPROVAL = "approval"
+    RECOVERY = "recovery"
+
+
+class QuestionView(BaseModel):
+    """A question that a run, or a child of it, waits for."""
+
+    id: str
+    run_id: str
+    kind: QuestionKind
+    prompt: str
+    action: str
+    arguments: dict[str, Any]
+    allowed_decisions: list[str]
+    attempt: int
+    expires_at: datetime | None = None
+    late_outcomes: list[Any] = Field(default_factory=list[Any])
+
+    @classmethod
+    def of(cls, question: AgentApprovalRequest | AgentRecoveryRequest) -> QuestionView:
+        """Return a question with its guarded arguments, which are for people to see."""
+        own: dict[str, Any]
+        match question:
+            case AgentApprovalRequest():
+                own = {
+                    "kind": QuestionKind.APPROVAL,
+                    "action": question.action_ref,
+                    "expires_at": question.expires_at,
+                }
+            case AgentRecoveryRequest():
+                action = question.action_name or question.action_id
+                late = [to_json_value(each) for each in question.late_outcomes]
+                own = {"kind": QuestionKind.RECOVERY, "action": action, "late_outcomes": late}
+        return cls(
+            id=question.id,
+            run_id=question.agent_state_id,
+            prompt=question.prompt,
+            arguments=_object(question.arguments),
+            allowed_decisions=[each.value for each in question.allowed_decisions],
+            attempt=question.attempt,
+            **own,
+        )
+
+
+class QuestionsView(BaseModel):
+    """All questions of a run, in the order they were asked."""
+
+    questions: list[QuestionView]
+
+    @classmethod
+    def of(cls, questions: Iterable[AgentApprovalRequest | AgentRecoveryRequest]) -> QuestionsView:
+        """Return the questions of a run."""
+        return cls(questions=[QuestionView.of(each) for each in questions])
+
+
+class EvidenceView(BaseModel):
+    """One record of what a run did."""
+
+    id: str
+    kind: AgentEvidenceKind
+    summary: str | None
+    payload: dict[str, Any]
+    digest: str | None
+    reference: str | None
+    created_at: datetime | None
+
+    @classmethod
+    def of(cls, evidence: AgentEvidence) -> EvidenceView:
+        """Return one record."""
+        return cls(
+            id=evidence.id,
+            kind=evidence.kind,
+            summary=evidence.summary,
+            payload=_object(evidence.payload),
+            digest=evidence.digest,
+            reference=evidence.reference,
+            created_at=evidence.created_at,
+        )
+
+
+class EvidencesView(BaseModel):
+    """All evidence of a run, in order."""
+
+    evidence: list[EvidenceView]
+
+    @classmethod
+    def of(cls, evidence: Iterable[AgentEvidence]) -> EvidencesView:
+        """Return the evidence of a run."""
+        return cls(evidence=[EvidenceView.of(each) for each in evidence])
+
+
+class SignalView(BaseModel):
+    """A signal that is on its way to its run."""
+
+    id: str
+    run_id: str
+    kind: AgentSignalKind
+
+    @classmethod
+    def of(cls, signal: AgentSignal) -> SignalView:
+        """Return a signal without its payload, which the sender knows."""
+        return cls(id=signal.id, run_id=signal.agent_state_id, kind=signal.kind)
+
+
+class CancelledView(BaseModel):
+    """Whether the call ended the run; where it did not, the run had ended already, or its process is told to end it."""
+
+    cancelled: bool
+    is_on_its_way: bool = False
+
+
+class VerifiedView(BaseModel):
+    """How many rows of the run's journal were found to be in order."""
+
+    rows: int
+
+
+def _object(value: object) -> dict[str, Any]:
+    found = to_json_value(value)
+    return dict(found) if isinstance(found, dict) else {}
