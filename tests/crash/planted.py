@@ -101,14 +101,14 @@ def _parameters(function: Any) -> list[str]:
 def no_barrier_before_an_action(planting: Planting) -> None:
     carry_out: Any = door._carry_out
 
-    async def hasty(run: Any, effect: Any, attempt: Any) -> object:
+    async def hasty(run: Any, effect: Any) -> object:
         if effect.action.is_read_only or effect.is_deferred or not effect.is_call:
-            return await carry_out(run, effect, attempt)
+            return await carry_out(run, effect)
         run.mark_running()
-        run.outcomes.ask(effect, attempt)
-        run.outcomes.begin(effect, attempt.number)
+        run.outcomes.ask(effect)
+        run.outcomes.begin(effect)
         await run.ensure_lease()
-        return await door._act(run, effect, attempt)
+        return await door._act(run, effect)
 
     planting.put(door, "_carry_out", hasty)
 
@@ -116,12 +116,12 @@ def no_barrier_before_an_action(planting: Planting) -> None:
 def after_is_written_before_the_effect(planting: Planting) -> None:
     act: Any = door._act
 
-    async def hasty(run: Any, effect: Any, attempt: Any) -> object:
+    async def hasty(run: Any, effect: Any) -> object:
         if effect.action.is_read_only or not effect.is_call:
-            return await act(run, effect, attempt)
-        run.outcomes.done(effect, attempt.number, f"{effect.action.name}-1")
+            return await act(run, effect)
+        run.outcomes.done(effect, f"{effect.action.name}-1")
         await run.ledger.barrier()
-        return await effect.act(attempt)
+        return await effect.act()
 
     planting.put(door, "_act", hasty)
 
@@ -161,10 +161,10 @@ def an_approval_serves_a_second_call(planting: Planting) -> None:
     approve: Any = ApprovalStage._approve
     approved: set[str] = set()
 
-    async def lenient(self: Any, run: Any, effect: Any, grant: Any) -> None:
+    async def lenient(self: Any, run: Any, effect: Any) -> None:
         if effect.action.name in approved:
             return
-        await approve(self, run, effect, grant)
+        await approve(self, run, effect)
         approved.add(effect.action.name)
 
     planting.put(ApprovalStage, "_approve", lenient)
@@ -211,12 +211,12 @@ def left_out_actions_are_ignored(planting: Planting) -> None:
 
 
 def a_tool_error_is_not_recorded(planting: Planting) -> None:
-    planting.put(Outcomes, "failed", lambda _self, _call, _attempt, error: error)
+    planting.put(Outcomes, "failed", lambda _self, _call, error: error)
 
 
 def an_unknown_outcome_is_a_failure(planting: Planting) -> None:
-    async def give_up(run: Any, effect: Any, attempt: Any) -> object:
-        raise run.outcomes.failed(effect, attempt.number, ToolError("it failed"))
+    async def give_up(run: Any, effect: Any) -> object:
+        raise run.outcomes.failed(effect, ToolError("it failed"))
 
     planting.put(door, "_find_out", give_up)
 
@@ -255,9 +255,9 @@ def a_message_is_taken_in_while_replaying(planting: Planting) -> None:
 def a_decision_is_used_up_before_the_action_begins(planting: Planting) -> None:
     carry_out: Any = door._carry_out
 
-    async def in_two_commits(run: Any, effect: Any, attempt: Any) -> object:
+    async def in_two_commits(run: Any, effect: Any) -> object:
         await run.ledger.barrier()
-        return await carry_out(run, effect, attempt)
+        return await carry_out(run, effect)
 
     planting.put(door, "_carry_out", in_two_commits)
 
