@@ -21,7 +21,6 @@ from pilotage import Idempotency
 from pilotage.agent import ApprovalDecision
 from pilotage.agent.ports.journal import CommitOutcome, Committed, HeadMoved, JournalCommit, JournalStage
 from pilotage.errors import ToolError
-from pilotage.runtime import effect as calls
 from pilotage.runtime.architecture.blocks import ScopedRuntime
 from pilotage.runtime.architecture.branches import Folds
 from pilotage.runtime.door import door
@@ -241,7 +240,7 @@ def reconcile_is_ignored(planting: Planting) -> None:
 
 
 def every_attempt_has_a_key_of_its_own(planting: Planting) -> None:
-    planting.put(calls, "idempotency_key", lambda _run, _action_id: uuid4().hex)
+    planting.put(Run, "idempotency_key", lambda _run, _effect: uuid4().hex)
 
 
 def signals_are_not_consumed(planting: Planting) -> None:

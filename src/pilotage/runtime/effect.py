@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
 from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
-from pilotage.agent.ports.journal import OutboxEvent, RunKey
+from pilotage.agent.ports.journal import OutboxEvent
 from pilotage.agent.structured_output import StructuredOutputSpec
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.annotations import UnresolvedAnnotationError, resolve_annotation
 from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.filling import unchecked
-from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.record_fields import optional_text, value_field
@@ -44,11 +44,6 @@ class EffectKind(StrEnum):
     PUBLICATION = "publication"
     QUESTION = "question"
     SIGNAL = "signal"
-
-
-def idempotency_key(run: RunKey, action_id: str) -> str:
-    """Return the key of an action: the same for every attempt at it and different from that of any other action."""
-    return text_digest(f"{run.tenant_id}\n{run.run_id}\n{action_id}")[:32]
 
 
 @value

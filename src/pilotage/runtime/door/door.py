@@ -26,7 +26,7 @@ from pilotage.runtime.budget.spending import NOTHING
 from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.outcome import executed_arguments
 from pilotage.runtime.door.run import RefusedError, Run, Stage
-from pilotage.runtime.effect import NO_OUTCOME, Ask, Effect, EffectKind, idempotency_key
+from pilotage.runtime.effect import NO_OUTCOME, Ask, Effect, EffectKind
 from pilotage.runtime.journal.interruptions import Paused, RunEnded, RunInterruption
 from pilotage.runtime.journal.record_fields import decode_row
 from pilotage.runtime.journal.recording import (
@@ -250,7 +250,7 @@ async def _reconcile(run: Run, effect: Effect) -> object:
     if effect.reconcile is None:
         return _UNKNOWN
     try:
-        return await effect.reconcile(idempotency_key(run.ledger.run, effect.action.id))
+        return await effect.reconcile(run.idempotency_key(effect))
     except Exception:  # noqa: BLE001 - a tool that cannot say leaves it unknown
         return _UNKNOWN
 

@@ -37,7 +37,7 @@ from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.exposure.trust import RUN_INPUT, label_after_tool, label_of_recalled
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action, fingerprint_of, message_id_of, new_action
+from pilotage.runtime.journal.action import Action, fingerprint_of, idempotency_key, message_id_of, new_action
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.replay import Replay
@@ -293,6 +293,10 @@ class Run:
         is_kept = self.ledger.is_durable
         fingerprint = fingerprint_of(self.salt, action_id, kind, name, asked) if is_kept else ""
         return new_action(action_id, kind, name, asked, view, idempotency, is_read_only, fingerprint)
+
+    def idempotency_key(self, effect: Effect) -> str:
+        """Return the key of an effect: the same for every attempt at it and different from that of any other."""
+        return idempotency_key(self.ledger.run, effect.action.id)
 
     def check_time(self) -> None:
         """Check that the run has time left.

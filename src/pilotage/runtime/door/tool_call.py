@@ -34,7 +34,7 @@ from pilotage.runtime.door.tool_binding import (
     shown_to_others,
     shown_to_the_model,
 )
-from pilotage.runtime.effect import Effect, EffectKind, idempotency_key
+from pilotage.runtime.effect import Effect, EffectKind
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.scope import Place, Scope, enter_thread, scope_for
 from pilotage.safety.exposure import ContextExposurePolicy
@@ -196,7 +196,7 @@ class ToolCalls:
         invocation, tool = call.invocation, call.invocation.tool
         bound = (invocation.owner,) if tool.takes_owner else ()
         if invocation.in_thread and not tool.is_async:
-            thread = _Thread(self.run.ledger.run, self._key_of(call), tool.descriptor.name)
+            thread = _Thread(self.run.ledger.run, self.run.idempotency_key(call), tool.descriptor.name)
             result = await run_in_thread(thread, lambda: tool.function(*bound, **arguments))
         else:
             result = tool.function(*bound, **arguments)
@@ -241,9 +241,6 @@ class ToolCalls:
             self.run.redactor.register(secret)
         return dict(found)
 
-    def _key_of(self, call: ToolCall) -> str:
-        return idempotency_key(self.run.ledger.run, call.action.id)
-
     def _context(self, call: ToolCall) -> AgentToolRuntimeContext:
         run = self.run
         return AgentToolRuntimeContext(
@@ -251,7 +248,7 @@ class ToolCalls:
             conversation_id=run.context.session_id or run.id,
             call_id=call.action.id,
             tool_name=call.descriptor.name,
-            idempotency_key=self._key_of(call),
+            idempotency_key=self.run.idempotency_key(call),
             attempt=call.attempt,
             epoch=run.ledger.epoch,
             deadline=run.source.deadline,
