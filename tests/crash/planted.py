@@ -311,9 +311,9 @@ def a_veto_is_not_recorded(planting: Planting) -> None:
 def a_rejection_is_not_recorded(planting: Planting) -> None:
     record: Any = Outcomes.record
 
-    def forgetful(self: Any, effect: Any, number: int, outcome: Any) -> None:
+    def forgetful(self: Any, effect: Any, outcome: Any) -> None:
         if outcome.record.get("decision") != ApprovalDecision.REJECT:
-            record(self, effect, number, outcome)
+            record(self, effect, outcome)
 
     planting.put(Outcomes, "record", forgetful)
 
@@ -369,7 +369,7 @@ def an_answer_is_taken_in_where_only_a_question_is_put(planting: Planting) -> No
             question.take_up(recorded.row)
             answer = question._answer(question.request)
             if answer is not None:
-                run.outcomes.done(question, 1, answer)
+                run.outcomes.done(question, answer)
                 return
         put(run, question)
 
@@ -399,7 +399,7 @@ def a_branch_is_folded_before_it_has_ended(planting: Planting) -> None:
 def a_turn_is_folded_before_it_has_ended(planting: Planting) -> None:
     async def early(self: Any, path: str, label: str, state: Any, turn: Any) -> object:
         Folds(self._run).add(path, label, {"result": state})
-        with inside(path):
+        with inside(path, asyncio.current_task()):
             return await turn(state)
 
     planting.put(ScopedRuntime, "_turn", early)
