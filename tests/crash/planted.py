@@ -21,7 +21,6 @@ from pilotage import Idempotency
 from pilotage.agent import ApprovalDecision
 from pilotage.agent.ports.journal import CommitOutcome, Committed, HeadMoved, JournalCommit, JournalStage
 from pilotage.errors import ToolError
-from pilotage.runtime import effect as calls
 from pilotage.runtime.architecture.blocks import ScopedRuntime
 from pilotage.runtime.architecture.branches import Folds
 from pilotage.runtime.door import door
@@ -101,14 +100,14 @@ def _parameters(function: Any) -> list[str]:
 def no_barrier_before_an_action(planting: Planting) -> None:
     carry_out: Any = door._carry_out
 
-    async def hasty(run: Any, effect: Any, attempt: Any) -> object:
+    async def hasty(run: Any, effect: Any) -> object:
         if effect.action.is_read_only or effect.is_deferred or not effect.is_call:
-            return await carry_out(run, effect, attempt)
+            return await carry_out(run, effect)
         run.mark_running()
-        run.outcomes.ask(effect, attempt)
-        run.outcomes.begin(effect, attempt.number)
+        run.outcomes.ask(effect)
+        run.outcomes.begin(effect)
         await run.ensure_lease()
-        return await door._act(run, effect, attempt)
+        return await door._act(run, effect)
 
     planting.put(door, "_carry_out", hasty)
 
@@ -116,12 +115,12 @@ def no_barrier_before_an_action(planting: Planting) -> None:
 def after_is_written_before_the_effect(planting: Planting) -> None:
     act: Any = door._act
 
-    async def hasty(run: Any, effect: Any, attempt: Any) -> object:
+    async def hasty(run: Any, effect: Any) -> object:
         if effect.action.is_read_only or not effect.is_call:
-            return await act(run, effect, attempt)
-        run.outcomes.done(effect, attempt.number, f"{effect.action.name}-1")
+            return await act(run, effect)
+        run.outcomes.done(effect, f"{effect.action.name}-1")
         await run.ledger.barrier()
-        return await effect.act(attempt)
+        return await effect.act()
 
     planting.put(door, "_act", hasty)
 
@@ -161,10 +160,10 @@ def an_approval_serves_a_second_call(planting: Planting) -> None:
     approve: Any = ApprovalStage._approve
     approved: set[str] = set()
 
-    async def lenient(self: Any, run: Any, effect: Any, grant: Any) -> None:
+    async def lenient(self: Any, run: Any, effect: Any) -> None:
         if effect.action.name in approved:
             return
-        await approve(self, run, effect, grant)
+        await approve(self, run, effect)
         approved.add(effect.action.name)
 
     planting.put(ApprovalStage, "_approve", lenient)
@@ -211,12 +210,12 @@ def left_out_actions_are_ignored(planting: Planting) -> None:
 
 
 def a_tool_error_is_not_recorded(planting: Planting) -> None:
-    planting.put(Outcomes, "failed", lambda _self, _call, _attempt, error: error)
+    planting.put(Outcomes, "failed", lambda _self, _call, error: error)
 
 
 def an_unknown_outcome_is_a_failure(planting: Planting) -> None:
-    async def give_up(run: Any, effect: Any, attempt: Any) -> object:
-        raise run.outcomes.failed(effect, attempt.number, ToolError("it failed"))
+    async def give_up(run: Any, effect: Any) -> object:
+        raise run.outcomes.failed(effect, ToolError("it failed"))
 
     planting.put(door, "_find_out", give_up)
 
@@ -241,7 +240,7 @@ def reconcile_is_ignored(planting: Planting) -> None:
 
 
 def every_attempt_has_a_key_of_its_own(planting: Planting) -> None:
-    planting.put(calls, "idempotency_key", lambda _run, _action_id: uuid4().hex)
+    planting.put(Run, "idempotency_key", lambda _run, _effect: uuid4().hex)
 
 
 def signals_are_not_consumed(planting: Planting) -> None:
@@ -255,9 +254,9 @@ def a_message_is_taken_in_while_replaying(planting: Planting) -> None:
 def a_decision_is_used_up_before_the_action_begins(planting: Planting) -> None:
     carry_out: Any = door._carry_out
 
-    async def in_two_commits(run: Any, effect: Any, attempt: Any) -> object:
+    async def in_two_commits(run: Any, effect: Any) -> object:
         await run.ledger.barrier()
-        return await carry_out(run, effect, attempt)
+        return await carry_out(run, effect)
 
     planting.put(door, "_carry_out", in_two_commits)
 
@@ -312,9 +311,9 @@ def a_veto_is_not_recorded(planting: Planting) -> None:
 def a_rejection_is_not_recorded(planting: Planting) -> None:
     record: Any = Outcomes.record
 
-    def forgetful(self: Any, effect: Any, number: int, outcome: Any) -> None:
+    def forgetful(self: Any, effect: Any, outcome: Any) -> None:
         if outcome.record.get("decision") != ApprovalDecision.REJECT:
-            record(self, effect, number, outcome)
+            record(self, effect, outcome)
 
     planting.put(Outcomes, "record", forgetful)
 
@@ -370,7 +369,7 @@ def an_answer_is_taken_in_where_only_a_question_is_put(planting: Planting) -> No
             question.take_up(recorded.row)
             answer = question._answer(question.request)
             if answer is not None:
-                run.outcomes.done(question, 1, answer)
+                run.outcomes.done(question, answer)
                 return
         put(run, question)
 
@@ -400,7 +399,7 @@ def a_branch_is_folded_before_it_has_ended(planting: Planting) -> None:
 def a_turn_is_folded_before_it_has_ended(planting: Planting) -> None:
     async def early(self: Any, path: str, label: str, state: Any, turn: Any) -> object:
         Folds(self._run).add(path, label, {"result": state})
-        with inside(path):
+        with inside(path, asyncio.current_task()):
             return await turn(state)
 
     planting.put(ScopedRuntime, "_turn", early)

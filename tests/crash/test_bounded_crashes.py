@@ -44,7 +44,7 @@ from pilotage.agent import (
 )
 from pilotage.agent.ports.journal import JournalStage, RunKey
 from pilotage.agent.run_values import RunResult
-from pilotage.runtime.effect import idempotency_key
+from pilotage.runtime.journal.action import idempotency_key
 from pilotage.runtime.journal.interruptions import RunInterruption
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns

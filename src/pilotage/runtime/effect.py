@@ -6,6 +6,7 @@ An effect is performed by `door.perform` and nowhere else. The kinds are subclas
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from asyncio import Task
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from functools import lru_cache
@@ -15,12 +16,12 @@ from typing import Any, ClassVar
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
 from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
-from pilotage.agent.ports.journal import OutboxEvent, RunKey
+from pilotage.agent.ports.journal import OutboxEvent
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.annotations import UnresolvedAnnotationError, resolve_annotation
 from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.filling import unchecked
-from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.record_fields import optional_text, value_field
@@ -43,31 +44,6 @@ class EffectKind(StrEnum):
     PUBLICATION = "publication"
     QUESTION = "question"
     SIGNAL = "signal"
-
-
-@value
-class Attempt:
-    """One attempt at an effect. The key is the same for every attempt, so that the outside world can recognise it."""
-
-    number: int
-    epoch: int
-    run: RunKey
-    action_id: str
-    arguments: JsonObject | None = None
-    """Arguments that replace the requested ones, if a person changed them."""
-
-    @property
-    def idempotency_key(self) -> str:
-        """The key of the action."""
-        return idempotency_key(self.run, self.action_id)
-
-
-new_attempt = unchecked(Attempt)
-
-
-def idempotency_key(run: RunKey, action_id: str) -> str:
-    """Return the key of an action: the same for every attempt at it and different from that of any other action."""
-    return text_digest(f"{run.tenant_id}\n{run.run_id}\n{action_id}")[:32]
 
 
 @value
@@ -99,31 +75,11 @@ class Ask:
     question: AgentApprovalRequest | None = None
 
 
-class Grant:
-    """The result of admitting one effect: a question to ask, other arguments, amounts reserved for it."""
-
-    __slots__ = ("arguments", "ask", "held", "reservation", "settle_with")
-
-    def __init__(self) -> None:
-        self.ask: Ask | None = None
-        self.arguments: JsonObject | None = None
-        self.held: BudgetAmount = _NOTHING
-        """Tokens and money reserved against the limits of the run until the call has ended."""
-        self.reservation: BudgetReservation | None = None
-        """What is set aside in the application's budget until it is settled."""
-        self.settle_with: Callable[[BudgetReservation, BudgetAmount], Awaitable[None]] | None = None
-
-    async def settle(self, used: BudgetAmount) -> None:
-        """Tell the application's budget once what an effect really used."""
-        reservation, self.reservation = self.reservation, None
-        if reservation is not None and self.settle_with is not None:
-            await self.settle_with(reservation, used)
-
-
 class Effect(ABC):
     """One thing a run asks of the world: the action it is recorded as, and how it is carried out.
 
-    The defaults are those of an effect without tool, approval or recovery of its own.
+    The defaults are those of an effect without tool, approval or recovery of its own. The stages of the admission set
+    `ask`, `arguments`, `held` and `reservation`.
     """
 
     kind: EffectKind
@@ -144,19 +100,37 @@ class Effect(ABC):
     """The fact that becomes true when it begins."""
     reconcile: Callable[[str], Awaitable[object]] | None = None
     """Finds out by the idempotency key what became of an attempt."""
-    grant: Grant
-    """What the admission granted; there from when the effect is admitted."""
+    attempt: int = 1
+    """The number of the attempt at it: a person who decides on a retry gives it a new one."""
+    ask: Ask | None = None
+    """The question to put to a person first."""
+    arguments: JsonObject | None = None
+    """Arguments that replace the requested ones, because a person changed them."""
+    held: BudgetAmount = _NOTHING
+    """Tokens and money reserved against the limits of the run until the call has ended."""
+    reservation: BudgetReservation | None = None
+    """What is set aside in the application's budget until it is settled."""
+    settle_with: Callable[[BudgetReservation, BudgetAmount], Awaitable[None]] | None = None
     is_call: ClassVar[bool] = False
     """Whether it is a call of the program: a boundary, where open streams end first and signal handlers run, and whose
     errors are outcomes."""
     is_tracked: ClassVar[bool] = True
     """Whether the attempt keeps track of it: refused once the attempt ends, waited for before it has ended."""
-    is_recorded: ClassVar[bool] = True
+    is_recorded: bool = True
     """Whether its outcome is a row of its own when `act` returns; a stream is recorded when it ends."""
+
+    task: Task[object] | None = None
+    """The task that performs it; None for one that is not tracked."""
 
     def __init__(self, scope: Scope, action: Action) -> None:
         self.scope = scope
         self.action = action
+
+    async def settle(self, used: BudgetAmount) -> None:
+        """Report to the application's budget, once, what the effect really used."""
+        reservation, self.reservation = self.reservation, None
+        if reservation is not None and self.settle_with is not None:
+            await self.settle_with(reservation, used)
 
     @property
     def asked_about(self) -> Action:
@@ -164,7 +138,7 @@ class Effect(ABC):
         return self.action
 
     @abstractmethod
-    def act(self, attempt: Attempt) -> Awaitable[object]:
+    def act(self) -> Awaitable[object]:
         """Carry the effect out; the result may be an `Outcome` that says what to record of it."""
 
     def decode(self, record: JsonValue) -> object:
@@ -186,12 +160,12 @@ class Effect(ABC):
             raise ToolError(error)
         return self.decode(value_field(record, words.RESULT))
 
-    def asked(self, attempt: Attempt) -> tuple[JsonObject, JsonObject]:
+    def asked(self) -> tuple[JsonObject, JsonObject]:
         """Return record and view of the row that is written before the effect begins."""
         record: dict[str, JsonValue] = {words.ASKED: self.action.asked}
         view: dict[str, JsonValue] = {words.ASKED: self.action.view}
-        if attempt.arguments is not None:
-            record[words.EXECUTED], view[words.EXECUTED] = attempt.arguments, self.shown(attempt.arguments)
+        if self.arguments is not None:
+            record[words.EXECUTED], view[words.EXECUTED] = self.arguments, self.shown(self.arguments)
         return record, view
 
     def shown(self, arguments: JsonObject) -> JsonValue:
@@ -222,7 +196,7 @@ class PlainEffect(Effect):
         kind: EffectKind,
         scope: Scope,
         action: Action,
-        act: Callable[[Attempt], Awaitable[object]],
+        act: Callable[[], Awaitable[object]],
         decode: Decode | None = None,
     ) -> None:
         self.scope = scope
@@ -231,8 +205,8 @@ class PlainEffect(Effect):
         self._act = act
         self._decode = decode
 
-    def act(self, attempt: Attempt) -> Awaitable[object]:
-        return self._act(attempt)
+    def act(self) -> Awaitable[object]:
+        return self._act()
 
     def decode(self, record: JsonValue) -> object:
         return record if self._decode is None else self._decode(record)

@@ -168,13 +168,14 @@ class Services:
 
     def admission(self, definition: AgentDefinition, *, has_deadline: bool) -> Admission:
         """Return the admission of an agent's effects, composed once."""
-        agent, ports = definition.agent_id, self.gate
-        if ports == NO_PORTS:
-            return open_admission(has_deadline=has_deadline)
-        known = self._admissions.get((agent, has_deadline))
+        key = (definition.agent_id, has_deadline)
+        known = self._admissions.get(key)
         if known is None:
-            known = admission_of(ports, self.hooks, agent, self.port_caller, has_deadline=has_deadline)
-            self._admissions[agent, has_deadline] = known
+            known = self._admissions[key] = (
+                open_admission(has_deadline=has_deadline)
+                if self.gate == NO_PORTS
+                else admission_of(self.gate, self.hooks, key[0], self.port_caller, has_deadline=has_deadline)
+            )
         return known
 
     @cached_property

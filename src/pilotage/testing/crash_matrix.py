@@ -27,8 +27,7 @@ from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
 from pilotage.jsonvalue import JsonValue, to_json_value
-from pilotage.runtime.effect import idempotency_key
-from pilotage.runtime.journal.action import MAY_BE_REPEATED
+from pilotage.runtime.journal.action import MAY_BE_REPEATED, idempotency_key
 from pilotage.runtime.journal.seals import Seals
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.quick import with_pods_asked_for

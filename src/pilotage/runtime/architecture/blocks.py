@@ -16,7 +16,7 @@ from pilotage.runtime.children.children import Children
 from pilotage.runtime.door import step as steps
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import Decode, decoder_of
-from pilotage.runtime.journal.scope import Scope, entered, inside, scope_for
+from pilotage.runtime.journal.scope import Scope, entered, inside, running_task, scope_for
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class ScopedRuntime(IScopedRuntime):
         self, path: str, label: str, state: T, turn: Callable[[T], Awaitable[T | None]]
     ) -> JsonValue:
         """Make a turn and fold it, unless a branch in it waits for an answer."""
-        with inside(path):
+        with inside(path, running_task()):
             given = await turn(state)
         if (waiting := self._run.replay.liveness.pause_below(path)) is not None:
             raise waiting

@@ -27,7 +27,7 @@ from pilotage.runtime.children.launch import ChildLauncher, cancellation_of
 from pilotage.runtime.children.tasks import NO_BOUNDS, ChildBounds, ChildEnded, ChildTask, child_id
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.run import LiveRun, Run
-from pilotage.runtime.effect import Attempt, Effect, EffectKind
+from pilotage.runtime.effect import Effect, EffectKind
 from pilotage.runtime.events.forwarding import Relay
 from pilotage.runtime.exposure.trust import label_in, with_label
 from pilotage.runtime.journal import stored_words as words
@@ -53,7 +53,7 @@ class ChildRun(Effect):
         self._children = children
         self._task = task
 
-    async def act(self, attempt: Attempt) -> object:
+    async def act(self) -> object:
         if self._task is None:
             raise AssertionError("a child that is not needed any more is not run")
         branch = self.action.id.removeprefix("run/")
@@ -139,8 +139,9 @@ class Children:
                 await launcher.cancel_child(run.ledger.run, action, run.source.start.principal)
                 spent = self._spent.get(self._id_for(action.id), NOTHING)
                 child = ChildRun(self, None, Scope(path), action)
-                run.outcomes.begin(child, number)
-                run.outcomes.done(child, number, _ended(spent, words.ERROR, "nobody needs it any more"))
+                child.attempt = number
+                run.outcomes.begin(child)
+                run.outcomes.done(child, _ended(spent, words.ERROR, "nobody needs it any more"))
 
     def fitting(self, agent: AgentRef, task: JsonObject, along: JsonObject) -> JsonObject:
         """Return the task together with what goes along with it, as far as the agent takes it."""

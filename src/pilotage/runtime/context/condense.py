@@ -23,7 +23,7 @@ from pilotage.context.health import compression, excess_of, health_signals
 from pilotage.errors import ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.spending import NOTHING, ONE_STEP
-from pilotage.runtime.effect import Attempt, Effect, EffectKind, Outcome
+from pilotage.runtime.effect import Effect, EffectKind, Outcome
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
@@ -124,7 +124,7 @@ class ContextChange(Effect):
         self.spent = NOTHING
         """What summaries took, as far as this attempt has not counted it: of a recorded change all of it."""
 
-    async def act(self, attempt: Attempt) -> object:
+    async def act(self) -> object:
         window, steps, spent = self._context.window, list[JsonValue](), NOTHING
         self._prove(manifest_evidence(self._context.assembled.manifest), "manifest")
         signals = self._context.signals

@@ -54,7 +54,7 @@ from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.hooks import GateSettings, Hooks, NoAnswerError, PortCaller, shown_arguments
 from pilotage.runtime.door.model_reply import expected_usage
 from pilotage.runtime.door.run import Admission, ModelEffect, RefusedError, Run, Stage, StageTable
-from pilotage.runtime.effect import Ask, Effect, EffectKind, Grant
+from pilotage.runtime.effect import Ask, Effect, EffectKind
 from pilotage.runtime.journal.interruptions import Paused, RunEnded
 from pilotage.runtime.people.questions import ApprovalQuestion
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
@@ -138,7 +138,7 @@ class SwitchStage(Stage):
         self._agent = Switch.agent(agent)
         self._caller = caller
 
-    def admit(self, run: Run, effect: Effect, grant: Grant) -> Awaitable[None]:
+    def admit(self, run: Run, effect: Effect) -> Awaitable[None]:
         return self.check(run, effect.tool_name)
 
     async def check(self, run: Run, tool: str | None = None) -> None:
@@ -169,7 +169,7 @@ def _stopped(run: Run, reason: str, facts: JsonObject) -> Paused | RunEnded:
 class DeadlineStage(Stage):
     """The time of the run."""
 
-    def admit(self, run: Run, effect: Effect, grant: Grant) -> None:
+    def admit(self, run: Run, effect: Effect) -> None:
         run.check_time()
 
 
@@ -183,7 +183,7 @@ class PermissionStage(Stage):
         self._permissions = permissions
         self._caller = caller
 
-    async def admit(self, run: Run, effect: Effect, grant: Grant) -> None:
+    async def admit(self, run: Run, effect: Effect) -> None:
         tool = effect.descriptor.metadata if effect.descriptor else None
         request = PermissionRequest(
             principal=run.source.start.principal,
@@ -201,7 +201,7 @@ class PermissionStage(Stage):
             case PermissionVerdict.ALLOW:
                 return
             case PermissionVerdict.ASK:
-                grant.ask = Ask(decision.reason)
+                effect.ask = Ask(decision.reason)
             case PermissionVerdict.DENY:
                 raise RefusedError(decision.reason or "the permission is missing")
 
@@ -209,7 +209,7 @@ class PermissionStage(Stage):
 class TrustStage(Stage):
     """What trust labels and the capabilities of the run say about a tool call, from declarations only."""
 
-    def admit(self, run: Run, effect: Effect, grant: Grant) -> None:
+    def admit(self, run: Run, effect: Effect) -> None:
         tool, capabilities = effect.descriptor, run.source.start.capabilities
         if tool is None:
             return
@@ -217,7 +217,7 @@ class TrustStage(Stage):
             raise RefusedError(f"the run was not given the tool {tool.schema.name!r}")
         ask = trust_verdict(run.trust, tool)
         if ask is not None:
-            grant.ask = ask
+            effect.ask = ask
 
 
 class HookStage(Stage):
@@ -226,7 +226,7 @@ class HookStage(Stage):
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
 
-    async def admit(self, run: Run, effect: Effect, grant: Grant) -> None:
+    async def admit(self, run: Run, effect: Effect) -> None:
         if isinstance(effect, ModelEffect):
             reason = await self._hooks.veto_request(run.context, effect.request, run.redactor)
         else:
@@ -238,17 +238,17 @@ class HookStage(Stage):
 class LimitStage(Stage):
     """The limits of the run and of its ancestors: counted before the effect begins, without an await in between."""
 
-    def admit(self, run: Run, effect: Effect, grant: Grant) -> None:
+    def admit(self, run: Run, effect: Effect) -> None:
         if effect.kind is not _TOOL_CALL:
-            grant.held = run.spending.reserve_model_call()
+            effect.held = run.spending.reserve_model_call()
         elif not effect.is_counted:
             run.spending.reserve_tool_calls()
         if run.warnings is not None:
             run.warnings.check(run.spending.own)
 
-    def give_back(self, run: Run, effect: Effect, grant: Grant) -> None:
+    def give_back(self, run: Run, effect: Effect) -> None:
         if not effect.is_counted:
-            run.spending.give_back(effect.counts, grant.held)
+            run.spending.give_back(effect.counts, effect.held)
 
 
 class BudgetStage(Stage):
@@ -258,7 +258,7 @@ class BudgetStage(Stage):
         self._budget = budget
         self._caller = caller
 
-    async def admit(self, run: Run, effect: Effect, grant: Grant) -> None:
+    async def admit(self, run: Run, effect: Effect) -> None:
         need = effect.counts
         if isinstance(effect, ModelEffect):
             need += run.spending.worth_of(effect.model, expected_usage(effect.request))
@@ -270,12 +270,12 @@ class BudgetStage(Stage):
             case BudgetGranted(reservation, warning):
                 if warning is not None and run.warnings is not None:
                     run.warnings.warn(warning)
-                grant.reservation, grant.settle_with = reservation, partial(self._settle, run)
+                effect.reservation, effect.settle_with = reservation, partial(self._settle, run)
             case BudgetExhausted():
                 raise budget_exhausted(verdict)
 
-    def give_back(self, run: Run, effect: Effect, grant: Grant) -> Awaitable[None]:
-        return grant.settle(NOTHING)
+    def give_back(self, run: Run, effect: Effect) -> Awaitable[None]:
+        return effect.settle(NOTHING)
 
     async def _settle(self, run: Run, reservation: BudgetReservation, used: BudgetAmount) -> None:
         """Tell the budget what was really used; where the journal settles it, with the next commit."""
@@ -295,11 +295,11 @@ class ApprovalStage(Stage):
         self._handler = handler
         self._caller = caller
 
-    def admit(self, run: Run, effect: Effect, grant: Grant) -> Awaitable[None] | None:
-        if self._handler is not None or effect.needs_approval or grant.ask is not None:
-            return self._approve(run, effect, grant)
+    def admit(self, run: Run, effect: Effect) -> Awaitable[None] | None:
+        if self._handler is not None or effect.needs_approval or effect.ask is not None:
+            return self._approve(run, effect)
         if run.replay.has_record and run.was_asked(effect.action.id):
-            return self._approve(run, effect, grant)
+            return self._approve(run, effect)
         return None
 
     async def wants_approval(self, run: Run, effect: Effect) -> Ask | None:
@@ -316,15 +316,15 @@ class ApprovalStage(Stage):
             return Ask(f"the approval handler failed ({failure})")
         return Ask(question=wanted) if wanted is not None else None
 
-    async def _approve(self, run: Run, effect: Effect, grant: Grant) -> None:
+    async def _approve(self, run: Run, effect: Effect) -> None:
         was_asked = run.was_asked(effect.action.id)
         if not was_asked and (wanted := await self.wants_approval(run, effect)) is not None:
-            grant.ask = replace(wanted, reason=wanted.reason or (grant.ask.reason if grant.ask else None))
-        if not (was_asked or effect.needs_approval or grant.ask is not None):
+            effect.ask = replace(wanted, reason=wanted.reason or (effect.ask.reason if effect.ask else None))
+        if not (was_asked or effect.needs_approval or effect.ask is not None):
             return
-        question = ApprovalQuestion(run.questions, effect, grant.ask or Ask())
+        question = ApprovalQuestion(run.questions, effect, effect.ask or Ask())
         try:
-            grant.arguments = run.questions.obey(await perform(run, question))
+            effect.arguments = run.questions.obey(await perform(run, question))
         except ToolError as rejection:
             raise effect.rejected(rejection) from rejection
 

@@ -26,7 +26,7 @@ from pilotage.runtime.budget.spending import NOTHING
 from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.outcome import executed_arguments
 from pilotage.runtime.door.run import RefusedError, Run, Stage
-from pilotage.runtime.effect import NO_OUTCOME, Ask, Attempt, Effect, EffectKind, Grant
+from pilotage.runtime.effect import NO_OUTCOME, Ask, Effect, EffectKind
 from pilotage.runtime.journal.interruptions import Paused, RunEnded, RunInterruption
 from pilotage.runtime.journal.record_fields import decode_row
 from pilotage.runtime.journal.recording import (
@@ -51,6 +51,7 @@ from pilotage.runtime.people.requests import fits
 
 # Looking a member up costs as much as a call.
 _MODEL_CALL, _QUESTION = EffectKind.MODEL_CALL, EffectKind.QUESTION
+_INTERRUPTED = AgentStatus.INTERRUPTED
 _UNKNOWN = object()
 """The answer of a tool that cannot say what became of an attempt."""
 
@@ -67,7 +68,7 @@ async def perform(run: Run, effect: Effect) -> Any:
         recorded = run.replay.take(effect.action) if run.replay.has_record else None
         return await (_begin(run, effect) if recorded is None else _recover(run, effect, recorded))
     liveness = run.replay.liveness
-    liveness.begin(effect.scope)
+    effect.task = liveness.begin(effect.scope)
     try:
         if effect.is_call:
             if run.open_streams:
@@ -99,7 +100,7 @@ def _put(run: Run, question: Question) -> None:
     """Put a question without taking an answer: that belongs to the moment the effect begins."""
     recorded = run.replay.take(question.action)
     if recorded is None:
-        run.outcomes.ask(question, run.attempt(question, 1))
+        run.outcomes.ask(question)
     elif recorded.after is None:
         question.take_up(recorded.row)
     else:
@@ -111,29 +112,28 @@ async def _begin(run: Run, effect: Effect) -> object:
     """Carry an effect out for the first time, once all stages that look at it let it pass."""
     if run.events.is_replaying:
         run.go_live()
-    grant = effect.grant = Grant()
-    stages, passed = run.admission.stages[effect.kind], 0
+    stages, stage = run.admission.stages[effect.kind], None
     try:
         for stage in stages:
-            waiting = stage.admit(run, effect, grant)
+            waiting = stage.admit(run, effect)
             if waiting is not None:
                 await waiting
-            passed += 1
     except BaseException as end:
-        await _give_back(run, effect, stages[:passed])
+        if stage is not None:
+            await _give_back(run, effect, stages[: stages.index(stage)])
         if isinstance(end, RefusedError):
             raise _refused(run, effect, str(end)) from end
         raise
-    if grant.reservation is not None and effect.is_call:
+    if effect.reservation is not None and effect.is_call:
         # Before it begins: the row that says so and what it takes out of the budget are one commit.
-        await grant.settle(effect.counts)
-    return await _carry_out(run, effect, run.attempt(effect, 1, grant.arguments))
+        await effect.settle(effect.counts)
+    return await _carry_out(run, effect)
 
 
 async def _give_back(run: Run, effect: Effect, stages: Sequence[Stage]) -> None:
     """Give back what stages hold for an effect that a later one did not let pass."""
     for stage in stages:
-        giving_back = stage.give_back(run, effect, effect.grant)
+        giving_back = stage.give_back(run, effect)
         if giving_back is not None:
             await giving_back
 
@@ -145,40 +145,40 @@ def _refused(run: Run, effect: Effect, reason: str) -> Exception:
         return error
     if not effect.is_counted and effect.counts is not NOTHING:
         run.spending.absorb(effect.counts)
-    return run.outcomes.ended(effect, 1, error)
+    return run.outcomes.ended(effect, error)
 
 
-def _carry_out(run: Run, effect: Effect, attempt: Attempt) -> Awaitable[object]:
+def _carry_out(run: Run, effect: Effect) -> Awaitable[object]:
     """Begin an effect that is admitted: recorded before it acts, unless it only reads."""
     if effect.is_deferred:
-        return _result_from_caller(run, effect, attempt)
-    if effect.is_call or effect.kind is _MODEL_CALL:
+        return _result_from_caller(run, effect)
+    if run.ledger.state.status is _INTERRUPTED and (effect.is_call or effect.kind is _MODEL_CALL):
         run.mark_running()
     if effect.action.is_read_only:
-        return _act(run, effect, attempt)
-    run.outcomes.ask(effect, attempt)
-    return _act(run, effect, attempt) if effect.kind is _QUESTION else _dispatch(run, effect, attempt)
+        return _act(run, effect)
+    run.outcomes.ask(effect)
+    return _act(run, effect) if effect.kind is _QUESTION else _dispatch(run, effect)
 
 
-async def _dispatch(run: Run, effect: Effect, attempt: Attempt) -> object:
+async def _dispatch(run: Run, effect: Effect) -> object:
     """Carry out what is recorded as begun, once that is committed and the lease is certain."""
-    run.outcomes.begin(effect, attempt.number)
+    run.outcomes.begin(effect)
     await run.ledger.barrier()
     await run.ensure_lease()
-    return await _act(run, effect, attempt)
+    return await _act(run, effect)
 
 
-async def _result_from_caller(run: Run, effect: Effect, attempt: Attempt) -> object:
+async def _result_from_caller(run: Run, effect: Effect) -> object:
     """Return the result of a call that the caller of the run carries out: nothing is dispatched, nothing unknown."""
     answer = obey_recovery(await perform(run, ResultQuestion(run.questions, effect)))
     if not isinstance(answer, RecoveryDone):
         raise TypeError(f"a deferred call is answered with its result, not with {type(answer).__name__}")
     result = effect.decode(answer.result)
     run.learn(effect)
-    return run.outcomes.done(effect, attempt.number, result).result
+    return run.outcomes.done(effect, result).result
 
 
-def _act(run: Run, effect: Effect, attempt: Attempt) -> Awaitable[object]:
+def _act(run: Run, effect: Effect) -> Awaitable[object]:
     """Carry an effect out, and record its outcome.
 
     Raises:
@@ -186,87 +186,85 @@ def _act(run: Run, effect: Effect, attempt: Attempt) -> Awaitable[object]:
         RunInterruption: this attempt at the run ends here; also where the outcome is unknown.
     """
     if effect.is_call:
-        return _act_for_program(run, effect, attempt)
-    return _act_for_run(run, effect, attempt)
+        return _act_for_program(run, effect)
+    return _act_for_run(run, effect) if effect.is_recorded else effect.act()
 
 
-async def _act_for_run(run: Run, effect: Effect, attempt: Attempt) -> object:
+async def _act_for_run(run: Run, effect: Effect) -> object:
     """Carry out an effect of the run itself: its errors are no outcomes."""
-    result = await effect.act(attempt)
-    if result is NO_OUTCOME or not effect.is_recorded:
-        return result
-    return run.outcomes.done(effect, attempt.number, result).result
+    result = await effect.act()
+    return result if result is NO_OUTCOME else run.outcomes.done(effect, result).result
 
 
-async def _act_for_program(run: Run, effect: Effect, attempt: Attempt) -> object:
+async def _act_for_program(run: Run, effect: Effect) -> object:
     """Carry a call of the program out: its errors are outcomes, and a call cut short may have taken effect."""
     try:
-        with inside(effect.action.id):
-            acting, telemetry = effect.act(attempt), run.telemetry
+        with inside(effect.action.id, effect.task):
+            acting, telemetry = effect.act(), run.telemetry
             result = await (acting if telemetry.is_idle else telemetry.observed(effect.action, acting))
     except RunInterruption:
         raise
     except ToolError as error:
         run.learn(effect)
-        raise run.outcomes.failed(effect, attempt.number, error) from error.__cause__
+        raise run.outcomes.failed(effect, error) from error.__cause__
     except asyncio.CancelledError:
-        await _leave_to_people(run, effect, attempt)
+        await _leave_to_people(run, effect)
         raise
     except Exception as error:
         if effect.action.may_be_repeated:
-            raise run.outcomes.failed(effect, attempt.number, error) from error
-        return await _find_out(run, effect, attempt)
-    outcome = run.outcomes.done(effect, attempt.number, result)
+            raise run.outcomes.failed(effect, error) from error
+        return await _find_out(run, effect)
+    outcome = run.outcomes.done(effect, result)
     run.learn(effect)
     if run.hooks is not None:
         await run.hooks.after_call(run.context, effect, outcome.view)
     return outcome.result
 
 
-async def _leave_to_people(run: Run, effect: Effect, attempt: Attempt) -> None:
+async def _leave_to_people(run: Run, effect: Effect) -> None:
     """Ask about a call that was cancelled and may have taken effect: the program must not go on as if it had not."""
     liveness = run.replay.liveness
     is_ending = run.ledger.state.status is AgentStatus.CANCELLING or liveness.is_ending
     if effect.action.may_be_repeated or is_ending:
         return
     try:
-        await perform(run, RecoveryQuestion(run.questions, effect, attempt.number))
+        await perform(run, RecoveryQuestion(run.questions, effect, effect.attempt))
     except Paused as pause:
         liveness.pause(effect.scope, pause)
         liveness.end(pause)
 
 
-async def _find_out(run: Run, effect: Effect, attempt: Attempt) -> object:
+async def _find_out(run: Run, effect: Effect) -> object:
     """Find out what became of a call that raised an unknown error: the tool may know, else people are asked."""
-    found = await _reconcile(effect, attempt)
+    found = await _reconcile(run, effect)
     if found is _UNKNOWN:
-        return await _ask_people(run, effect, attempt)
+        return await _ask_people(run, effect)
     if found is None:
         error = ToolError(f"{effect.action.name!r} did not take effect")
-        raise run.outcomes.failed(effect, attempt.number, error)
-    return _found_out(run, effect, attempt, found)
+        raise run.outcomes.failed(effect, error)
+    return _found_out(run, effect, found)
 
 
-async def _reconcile(effect: Effect, attempt: Attempt) -> object:
+async def _reconcile(run: Run, effect: Effect) -> object:
     """Return what the tool knows of an attempt: its result, None for what has not happened, or `_UNKNOWN`."""
     if effect.reconcile is None:
         return _UNKNOWN
     try:
-        return await effect.reconcile(attempt.idempotency_key)
+        return await effect.reconcile(run.idempotency_key(effect))
     except Exception:  # noqa: BLE001 - a tool that cannot say leaves it unknown
         return _UNKNOWN
 
 
-def _found_out(run: Run, effect: Effect, attempt: Attempt, result: object) -> object:
+def _found_out(run: Run, effect: Effect, result: object) -> object:
     """Record a result that was found out: as if the call had just given it."""
     run.learn(effect)
-    run.outcomes.done(effect, attempt.number, result)
+    run.outcomes.done(effect, result)
     return result
 
 
-async def _ask_people(run: Run, effect: Effect, attempt: Attempt) -> object:
+async def _ask_people(run: Run, effect: Effect) -> object:
     """Return the result of a call with an unknown outcome, from its handler, an answer or a repetition."""
-    number, known = attempt.number, None
+    number, known = effect.attempt, None
     late: tuple[JsonValue, ...] = ()
     if not run.replay.knows(f"{effect.action.id}/{recovery_label(number)}"):
         known = await _handler_answer(run, effect, number)
@@ -275,8 +273,9 @@ async def _ask_people(run: Run, effect: Effect, attempt: Attempt) -> object:
     question = RecoveryQuestion(run.questions, effect, number, late, known)
     answer = obey_recovery(await perform(run, question))
     if isinstance(answer, RecoveryDone):
-        return _found_out(run, effect, attempt, effect.decode(answer.result))
-    return await _carry_out(run, effect, run.attempt(effect, answer.attempt, attempt.arguments))
+        return _found_out(run, effect, effect.decode(answer.result))
+    effect.attempt = answer.attempt
+    return await _carry_out(run, effect)
 
 
 async def _handler_answer(run: Run, effect: Effect, number: int) -> RecoveryRetried | RecoveryDone | None:
@@ -324,25 +323,25 @@ async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object
         return _reuse(run, effect, recovery.row)
     if isinstance(effect, Question):
         effect.take_up(recorded.row)
-        return await _act(run, effect, run.attempt(effect, 1))
+        return await _act(run, effect)
     if not effect.is_call:
         # A reply of a model that could not be recorded is requested again.
         return await _begin(run, effect)
     for stage in run.admission.again[effect.kind]:
-        waiting = stage.admit(run, effect, Grant())
+        waiting = stage.admit(run, effect)
         if waiting is not None:
             await waiting
     run.spending.absorb(effect.counts)
     if isinstance(recovery, FetchAgain):
         return await _read_again(run, effect)
-    attempt = run.attempt(effect, recovery.attempt, executed_arguments(recorded))
+    effect.attempt, effect.arguments = recovery.attempt, executed_arguments(recorded)
     match recovery:
         case Repeat():
-            return await _repeat(run, effect, attempt)
+            return await _repeat(run, effect)
         case Reconcile():
-            return await _reconciled(run, effect, attempt)
+            return await _reconciled(run, effect)
         case AskHuman():
-            return await _ask_people(run, effect, attempt)
+            return await _ask_people(run, effect)
 
 
 def _reuse(run: Run, effect: Effect, row: JournalRow) -> object:
@@ -361,8 +360,8 @@ async def _read_again(run: Run, effect: Effect) -> object:
     """Repeat a read with a result that could not be recorded; the program gets it like a recorded one."""
     run.learn(effect)
     try:
-        with inside(effect.action.id):
-            result = await effect.act(run.attempt(effect, 1))
+        with inside(effect.action.id, effect.task):
+            result = await effect.act()
     except (RunInterruption, ToolError):
         raise
     except Exception as error:
@@ -370,20 +369,20 @@ async def _read_again(run: Run, effect: Effect) -> object:
     return run.outcomes.as_recorded(effect, result)
 
 
-async def _repeat(run: Run, effect: Effect, attempt: Attempt) -> object:
+async def _repeat(run: Run, effect: Effect) -> object:
     """Make the same attempt again. Its BEFORE row is an old one, so ownership is proven anew."""
     run.mark_running()
-    run.outcomes.begin(effect, attempt.number)
+    run.outcomes.begin(effect)
     await run.ledger.prove_ownership()
     await run.ensure_lease()
-    return await _act(run, effect, attempt)
+    return await _act(run, effect)
 
 
-async def _reconciled(run: Run, effect: Effect, attempt: Attempt) -> object:
+async def _reconciled(run: Run, effect: Effect) -> object:
     """Ask the tool after a crash; an attempt that it does not know of has not happened, and is made now."""
-    found = await _reconcile(effect, attempt)
+    found = await _reconcile(run, effect)
     if found is _UNKNOWN:
-        return await _ask_people(run, effect, attempt)
+        return await _ask_people(run, effect)
     if found is None:
-        return await _repeat(run, effect, attempt)
-    return _found_out(run, effect, attempt, found)
+        return await _repeat(run, effect)
+    return _found_out(run, effect, found)

@@ -24,9 +24,8 @@ from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.model_reply import ReplyRecorder
 from pilotage.runtime.door.run import ModelEffect, OpenStream, Run
 from pilotage.runtime.door.signals import with_signals
-from pilotage.runtime.effect import Attempt, EffectKind
+from pilotage.runtime.effect import EffectKind
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.record_fields import object_field, optional_text
 from pilotage.runtime.journal.records import (
     decode_failure,
@@ -34,7 +33,7 @@ from pilotage.runtime.journal.records import (
     replayed_events,
     replayed_misfit,
 )
-from pilotage.runtime.journal.scope import Scope, scope_for
+from pilotage.runtime.journal.scope import scope_for
 from pilotage.runtime.journal.seals import has_record
 
 # Looking a member up costs as much as the rest of what a delta needs.
@@ -44,41 +43,24 @@ _MODEL_CALL = AgentActionKind.MODEL_CALL
 
 
 class ModelCall(ModelEffect):
-    """A call of a model. It is opened by `act`; its reply is recorded when the stream ends.
-
-    `program_request` is the request before it was fitted to its context.
-    """
+    """A call of a model. It is opened by `act`; its reply is recorded when the stream ends."""
 
     kind = EffectKind.MODEL_CALL
     boundary = AgentApprovalBoundaryKind.MODEL_CALL
     is_recorded = False
 
-    def __init__(
-        self, run: Run, scope: Scope, action: Action, model: IAgentModel, name: str, request: ModelRequest
-    ) -> None:
-        super().__init__(scope, action, name, request)
-        self.program_request = request
-        self._opened: ReplyRecorder | None = None
-        self._manifest: JsonObject | None = None
-        self._run = run
-        self._asked = model
-
     def fit(self, fitted: FittedRequest) -> None:
         """Ask the model with a request that was fitted to its context."""
-        self.request, self._manifest = fitted.request, fitted.manifest
+        self.request, self.manifest = fitted.request, fitted.manifest
 
-    async def act(self, attempt: Attempt) -> object:
+    async def act(self) -> object:
         run = self._run
         run.speaker = (self.action.id, run.ledger.epoch)
         if run.ledger.epoch > 1:
             run.events.supersede(run.message_id)
-        recorder = self._opened = self._recorder()
         if run.prompts is not None:
             run.prompts.keep(self.action.id, self.model, self.request)
-        stream = self._asked.stream(self.request)
-        if not run.telemetry.is_idle:
-            recorder.asked_at = run.ports.clock.monotonic()
-        return stream
+        return self.port.stream(self.request)
 
     def reuse(self, record: JsonObject) -> Iterator[ModelStreamEvent]:
         count_reply(record, self._run.spending)
@@ -96,20 +78,12 @@ class ModelCall(ModelEffect):
     def rejected(self, rejection: ToolError) -> Exception:
         return self._ended(ModelCallError(str(rejection)))
 
-    def take_recorder(self) -> ReplyRecorder:
-        """Return the recorder of an opened call. The call forgets it: two that know each other need the collector."""
-        recorder, self._opened = self._opened, None
-        return recorder or self._recorder()
-
     def _ended(self, error: ModelCallError) -> Exception:
         """Record that the model was not asked. What is recorded counts, now and in replay."""
         run = self._run
         run.speaker = (self.action.id, run.ledger.epoch)
         run.spending.absorb(ONE_STEP)
-        return self._recorder().fail(error)
-
-    def _recorder(self) -> ReplyRecorder:
-        return ReplyRecorder(self._run, self, self.program_request, self._manifest)
+        return ReplyRecorder(run, self).fail(error)
 
 
 class SummaryCall(ModelEffect):
@@ -119,25 +93,18 @@ class SummaryCall(ModelEffect):
     boundary = AgentApprovalBoundaryKind.MODEL_CALL
     is_recorded = False
 
-    def __init__(
-        self, run: Run, scope: Scope, action: Action, model: IAgentModel, name: str, request: ModelRequest
-    ) -> None:
-        super().__init__(scope, action, name, request)
-        self._run = run
-        self._asked = model
-
-    async def act(self, attempt: Attempt) -> object:
+    async def act(self) -> object:
         run, used = self._run, ONE_STEP
         if run.prompts is not None:
             run.prompts.keep(self.action.id.partition("/condensed")[0], self.model, self.request)
         try:
-            response = await self._asked.complete(self.request)
-            used += run.spending.settle_model_call(self.model, response.usage, self.grant.held)
+            response = await self.port.complete(self.request)
+            used += run.spending.settle_model_call(self.model, response.usage, self.held)
         except ModelCallError:
-            run.spending.let_go(self.grant.held)
+            run.spending.let_go(self.held)
             raise
         finally:
-            await self.grant.settle(used)
+            await self.settle(used)
         return Summary(response.content, used)
 
     def refused(self, reason: str) -> Exception:
@@ -155,7 +122,12 @@ class ModelReading(OpenStream):
     _replay: Iterator[ModelStreamEvent] = _NOTHING_LEFT
     reader: ref[ModelStream] | None = None
     """The stream as its reader holds it; None once it is closed."""
+    is_open = False
+    """Whether the model's own stream is being read."""
+    read_ahead: deque[ModelStreamEvent] | None = None
+    """What was read before the reader asked for it."""
     _leaving: asyncio.Task[None] | None = None
+    _is_new = True
     _summaries = 0
 
     def __init__(self, run: Run, model: IAgentModel, name: str, request: ModelRequest) -> None:
@@ -165,14 +137,11 @@ class ModelReading(OpenStream):
         action = run.action(action_id, _MODEL_CALL, words.MODEL)
         self._run = run
         self._liveness = run.replay.liveness
-        self._model = model
-        self._call = ModelCall(run, scope, action, model, name, request)
-        self._is_new = True
-        self.is_open = False
-        """Whether the model's own stream is being read."""
-        self.path = scope.path
-        self.read_ahead: deque[ModelStreamEvent] | None = None
-        """What was read before the reader asked for it."""
+        self._call = ModelCall(run, scope, action, request, port=model, model=name)
+
+    @property
+    def path(self) -> str:
+        return self._call.scope.path
 
     async def drain(self) -> None:
         """Read on for the reader; for one that has left, what was read is the reply."""
@@ -221,7 +190,9 @@ class ModelReading(OpenStream):
             self._replay = opened
             return False
         self._inner, self.is_open = opened, True
-        self._recorder = call.take_recorder()
+        self._recorder = ReplyRecorder(run, call)
+        if not run.telemetry.is_idle:
+            self._recorder.asked_at = run.ports.clock.monotonic()
         run.open_streams.append(self)
         return True
 
@@ -267,7 +238,7 @@ class ModelReading(OpenStream):
         call, self._summaries = self._call, self._summaries + 1
         action_id = f"{call.action.id}/{words.CONDENSED}/summary#{self._summaries}"
         action = self._run.action(action_id, _MODEL_CALL, words.SUMMARY)
-        summary = SummaryCall(self._run, call.scope, action, self._model, call.model, request)
+        summary = SummaryCall(self._run, call.scope, action, request, port=call.port, model=call.model)
         made: Summary = await perform(self._run, summary)
         return made
 
@@ -294,7 +265,7 @@ class ModelReading(OpenStream):
             if event.response is not None:
                 self.is_over = True
                 used = self._recorder.end(event.response)
-                if self._call.grant.reservation is not None or self._run.hooks is not None:
+                if self._call.reservation is not None or self._run.hooks is not None:
                     await self._notify(event.response, used)
         except BaseException:
             await self.close()
@@ -304,7 +275,7 @@ class ModelReading(OpenStream):
     async def _notify(self, response: ModelResponse, used: BudgetAmount) -> None:
         """Settle the application's budget, and show hooks the reply."""
         run, call = self._run, self._call
-        if call.grant.reservation is not None:
+        if call.reservation is not None:
             await self._settle(ONE_STEP + used)
         if run.hooks is not None:
             await run.hooks.after_model(run.context, response, call.program_request, run.redactor)
@@ -315,7 +286,7 @@ class ModelReading(OpenStream):
             self._liveness.check(self._call.scope)
 
     async def _settle(self, used: BudgetAmount) -> None:
-        await self._call.grant.settle(used)
+        await self._call.settle(used)
 
     async def close(self) -> None:
         """Leave the stream: the program is given, now and in replay, what was read of it."""
@@ -329,7 +300,7 @@ class ModelReading(OpenStream):
             task = asyncio.current_task()
             is_stopped = self._liveness.is_ending or bool(task and task.cancelling())
             self._recorder.leave(is_stopped=is_stopped)
-        if self._call.grant.reservation is not None:
+        if self._call.reservation is not None:
             await self._settle(ONE_STEP + self._recorder.took)
         if (aclose := getattr(self._inner, "aclose", None)) is not None:
             await aclose()

@@ -72,10 +72,7 @@ _TOKEN, _MESSAGE, _CALL = (
 
 
 class ReplyRecorder:
-    """The reply to one request, as it is read: recorded, counted and observed when its stream ends.
-
-    `program_request` is the request as the program made it, before it was fitted to its context.
-    """
+    """The reply to one request, as it is read: recorded, counted and observed when its stream ends."""
 
     took: BudgetAmount = NOTHING
     """The usage of a reply that ended early."""
@@ -83,14 +80,11 @@ class ReplyRecorder:
     """When the model was asked, where telemetry observes it."""
     _reported: ReportedUsage | None = None
 
-    def __init__(
-        self, run: Run, effect: ModelEffect, program_request: ModelRequest, manifest: JsonObject | None
-    ) -> None:
+    def __init__(self, run: Run, effect: ModelEffect) -> None:
         self._run = run
         self._effect = effect
         self._model = effect.model
-        self._tools = program_request.tool_calling
-        self._manifest = manifest
+        self._tools = effect.program_request.tool_calling
         self.text: list[str] = []
         self._reasoning: list[str] = []
 
@@ -121,7 +115,7 @@ class ReplyRecorder:
         if not run.telemetry.is_idle:
             run.telemetry.count("agent.model.tokens", response.usage.total_tokens or 0)
             self._observe(response.usage, response.finish_reason)
-        return run.spending.settle_model_call(self._model, response.usage, self._effect.grant.held)
+        return run.spending.settle_model_call(self._model, response.usage, self._effect.held)
 
     def leave(self, *, is_stopped: bool) -> None:
         """Record what was read of a stream that its reader left; a stopped attempt makes the call again instead."""
@@ -146,7 +140,7 @@ class ReplyRecorder:
                 words.USAGE_ESTIMATED: left.is_estimated,
             }
         else:
-            self._run.spending.let_go(self._effect.grant.held)
+            self._run.spending.let_go(self._effect.held)
         self._observe(usage, error=str(getattr(error, "code", type(error).__name__)))
         if isinstance(error, AgentStructuredOutputError):
             misfit: JsonObject = {words.ERROR: str(error), words.PROBLEMS: list(error.problems)}
@@ -160,13 +154,14 @@ class ReplyRecorder:
         """Count the usage of a stream that ended early."""
         left = usage_of_left(self._effect.request, [*self._reasoning, *self.text], self._reported)
         self._run.telemetry.count("agent.model.tokens", left.usage.total_tokens or 0)
-        self.took = self._run.spending.count_left(self._model, left.usage, self._effect.grant.held)
+        self.took = self._run.spending.count_left(self._model, left.usage, self._effect.held)
         return left
 
     def _record(self, record: JsonObject) -> None:
         view = self._run.redactor.json(recorded_reply(record, self._tools))
-        added = None if self._manifest is None else {words.MANIFEST: self._manifest}
-        self._run.outcomes.record(self._effect, 1, new_outcome(record, view, None, added))
+        manifest = self._effect.manifest
+        added = None if manifest is None else {words.MANIFEST: manifest}
+        self._run.outcomes.record(self._effect, new_outcome(record, view, None, added))
 
     def _observe(self, usage: ModelUsage, finish_reason: str | None = None, error: str | None = None) -> None:
         """Report the span of the call once it has ended: no code runs inside of a stream."""

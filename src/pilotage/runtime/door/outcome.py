@@ -17,7 +17,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.effect import Attempt, Effect, Outcome, new_outcome
+from pilotage.runtime.effect import Effect, Outcome, new_outcome
 from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import MAY_BE_REPEATED, Action
@@ -49,18 +49,18 @@ class Outcomes:
         self._ledger = ledger
         self._redactor = redactor
 
-    def ask(self, effect: Effect, attempt: Attempt) -> None:
+    def ask(self, effect: Effect) -> None:
         """Write the row that says that an effect begins, with the fact that becomes true by it."""
-        record, view = effect.asked(attempt)
+        record, view = effect.asked()
         self._ledger.append(
-            effect.action, JournalStage.BEFORE, attempt.number, record, view, effect.descriptor
+            effect.action, JournalStage.BEFORE, effect.attempt, record, view, effect.descriptor
         )
         if effect.begins is not None:
             self._ledger.add_fact(effect.begins)
 
-    def begin(self, effect: Effect, number: int) -> None:
+    def begin(self, effect: Effect) -> None:
         """Count an action as under way: from now on its outcome is unknown until it is recorded."""
-        self.under_way[effect.action.id] = (effect.action, number)
+        self.under_way[effect.action.id] = (effect.action, effect.attempt)
 
     def still_open(self, replay: Replay) -> list[tuple[Action, int]]:
         """Return everything that was begun, in this attempt or in an earlier one, and has no outcome."""
@@ -70,7 +70,7 @@ class Outcomes:
         begun |= self.under_way
         return [each for action_id, each in begun.items() if action_id not in self._closed]
 
-    def done(self, effect: Effect, number: int, result: object) -> Outcome:
+    def done(self, effect: Effect, result: object) -> Outcome:
         """Record the result of an effect, and return its record, its view and the program's value.
 
         Raises:
@@ -80,38 +80,38 @@ class Outcomes:
             outcome = result if isinstance(result, Outcome) else self._outcome(effect, result)
         except (TypeError, ValueError) as error:
             reason = f"{effect.action.name!r} was done, but its result cannot be recorded: {error}"
-            raise self.failed(effect, number, ToolError(reason)) from error
-        self.record(effect, number, outcome)
+            raise self.failed(effect, ToolError(reason)) from error
+        self.record(effect, outcome)
         if self._ledger.is_durable:
             self._report(effect, has_failed=False)
         return outcome
 
-    def failed(self, effect: Effect, number: int, error: Exception) -> ToolError:
+    def failed(self, effect: Effect, error: Exception) -> ToolError:
         """Record that an effect failed for certain, and return the error the program gets, now and in replay."""
         if self._ledger.is_durable:
             self._report(effect, has_failed=True)
-        return self.ended(effect, number, error)
+        return self.ended(effect, error)
 
-    def ended(self, effect: Effect, number: int, error: Exception) -> ToolError:
+    def ended(self, effect: Effect, error: Exception) -> ToolError:
         """Record an error as the outcome, and return it as the program gets it."""
         reason = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
         recorded = reason if not self._redactor.revision else self._redactor.without_secrets(reason)
         record: JsonObject = {words.ERROR: recorded}
         view = record if self._redactor.is_idle else {words.ERROR: self._redactor.text(recorded)}
-        self.record(effect, number, new_outcome(record, view, None))
+        self.record(effect, new_outcome(record, view, None))
         return error if isinstance(error, ToolError) and recorded == reason else ToolError(recorded)
 
     def as_recorded(self, effect: Effect, result: object) -> object:
         """Return a live result as the program may have it: secrets in it are marks, now as in replay."""
         return self._outcome(effect, result).result if self._may_hold_secrets(effect) else result
 
-    def record(self, effect: Effect, number: int, outcome: Outcome) -> None:
+    def record(self, effect: Effect, outcome: Outcome) -> None:
         """Write the row of an outcome."""
         try:
             self._ledger.append(
                 effect.action,
                 JournalStage.AFTER,
-                number,
+                effect.attempt,
                 outcome.record,
                 outcome.view,
                 effect.descriptor,
@@ -119,7 +119,7 @@ class Outcomes:
             )
         except RunOwnershipLost:
             if self.late is not None:
-                self.late.tell(effect.action, number, outcome.view)
+                self.late.tell(effect.action, effect.attempt, outcome.view)
             raise
         if self.under_way and self.under_way.pop(effect.action.id, None) is not None:
             self._closed.add(effect.action.id)

@@ -6,7 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
@@ -32,12 +32,12 @@ from pilotage.runtime.context.fit import ContextStage
 from pilotage.runtime.context.snapshots import PromptSnapshots
 from pilotage.runtime.door.hooks import Hooks, PortCaller
 from pilotage.runtime.door.outcome import Outcomes
-from pilotage.runtime.effect import Ask, Attempt, Effect, EffectKind, Grant, new_attempt
+from pilotage.runtime.effect import Ask, Effect, EffectKind
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.exposure.trust import RUN_INPUT, label_after_tool, label_of_recalled
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action, fingerprint_of, message_id_of, new_action
+from pilotage.runtime.journal.action import Action, fingerprint_of, idempotency_key, message_id_of, new_action
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.replay import Replay
@@ -52,7 +52,6 @@ from pilotage.values import value
 T = TypeVar("T")
 
 
-_INTERRUPTED = AgentStatus.INTERRUPTED
 _WITHOUT_RUN = (Questions, SignalQueue)
 """Parts that do not refer to their run; they are read after the attempt has ended."""
 
@@ -103,21 +102,31 @@ class RefusedError(Exception):
 
 
 class ModelEffect(Effect):
-    """A request to a model. It keeps what its admission granted until the reply has come."""
+    """A request to a model. It keeps what its admission reserved until the reply has come.
+
+    `program_request` is the request before it was fitted to its context.
+    """
 
     counts = ONE_STEP
+    manifest: JsonObject | None = None
+    """The parts of the fitted context, for readers of the record."""
 
-    def __init__(self, scope: Scope, action: Action, model: str, request: ModelRequest) -> None:
-        super().__init__(scope, action)
+    def __init__(
+        self, run: Run, scope: Scope, action: Action, request: ModelRequest, *, port: IAgentModel, model: str
+    ) -> None:
+        self.scope = scope
+        self.action = action
+        self.request = self.program_request = request
+        self.port = port
         self.model = model
-        self.request = request
+        self._run = run
 
 
 class Stage(ABC):
     """One stage of the admission: it lets an effect pass, or raises."""
 
     @abstractmethod
-    def admit(self, run: Run, effect: Effect, grant: Grant) -> Awaitable[None] | None:
+    def admit(self, run: Run, effect: Effect) -> Awaitable[None] | None:
         """Admit the effect; return an awaitable if a check outside the run comes first.
 
         Raises:
@@ -125,7 +134,7 @@ class Stage(ABC):
             RunInterruption: this attempt at the run ends here.
         """
 
-    def give_back(self, run: Run, effect: Effect, grant: Grant) -> Awaitable[None] | None:
+    def give_back(self, run: Run, effect: Effect) -> Awaitable[None] | None:
         """Give back what the stage holds for an effect that a later stage did not let pass."""
         return None
 
@@ -158,10 +167,13 @@ class Admission:
 class OpenStream(ABC):
     """The stream of a model that is still being read."""
 
-    path: str
-    """The scope it was opened in."""
     is_over: bool = False
     """Whether its reply is recorded."""
+
+    @property
+    @abstractmethod
+    def path(self) -> str:
+        """The scope it was opened in."""
 
     @abstractmethod
     async def drain(self) -> None:
@@ -239,14 +251,15 @@ class Run:
 
     def part(self, kind: type[T]) -> T:
         """Return a part that many runs do without; it is made when it is asked for first."""
-        made = self._parts.get(kind)
+        made: T | None = self._parts.get(kind)
         if made is None:
             made = self._parts[kind] = self._factories[kind](self)
-        return cast(T, made)
+        return made
 
     def release(self) -> None:
         """Drop the parts that refer to this run, so that an attempt that is over is freed without the collector."""
-        self._parts = {kind: part for kind, part in self._parts.items() if kind in _WITHOUT_RUN}
+        if self._parts:
+            self._parts = {kind: part for kind, part in self._parts.items() if kind in _WITHOUT_RUN}
         self.at_boundary = None
 
     @property
@@ -281,6 +294,10 @@ class Run:
         fingerprint = fingerprint_of(self.salt, action_id, kind, name, asked) if is_kept else ""
         return new_action(action_id, kind, name, asked, view, idempotency, is_read_only, fingerprint)
 
+    def idempotency_key(self, effect: Effect) -> str:
+        """Return the key of an effect: the same for every attempt at it and different from that of any other."""
+        return idempotency_key(self.ledger.run, effect.action.id)
+
     def check_time(self) -> None:
         """Check that the run has time left.
 
@@ -299,7 +316,7 @@ class Run:
     def mark_running(self) -> None:
         """Move a run that waited to RUNNING: it does something again."""
         state = self.ledger.state
-        if state.status is _INTERRUPTED:
+        if state.status is AgentStatus.INTERRUPTED:
             self.ledger.change_state(state.moved_to(AgentSituation.RUNNING))
 
     async def ensure_lease(self) -> None:
@@ -329,10 +346,6 @@ class Run:
         """Join the labels of the signals that were taken in."""
         if self.signals.trust is not None:
             self.trust = self.trust.join(self.signals.trust)
-
-    def attempt(self, effect: Effect, number: int, arguments: JsonObject | None = None) -> Attempt:
-        """Return an attempt at an effect, with the changed arguments if a person changed them."""
-        return new_attempt(number, self.ledger.epoch, self.ledger.run, effect.action.id, arguments)
 
 
 @value

@@ -68,7 +68,7 @@ class SignalHandlers:
                 self._run.go_live()
         for number, signal in enumerate(signals, 1):
             path = f"{_beside(action_id, _HANDLER)}/{number}"
-            with inside(path), self._own_messages(path):
+            with inside(path, running_task()), self._own_messages(path):
                 await self._handle(path, signal)
 
     async def _take_in(self, scope: Scope, action_id: str) -> bool:

@@ -17,7 +17,7 @@ from pilotage.ids import SystemClock, SystemIds
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
-from pilotage.runtime.effect import Attempt, EffectKind, PlainEffect, decoder_of
+from pilotage.runtime.effect import EffectKind, PlainEffect, decoder_of
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.scope import scope_for
 
@@ -83,7 +83,7 @@ def _effect(
     action_id = scope.next_id(label)
     action = run.action(action_id, recorded_as, label, idempotency=idempotency, is_read_only=is_value)
 
-    async def acted(_: Attempt) -> object:
+    async def acted() -> object:
         return await _awaited(act())
 
     return PlainEffect(kind, scope, action, acted, decoder_of(getattr(act, "func", act)))

@@ -34,7 +34,7 @@ from pilotage.runtime.door.tool_binding import (
     shown_to_others,
     shown_to_the_model,
 )
-from pilotage.runtime.effect import Attempt, Effect, EffectKind
+from pilotage.runtime.effect import Effect, EffectKind
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.scope import Place, Scope, enter_thread, scope_for
 from pilotage.safety.fields import SecretRef
@@ -51,6 +51,7 @@ class ToolCall(Effect):
     boundary = AgentApprovalBoundaryKind.TOOL_INVOCATION
     counts = ONE_TOOL_CALL
     is_call = True
+    descriptor: AgentToolDescriptor
 
     def __init__(self, calls: ToolCalls, invocation: Invocation, scope: Scope, action: Action) -> None:
         tool = invocation.tool
@@ -60,21 +61,21 @@ class ToolCall(Effect):
         self.needs_approval = tool.needs_approval
         self.is_deferred = tool.is_deferred
         self._calls = calls
-        self._invocation = invocation
+        self.invocation = invocation
         if tool.descriptor.metadata.reconcile is not None:
             self.reconcile = reconciler(invocation)
 
-    def act(self, attempt: Attempt) -> Awaitable[object]:
-        return self._calls.act(self._invocation, attempt)
+    def act(self) -> Awaitable[object]:
+        return self._calls.act(self)
 
     def decode(self, record: JsonValue) -> object:
-        return self._invocation.tool.decode(record)
+        return self.invocation.tool.decode(record)
 
     def view_of(self, result: object) -> JsonObject:
-        return shown_to_others(self._invocation.tool.descriptor, self._calls.run.redactor, result)
+        return shown_to_others(self.invocation.tool.descriptor, self._calls.run.redactor, result)
 
     def shown(self, arguments: JsonObject) -> JsonValue:
-        sensitive = self._invocation.tool.descriptor.schema.input_sensitive_fields
+        sensitive = self.invocation.tool.descriptor.schema.input_sensitive_fields
         return guard_json_value(arguments, sensitive, ContextExposurePolicy())
 
 
@@ -150,74 +151,67 @@ class ToolCalls:
         call.call_id, call.is_counted = call_id, is_counted
         return call
 
-    def act(self, invocation: Invocation, attempt: Attempt) -> Awaitable[object]:
+    def act(self, call: ToolCall) -> Awaitable[object]:
         """Carry a call out, in its time and with what the run fills in."""
-        tool, run = invocation.tool, self.run
-        is_direct = (
-            run.ports.tool_handler is None and run.source.deadline is None and attempt.arguments is None
-        )
+        invocation, run = call.invocation, self.run
+        tool = invocation.tool
+        is_direct = run.ports.tool_handler is None and run.source.deadline is None and call.arguments is None
         if tool.is_plain and is_direct:
             bound = (invocation.owner,) if tool.takes_owner else ()
             acting: Awaitable[object] = tool.function(*bound, **invocation.arguments)
             return acting
         seconds = self._seconds_for(tool.descriptor)
         if seconds is not None:
-            return self._in_time(invocation, attempt, seconds)
-        return self._carry_out(invocation, attempt)
+            return self._in_time(call, seconds)
+        return self._carry_out(call)
 
-    async def _in_time(self, invocation: Invocation, attempt: Attempt, seconds: float) -> object:
-        descriptor, limit = invocation.tool.descriptor, asyncio.timeout(seconds)
+    async def _in_time(self, call: ToolCall, seconds: float) -> object:
+        limit = asyncio.timeout(seconds)
         try:
             async with limit:
-                return await self._carry_out(invocation, attempt)
+                return await self._carry_out(call)
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise TimeoutError(f"{descriptor.name!r} took longer than {seconds:g} seconds") from error
+            raise TimeoutError(f"{call.descriptor.name!r} took longer than {seconds:g} seconds") from error
 
-    async def _carry_out(self, invocation: Invocation, attempt: Attempt) -> object:
-        descriptor, arguments = invocation.tool.descriptor, invocation.arguments
-        if attempt.arguments is not None:
-            arguments = dict(descriptor.bind_invocation(attempt.arguments).arguments)
+    async def _carry_out(self, call: ToolCall) -> object:
+        descriptor, arguments = call.descriptor, call.invocation.arguments
+        if call.arguments is not None:
+            arguments = dict(descriptor.bind_invocation(call.arguments).arguments)
         handler = self.run.ports.tool_handler
         if handler is not None:
-            return await self._handle(handler, invocation, arguments, attempt.action_id)
+            return await self._handle(handler, call, arguments)
         if descriptor.takes_runtime_context:
-            arguments = {**arguments, "runtime_context": self._context(descriptor, attempt)}
+            arguments = {**arguments, "runtime_context": self._context(call)}
         if not descriptor.secrets:
-            return await self._call_function(invocation, arguments, attempt)
+            return await self._call_function(call, arguments)
         arguments = {**arguments, **await self._fetch_secrets(descriptor)}
         if not descriptor.metadata.is_read_only:
             await self.run.ensure_lease()
-        return await self._call_function(invocation, arguments, attempt)
+        return await self._call_function(call, arguments)
 
-    async def _call_function(
-        self, invocation: Invocation, arguments: dict[str, object], attempt: Attempt
-    ) -> object:
-        tool = invocation.tool
+    async def _call_function(self, call: ToolCall, arguments: dict[str, object]) -> object:
+        invocation, tool = call.invocation, call.invocation.tool
         bound = (invocation.owner,) if tool.takes_owner else ()
         if invocation.in_thread and not tool.is_async:
-            thread = _Thread(self.run.ledger.run, attempt.idempotency_key, tool.descriptor.name)
+            thread = _Thread(self.run.ledger.run, self.run.idempotency_key(call), tool.descriptor.name)
             result = await run_in_thread(thread, lambda: tool.function(*bound, **arguments))
         else:
             result = tool.function(*bound, **arguments)
         return await result if isawaitable(result) else result
 
     async def _handle(
-        self,
-        handler: IAgentToolHandler,
-        invocation: Invocation,
-        arguments: Mapping[str, object],
-        action_id: str,
+        self, handler: IAgentToolHandler, call: ToolCall, arguments: Mapping[str, object]
     ) -> object:
         """Let the application's own handler carry a call out; its result is one the tool could have had."""
-        shown = as_object(to_json_value(arguments))
-        call = ModelToolCall(invocation.tool.name, shown, action_id)
+        tool, shown = call.invocation.tool, as_object(to_json_value(arguments))
+        asked = ModelToolCall(tool.name, shown, call.action.id)
         try:
-            found = await handler.handle(self.run.context, invocation.tool.descriptor, call)
+            found = await handler.handle(self.run.context, tool.descriptor, asked)
         except AgentToolDispatchError as error:
             raise ToolError(str(error)) from error
-        return invocation.tool.decode(found)
+        return tool.decode(found)
 
     async def _fetch_secrets(self, descriptor: AgentToolDescriptor) -> dict[str, object]:
         """Return the secrets of a call that is about to begin; without them it certainly does not."""
@@ -246,16 +240,16 @@ class ToolCalls:
             self.run.redactor.register(secret)
         return dict(found)
 
-    def _context(self, descriptor: AgentToolDescriptor, attempt: Attempt) -> AgentToolRuntimeContext:
+    def _context(self, call: ToolCall) -> AgentToolRuntimeContext:
         run = self.run
         return AgentToolRuntimeContext(
             state_id=run.id,
             conversation_id=run.context.session_id or run.id,
-            call_id=attempt.action_id,
-            tool_name=descriptor.name,
-            idempotency_key=attempt.idempotency_key,
-            attempt=attempt.number,
-            epoch=attempt.epoch,
+            call_id=call.action.id,
+            tool_name=call.descriptor.name,
+            idempotency_key=self.run.idempotency_key(call),
+            attempt=call.attempt,
+            epoch=run.ledger.epoch,
             deadline=run.source.deadline,
             cancellation=CancellationToken(self._is_cancelled),
         )

@@ -237,7 +237,8 @@ class CommitQueue:
         self.run, self.epoch, self.log, self.state = draft.run, draft.epoch, draft.log, state
         self._changes_committed = self._changes_wanted = self._changes_under_way = 0
         self._is_enlisted = False
-        self._death: BaseException | None = None
+        self.death: BaseException | None = None
+        """The error that ended the attempt."""
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._settling: list[asyncio.Future[None]] = []
         self.on_lost: Callable[[Sequence[JournalRow]], None] | None = None
@@ -249,7 +250,8 @@ class CommitQueue:
         Raises:
             RunInterruption: it cannot be; the attempt is dead.
         """
-        self.check_alive()
+        if self.death is not None:
+            raise self.death
         changes = self._draft.changes
         if self._changes_committed >= changes and not self.log.is_promised:
             return
@@ -272,19 +274,19 @@ class CommitQueue:
 
     def kill(self, death: BaseException) -> None:
         """End the attempt: every further effect raises `death`."""
-        self._death = self._death or death
+        self.death = self.death or death
 
     def check_alive(self) -> None:
         """Raise the error that ended the attempt, if one did."""
-        if self._death is not None:
-            raise self._death
+        if self.death is not None:
+            raise self.death
 
     def next_commit(self) -> JournalCommit | None:
         """Return everything that is not committed yet as one commit; None where the attempt has died meanwhile.
 
         It does not raise: an error ends this attempt only, not the batch.
         """
-        if self._death is None:
+        if self.death is None:
             try:
                 commit = self._draft.draw_up(self.state)
             except BaseException as error:  # noqa: BLE001 - all waiting tasks get it
@@ -301,7 +303,7 @@ class CommitQueue:
             self.kill(outcome)
         else:
             self._apply(commit, outcome)
-            if self._death is None:
+            if self.death is None:
                 self._changes_committed = self._changes_under_way
         self._release_waiting()
 
@@ -343,13 +345,13 @@ class CommitQueue:
         for changes, durable in waiting:
             if durable.done():
                 continue
-            if self._death is not None:
-                durable.set_exception(self._death)
+            if self.death is not None:
+                durable.set_exception(self.death)
             elif changes > self._changes_committed or self.log.is_promised:
                 self._waiting.append((changes, durable))
             else:
                 durable.set_result(None)
-        if self._death is None and (self._waiting or self._changes_wanted > self._changes_committed):
+        if self.death is None and (self._waiting or self._changes_wanted > self._changes_committed):
             self._enlist()
             return
         settling, self._settling = self._settling, []

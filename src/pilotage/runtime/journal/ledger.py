@@ -95,7 +95,8 @@ class Ledger(CommitQueue):
 
         `added` goes into the view only.
         """
-        self.check_alive()
+        if self.death is not None:
+            raise self.death
         if record == view:
             texts = RowTexts.of(record, record, added)
         elif withholds(record, view):
@@ -166,7 +167,7 @@ class Ledger(CommitQueue):
 
     def settle_budget(self, settlement: BudgetSettlement) -> None:
         """Count a tenant's spending with the next commit; that of a dead attempt is not counted."""
-        if self._death is None:
+        if self.death is None:
             self._draft.settled.append(settlement)
             self._draft.changes += 1
 
@@ -207,7 +208,7 @@ class EphemeralLedger(Ledger):
         self.run = run
         self.state = state
         self.epoch = 1
-        self._death: BaseException | None = None
+        self.death: BaseException | None = None
 
     def claim(self, record: JsonValue, view: JsonValue) -> None:
         return
@@ -225,7 +226,8 @@ class EphemeralLedger(Ledger):
         tool: AgentToolDescriptor | None = None,
         added: JsonObject | None = None,
     ) -> None:
-        self.check_alive()
+        if self.death is not None:
+            raise self.death
 
     def add_turns(self, turns: ConversationTurns | None) -> None:
         self._turns = turns

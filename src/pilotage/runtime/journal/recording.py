@@ -57,10 +57,12 @@ class Recording:
         self._actions: dict[str, RecordedAction] = {}
         self._kinds: set[AgentActionKind | None] = set()
         self._inside: dict[str, list[JournalRow]] | None = None
+        self._unused = 0
         for row in rows:
             if row.kind is not None:
                 self._fold(row)
-        self._unused = self._decide_what_counts()
+        if self._actions:
+            self._unused = self._decide_what_counts()
         if self._unused == len(self._actions):
             self._inside = {}
 

@@ -77,13 +77,14 @@ class Liveness:
         """
         return self._end if self._is_met else None
 
-    def begin(self, scope: Scope) -> None:
-        """Register the begin of an action; `ended` must follow, whatever the outcome.
+    def begin(self, scope: Scope) -> asyncio.Task[object] | None:
+        """Register the begin of an action and return its task; `ended` must follow, whatever the outcome.
 
         Raises:
             RunInterruption: this attempt, or this branch of it, is over; the action has not begun.
         """
-        self._ledger.check_alive()
+        if self._ledger.death is not None:
+            raise self._ledger.death
         if self._end is not None:
             self._is_met = True
             raise self._end
@@ -97,6 +98,7 @@ class Liveness:
             if task is current or (is_above and scope.is_led_by(current)):
                 raise pause
         self.under_way += 1
+        return current
 
     def ended(self, scope: Scope, end: BaseException | None = None) -> None:
         """Register the end of an action, with the exception it raised."""

@@ -144,9 +144,9 @@ class Inside:
             active_tool_calls.reset(self._token)
 
 
-def inside(path: str) -> Inside:
-    """Return a context manager that puts requests below the action of this id."""
-    return Inside(Scope(path, running_task()))
+def inside(path: str, task: Task[object] | None) -> Inside:
+    """Return a context manager that puts the requests of a task below the action of this id."""
+    return Inside(Scope(path, task))
 
 
 def entered(scope: Scope | None) -> Inside:
@@ -171,11 +171,14 @@ def scope_for(label: str, asked: JsonValue = None) -> Scope:
     if type(place) is not Place:
         raise LookupError("no run is active in this context")
     scope = place.scope
+    owner = scope.owner
+    if owner is None:
+        return scope
     try:
         task = current_task()
     except RuntimeError:
         return scope
-    if task is None or scope.owner is None or scope.owner is task:
+    if task is owner or task is None:
         return scope
     name = label if asked is None else f"{label}:{text_digest(canonical_json(asked))[:8]}"
     branch = scope.branch(f"task:{name}", task)

@@ -32,7 +32,7 @@ from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.errors import ToolError
 from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object
-from pilotage.runtime.effect import Ask, Attempt, Effect, EffectKind, Outcome
+from pilotage.runtime.effect import Ask, Effect, EffectKind, Outcome
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import Paused, RunDiverged, RunEnded
@@ -145,7 +145,7 @@ class Question(Effect):
     def _answer(self, request: JsonObject) -> JsonObject | None:
         """Return the record of the first answer that counts; None while there is none."""
 
-    def asked(self, attempt: Attempt) -> tuple[JsonObject, JsonObject]:
+    def asked(self) -> tuple[JsonObject, JsonObject]:
         ledger = self._questions.ledger
         if not ledger.is_durable:
             reason = (
@@ -162,7 +162,7 @@ class Question(Effect):
         """Go on with the request that an earlier attempt recorded."""
         self.request = record_of(row)
 
-    async def act(self, attempt: Attempt) -> object:
+    async def act(self) -> object:
         answer = self._answer(self.request)
         if answer is None:
             raise self._questions.wait_for(self.request)

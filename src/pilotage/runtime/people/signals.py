@@ -18,7 +18,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSignalLane
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
-from pilotage.runtime.effect import NO_OUTCOME, Attempt, Effect, EffectKind, Outcome
+from pilotage.runtime.effect import NO_OUTCOME, Effect, EffectKind, Outcome
 from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action, fingerprint_of
@@ -230,7 +230,7 @@ class SignalIntake(Effect):
         self._choose = choose
         self._position = position
 
-    async def act(self, attempt: Attempt) -> object:
+    async def act(self) -> object:
         record = self._queue.take(self._choose, self._position) if self.is_live else None
         if record is None and self.waits_for is not None:
             self._queue.await_kind(self.waits_for)

@@ -159,7 +159,8 @@ class RunAttempt:
         if self._ledger.state.status is AgentStatus.CANCELLING:
             return await self._finish_cancelling()
         try:
-            await self._check_allowed()
+            if self.run.hooks is not None or self.run.admission.check_switch is not None:
+                await self._check_allowed()
             self._is_executing = True
             await self._execute()
             self._is_executing = False
@@ -198,7 +199,8 @@ class RunAttempt:
             return await self._stop(end)
         if liveness.is_paused:
             return await self._ending.pause()
-        run.replay.check_used_up()
+        if run.replay.has_record:
+            run.replay.check_used_up()
         if run.events.is_replaying:
             run.events.go_live()
         if run.admission.check_switch is not None:

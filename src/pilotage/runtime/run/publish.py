@@ -13,7 +13,7 @@ from pilotage.errors import AgentOutputGuardError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.run import Run
-from pilotage.runtime.effect import Attempt, Effect, EffectKind, Outcome, new_outcome
+from pilotage.runtime.effect import Effect, EffectKind, Outcome, new_outcome
 from pilotage.runtime.exposure.redactor import secretless
 from pilotage.runtime.exposure.trust import with_label
 from pilotage.runtime.journal.action import RESULT, Action
@@ -37,7 +37,9 @@ class Publication(Effect):
     is_tracked = False
 
     def __init__(self, publisher: Publisher, answer: Answer, settle: Callable[[], Awaitable[None]]) -> None:
-        super().__init__(Scope("run"), publisher.action(None))
+        self.scope = Scope("run")
+        self.action = publisher.action
+        self.is_recorded = publisher.is_durable
         self._publisher = publisher
         self._answer = answer
         self._settle = settle
@@ -45,11 +47,12 @@ class Publication(Effect):
     @property
     def asked_about(self) -> Action:
         output = to_json_value(self._answer.output)
-        return self._publisher.action(self._publisher.shown(output), output)
+        return self._publisher.action_of(output)
 
-    async def act(self, attempt: Attempt) -> object:
+    async def act(self) -> object:
         await self._settle()
-        return self._publisher.outcome(self._publisher.encoded(self._answer))
+        record = self._publisher.encoded(self._answer)
+        return self._publisher.outcome(record) if self.is_recorded else record
 
     def rejected(self, rejection: ToolError) -> BaseException:
         return RunEnded(AgentSituation.APPROVAL_REJECTED, str(rejection))
@@ -64,6 +67,7 @@ class Publisher:
     def __init__(
         self, run: Run, guard: IAgentOutputGuard | None, sensitive: tuple[SensitiveFieldDescriptor, ...]
     ) -> None:
+        self.is_durable = run.ledger.is_durable
         self._run = run
         self._guard = guard
         self._sensitive = sensitive
@@ -115,20 +119,19 @@ class Publisher:
         """Record what a run leaves that stops short, and return the record."""
         record = self.encoded(answer, error)
         publication = Publication(self, answer, _nothing_to_settle)
-        self._run.outcomes.record(publication, 1, self.outcome(record))
+        if self.is_durable:
+            self._run.outcomes.record(publication, self.outcome(record))
         return record
 
     def encoded(self, answer: Answer, error: JsonObject | None = None) -> JsonObject:
         """Return the record of an answer; for an ephemeral run only what its readers get of it."""
-        if not self._run.ledger.is_durable:
+        if not self.is_durable:
             return {"result": to_json_value(answer.output)}
         return encode_result(answer, self._run.spending.spent, error)
 
     def outcome(self, record: JsonObject) -> Outcome:
         """Return what is recorded and shown of an answer."""
         run = self._run
-        if not run.ledger.is_durable:
-            return new_outcome(record, record, record)
         recorded = secretless(with_label(record, run.trust), run.redactor)
         return new_outcome(recorded, self.view_of(recorded), record)
 
@@ -139,13 +142,15 @@ class Publisher:
         redactor = self._run.redactor
         return record if redactor.is_idle else redactor.json(record)
 
-    def shown(self, output: JsonValue) -> JsonValue:
-        """Return what others may see of an output."""
-        return self.view_of({"result": output})["result"]
+    @property
+    def action(self) -> Action:
+        """The action of the result."""
+        return self._run.action(RESULT, AgentActionKind.VALUE, "result")
 
-    def action(self, view: JsonValue, asked: JsonValue = None) -> Action:
-        """Return the action of the result; a person's answer is bound to the output it was `asked` about."""
-        return self._run.action(RESULT, AgentActionKind.VALUE, "result", asked, view)
+    def action_of(self, output: JsonValue) -> Action:
+        """Return the action that a person is asked about: the answer is bound to this output."""
+        view = self.view_of({"result": output})["result"]
+        return self._run.action(RESULT, AgentActionKind.VALUE, "result", output, view)
 
     async def _checked(self, output: object) -> object:
         guard = self._guard

@@ -19,7 +19,7 @@ from pilotage.agent.tools.metadata import ToolRisk
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.door.outcome import Outcomes
-from pilotage.runtime.effect import Attempt, Effect, EffectKind
+from pilotage.runtime.effect import Effect, EffectKind
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.chain import NO_HEAD
@@ -64,7 +64,7 @@ class Asked(Effect):
         super().__init__(Scope("run"), action)
         self.descriptor = tool
 
-    async def act(self, attempt: Attempt) -> object:
+    async def act(self) -> object:
         raise AssertionError("asking does not act")
 
 
@@ -90,16 +90,15 @@ class Desk:
         recording, outcomes = Recording(await self.rows()), Outcomes(ledger, Redactor())
         questions = Questions(ledger, by_request, self.on_rejection, Redactor(), self.clock, self.ids)
         question = ApprovalQuestion(questions, self._call(), Ask(question=self._wording()))
-        attempt = Attempt(1, ledger.epoch, RUN, question.action.id)
         try:
             recorded = recording.take(question.action)
             if recorded is not None and recorded.after is not None:
                 return questions.obey(record_of(recorded.after))
             if recorded is None:
-                outcomes.ask(question, attempt)
+                outcomes.ask(question)
             else:
                 question.take_up(recorded.row)
-            done = outcomes.done(question, 1, await question.act(attempt))
+            done = outcomes.done(question, await question.act())
             return questions.obey(cast(JsonObject, done.result))
         finally:
             await ledger.barrier()
