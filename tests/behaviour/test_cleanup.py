@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from decimal import Decimal
+from typing import NamedTuple
 
 import pytest
 from tests.behaviour.bureau import (
@@ -34,9 +35,19 @@ from pilotage.agent import (
     RunFinishedEvent,
 )
 from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.principal import LOCAL
 from pilotage.testing import Fault, ProcessStopped, StopAfter, StopBefore
 
 UNKNOWN = {"error": "the outcome is unknown: the run ended while the call was under way"}
+
+
+class Asked(NamedTuple):
+    """What a cleanup hook was asked to clean up, and why."""
+
+    kind: AgentCancellationTargetKind
+    target: str
+    reason: str | None
+    requested_by: str | None
 
 
 class Broom(IAgentCancellationCleanup):
@@ -44,12 +55,14 @@ class Broom(IAgentCancellationCleanup):
 
     def __init__(self, failure: Exception | None = None) -> None:
         self.failure = failure
-        self.asked: list[tuple[AgentCancellationTargetKind, str, str | None]] = []
+        self.asked: list[Asked] = []
 
     async def clean_up(
         self, context: RunContext, request: AgentCancellationRequest
     ) -> AgentCancellationCleanupResult | None:
-        self.asked.append((request.target_kind, request.target_ref, request.reason))
+        self.asked.append(
+            Asked(request.target_kind, request.target_ref, request.reason, request.requested_by)
+        )
         if self.failure is not None:
             raise self.failure
         return AgentCancellationCleanupResult.succeeded(
@@ -103,12 +116,23 @@ async def test_a_call_that_was_under_way_is_cleaned_up_and_its_outcome_is_unknow
     assert (result.error["code"], result.error["message"]) == ("cancelled", "enough")
     assert kept.error == result.error
     assert [event.error for event in events if isinstance(event, RunFinishedEvent)] == [result.error]
-    assert [(kind, ref) for kind, ref, _ in broom.asked] == [
-        (AgentCancellationTargetKind.TOOL_EXECUTION, "run/tool:send#1")
+    assert broom.asked == [
+        Asked(AgentCancellationTargetKind.TOOL_EXECUTION, "run/tool:send#1", "enough", LOCAL.id)
     ]
     assert await story.bureau.outcome(handle.id, "send") == UNKNOWN
     assert story.counter.stopped == ["send a"]
     assert nobody_is_left()
+
+
+@pytest.mark.parametrize("reason", [None, "", "  "])
+async def test_a_cleanup_without_a_reason_is_asked_for_without_one(reason: str | None) -> None:
+    story, broom = Sending(), Broom()
+    async with story.bureau.process(story.agent, story.program, story.counter, broom) as runs:
+        handle = await runs.start(story.agent, "A-17")
+        await story.counter.begun["send a"].wait()
+        await runs.cancel(handle.id, reason=reason)
+        assert triple((await handle.result()).state) == CANCELLED
+    assert [each.reason for each in broom.asked] == [None]
 
 
 @pytest.mark.parametrize("failure", [ValueError("the broom broke"), ConnectionError("gone")])
@@ -250,14 +274,14 @@ async def test_a_crash_while_cancelling_resumes_the_cleanup(fault: Fault) -> Non
         handle = await runs.start(story.agent, "A-17")
         await story.counter.begun["send a"].wait()
         with suppress(ProcessStopped):
-            await runs.cancel(handle.id)
+            await runs.cancel(handle.id, reason="enough")
     story.bureau.clock.advance(60)
     again = Broom()
     async with story.bureau.process(story.agent, story.program, story.counter, again) as runs:
         state = await runs.get(handle.id)
         if not state.is_terminal:
             assert triple((await resumed(runs, handle.id)).state) == CANCELLED
-            assert [ref for _, ref, _ in again.asked] == ["run/tool:send#1"]
+            assert [(each.target, each.reason) for each in again.asked] == [("run/tool:send#1", "enough")]
         assert triple(await runs.get(handle.id)) == CANCELLED
         assert await runs.verify(handle.id) > 0
     assert story.bureau.world.done == ["send a"]
@@ -283,7 +307,7 @@ async def test_a_call_that_was_repeated_and_done_before_the_cancellation_keeps_i
         assert await runs.verify(run_id) > 0
     assert await bureau.outcome(run_id, "note") == {"result": "first"}
     assert await bureau.outcome(run_id, "send") == UNKNOWN
-    assert [ref for _, ref, _ in broom.asked] == ["run/tool:send#1"]
+    assert [each.target for each in broom.asked] == ["run/tool:send#1"]
 
 
 async def test_calls_that_a_crash_left_open_are_cleaned_up_with_those_under_way() -> None:
@@ -311,7 +335,7 @@ async def test_calls_that_a_crash_left_open_are_cleaned_up_with_those_under_way(
         assert await runs.cancel(run_id)
         await handle.result()
         assert await runs.verify(run_id) > 0
-    open_before = {ref for _, ref, _ in broom.asked}
+    open_before = {each.target for each in broom.asked}
     assert any("write" in ref for ref in open_before)
     rows = await bureau.rows(run_id)
     begun = {row.action_id for row in rows if row.stage is JournalStage.BEFORE}
@@ -349,7 +373,7 @@ async def test_children_end_before_their_parents() -> None:
         "slow parent": CANCELLED,
         "slow child": CANCELLED,
     }
-    assert [kind for kind, _, _ in broom.asked] == [
+    assert [each.kind for each in broom.asked] == [
         AgentCancellationTargetKind.TOOL_EXECUTION,
         AgentCancellationTargetKind.DELEGATE_EXECUTION,
     ]

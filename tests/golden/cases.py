@@ -96,7 +96,7 @@ def _approved(*, resumed: bool = True) -> Act:
     async def act(place: Place, case: Case, run_id: str) -> None:
         async with place.process(*case.pods) as app:
             runs = app.get(AgentRuns)
-            await runs.approve((await runs.questions(run_id))[0].id)
+            await runs.approve((await runs.questions(run_id))[0].id, resume=False)
             if resumed:
                 await resume(runs, run_id)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pilotage.agent import AgentActionKind, IAgentJournal, JournalStage, RunKey
 from pilotage.runtime import AgentRuns
 from tests.adapters.sqlalchemy.databases import need_server
 from tests.golden.cases import BY_NAME
@@ -17,6 +18,24 @@ from tests.golden.place import Place
 from tests.golden.reading import all_runs
 from tests.golden.stored import KINDS, Golden, empty, stored_versions, stored_words
 
+BEFORE, AFTER = JournalStage.BEFORE, JournalStage.AFTER
+PAIRS = {
+    (None, JournalStage.CLAIMED),
+    (None, JournalStage.TOLD),
+    (AgentActionKind.APPROVAL_WAIT, BEFORE),
+    (AgentActionKind.APPROVAL_WAIT, AFTER),
+    (AgentActionKind.DELEGATION, BEFORE),
+    (AgentActionKind.DELEGATION, AFTER),
+    (AgentActionKind.MODEL_CALL, AFTER),
+    (AgentActionKind.SIGNAL, AFTER),
+    (AgentActionKind.STEP, BEFORE),
+    (AgentActionKind.STEP, AFTER),
+    (AgentActionKind.STEP, JournalStage.FOLDED),
+    (AgentActionKind.TOOL_CALL, BEFORE),
+    (AgentActionKind.TOOL_CALL, AFTER),
+    (AgentActionKind.VALUE, AFTER),
+}
+"""Every kind with the stages that it is written with; what only reads has no BEFORE."""
 GOLDEN = [Golden(version, kind) for version in stored_versions() for kind in KINDS]
 
 
@@ -61,6 +80,15 @@ async def test_every_run_verifies_and_reads_as_it_did(read_only: Copy) -> None:
     found = await standing(read_only.place, {name: str(run["id"]) for name, run in stored.items()})
     for name, run in stored.items():
         assert found[name] == run["stands"], name
+
+
+async def test_every_kind_and_stage_of_row_is_stored(read_only: Copy) -> None:
+    found: set[tuple[AgentActionKind | None, JournalStage]] = set()
+    async with read_only.place.process() as app:
+        async for state in all_runs(app.get(AgentRuns)):
+            async for row in app.get(IAgentJournal).read(RunKey(state.tenant_id, state.id)):
+                found.add((row.kind, row.stage))
+    assert found == PAIRS
 
 
 async def test_children_and_sources_of_forks_verify_too(read_only: Copy) -> None:

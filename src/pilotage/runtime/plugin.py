@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.container.application import Application
+from pilotage.container.lifecycle import ILifecycle
 from pilotage.container.pod import Pod
 from pilotage.container.processing import IPostProcessor
 from pilotage.runtime.children.delegation import LocalDelegate
-from pilotage.runtime.delivery.relay import AgentEventRelay, EventSubscriptions
+from pilotage.runtime.delivery.relay import LAST, AgentEventRelay, EventSubscriptions
 from pilotage.runtime.delivery.worker import AgentWorker, WorkerPorts
 from pilotage.runtime.door.model import RunAwareModel
-from pilotage.runtime.run.blueprint import ModelCheck
+from pilotage.runtime.run.blueprint import check_models
 from pilotage.runtime.runner import (
     AgentRunner,
     RunnerFactory,
@@ -23,8 +24,6 @@ from pilotage.runtime.runner import (
     open_runs_by_calling,
 )
 from pilotage.runtime.runs import AgentRuns
-
-_BEHIND_ALL_OTHERS = 1_000_000
 
 
 class RunAwareModels(IPostProcessor):
@@ -55,22 +54,36 @@ class RunningAgents(IPostProcessor):
         return pod
 
 
+@Pod(order=LAST)
+class RunLifecycle(ILifecycle):
+    """Checks the models when the application starts, and stops its runs when it stops.
+
+    It depends on no store, tool or agent and is made after them, so its runs stop before any of them; pods that use
+    the run service are made after it and stop first.
+    """
+
+    def __init__(self, agents: RunningAgents) -> None:
+        self.runs = agents.runs
+
+    async def start(self) -> None:
+        check_models(self.runs.services)
+
+    async def stop(self) -> None:
+        await self.runs.stop()
+
+
 @Pod()
-async def agent_runs(agents: RunningAgents) -> AsyncIterator[AgentRuns]:
+async def agent_runs(lifecycle: RunLifecycle) -> AsyncIterator[AgentRuns]:
     """Provide the run service; when the application stops, its runs stop and can be resumed."""
-    yield agents.runs
-    await agents.runs.stop()
-
-
-@Pod(order=_BEHIND_ALL_OTHERS)
-def model_check(runs: AgentRuns) -> ModelCheck:
-    """Provide the check of models against their agents."""
-    return ModelCheck(runs.services)
+    runs = lifecycle.runs
+    yield runs
+    if runs.launcher.live_runs:  # started by a pod before the start or after the stop of the others
+        await runs.stop()
 
 
 def initialize(app: Application) -> None:
     """Register the run service and the post-processors of models and agents."""
     if app.contains(AgentRuns):
         return
-    app.add(RunAwareModels, RunningAgents(AgentRuns(app)), agent_runs, RunnerFactory, LocalDelegate)
-    app.add(model_check, EventSubscriptions, AgentEventRelay, WorkerPorts, AgentWorker)
+    app.add(RunAwareModels, RunningAgents(AgentRuns(app)), RunLifecycle, agent_runs, RunnerFactory)
+    app.add(LocalDelegate, EventSubscriptions, AgentEventRelay, WorkerPorts, AgentWorker)

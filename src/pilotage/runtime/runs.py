@@ -54,7 +54,8 @@ class AgentRuns:
         self._answers = OpenQuestions(self.services, self._records)
         self._watch = SignalWatch(self.services, self.launcher)
         self._resuming: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._background: set[asyncio.Task[None]] = set()
+        self._background: dict[asyncio.Task[None], str] = {}
+        """The tasks that resume answered runs, with the ids of these runs."""
         self.opened = RunOpener(self.services, self.launcher, self._starts, self._watch.begin)
 
     async def start(
@@ -208,14 +209,16 @@ class AgentRuns:
     ) -> Subscription:
         """Return the events of a run after a cursor, from its event log and then live, until it pauses or ends.
 
-        Without `follow` the stream ends at the last event recorded now.
+        After an answer that this process drives, the stream goes on with that attempt. Without `follow` it ends at the
+        last event recorded now.
 
         Raises:
             CallerError: `after` is no cursor.
             RunNotFoundError: there is no such run in the principal's tenant; raised by the first event.
         """
         seen = EventCursor.parse(after) if after else START
-        return self.launcher.events(run_id, seen, principal, follows=follow)
+        resuming = (task for task, resumed in self._background.items() if follow and resumed == run_id)
+        return self.launcher.events(run_id, seen, principal, follows=follow, resuming=next(resuming, None))
 
     async def result(self, run_id: str, *, principal: Principal | None = None) -> RunResult:
         """Return the result of a run so far, with its output as JSON once there is one."""
@@ -431,8 +434,8 @@ class AgentRuns:
         if root.agent_type in self.services.agent_ids and await self._answers.are_all_answered(root):
             driving = self._drive(root.id, self.launcher.live(root.id), principal)
             task = asyncio.create_task(driving, name=f"go on with {root.id}")
-            self._background.add(task)
-            task.add_done_callback(self._background.discard)
+            self._background[task] = root.id
+            task.add_done_callback(self._background.pop)
 
     async def _drive(self, run_id: str, asking: LiveRun | None, principal: Principal | None) -> None:
         """Resume an answered run, after the attempt that asked has ended; another owner may claim it first."""

@@ -7,16 +7,14 @@ its own log, which holds redacted events too.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 
-from pilotage.agent.events import AgentEvent, AgentEventAttribution
-from pilotage.jsonvalue import canonical_json
+from pilotage.agent.events import AgentEvent, AgentEventAttribution, AgentEventKind, ToolCallStartEvent
 from pilotage.runtime.events.event_log import LoggedEvent
-from pilotage.runtime.events.event_record import encode_event
 from pilotage.runtime.events.replay_filter import ReplayFilter
 from pilotage.runtime.events.writer import EventWriter
-from pilotage.runtime.exposure.deltas import SUPERSEDED, TextId, delta_of, text_of
+from pilotage.runtime.exposure.deltas import SUPERSEDED, TextId, text_of
 
 
 class Relay:
@@ -28,11 +26,13 @@ class Relay:
     def __init__(self, writer: EventWriter, logged: Iterable[LoggedEvent], child: str) -> None:
         self._write = writer.write
         self._filters: dict[str, ReplayFilter] = {}
-        self._marks: set[str] = set()
-        self._superseded: set[TextId] = set()
+        self._marks: Counter[TextId] = Counter()
+        """Marks in the parent's log that the child has not repeated yet, by the text that they supersede."""
+        self._superseded: set[tuple[TextId, str | None]] = set()
+        """The calls that the parent's log marks: their text, and the message of the model that made them."""
         for by, items in _by_run(logged, child):
             self._filters[by.run_id] = ReplayFilter(deque(items), by)
-            self._add_marks(item.event(by) for item in items if "metadata" in item.encoded)
+            self._add_marks(item.event(by) for item in items if _is_call_or_mark(item))
         writer.compare_children(self._filters, self.new_part)
 
     def catch_up(self, event: AgentEvent) -> None:
@@ -49,20 +49,30 @@ class Relay:
 
     def new_part(self, event: AgentEvent) -> AgentEvent | None:
         """Return the part of an event that the parent's log does not have; None if it has all of it."""
+        text, replay = text_of(event), self._filters[event.attribution.run_id]
+        if text is None:
+            return replay.new_part(event)
         if event.metadata.get(SUPERSEDED):
-            is_new = (key := _key(event)) not in self._marks
-            self._marks.add(key)
-            return event if is_new else None
-        if (delta := delta_of(event)) is not None and delta[0] in self._superseded:
+            if not self._marks[text]:
+                replay.supersede(event)
+                return event
+            self._marks[text] -= 1
             return None
-        return self._filters[event.attribution.run_id].new_part(event)
+        if isinstance(event, ToolCallStartEvent) and (text, event.parent_message_id) not in self._superseded:
+            del self._marks[text]  # another call has the id of the superseded one
+        return None if self._marks[text] else replay.new_part(event)
 
     def _add_marks(self, events: Iterable[AgentEvent]) -> None:
+        made_by: dict[TextId, str | None] = {}
         for event in events:
             text = text_of(event)
-            if text is not None and event.metadata.get(SUPERSEDED):
-                self._marks.add(_key(event))
-                self._superseded.add(text)
+            if text is None:
+                continue
+            if isinstance(event, ToolCallStartEvent):
+                made_by[text] = event.parent_message_id
+            if event.metadata.get(SUPERSEDED):
+                self._marks[text] += 1
+                self._superseded.add((text, made_by.get(text)))
 
 
 _PARENT = AgentEventAttribution("-", "-", "-")
@@ -85,5 +95,5 @@ def _by_run(
     return found.values()
 
 
-def _key(event: AgentEvent) -> str:
-    return f"{event.attribution.run_id} {canonical_json(encode_event(event, event.attribution))}"
+def _is_call_or_mark(item: LoggedEvent) -> bool:
+    return "metadata" in item.encoded or item.kind == AgentEventKind.TOOL_CALL_START

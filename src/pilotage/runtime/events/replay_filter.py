@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Collection
+from dataclasses import replace
 from typing import TypeAlias
 
 from pilotage.agent.events import (
@@ -117,6 +118,11 @@ class ReplayFilter:
         marks = self._marks.pop(call, {})
         return list(marks.values()) if self._epochs.pop(call, epoch) != epoch else []
 
+    def supersede(self, mark: AgentEvent) -> None:
+        """Remove the text or tool call that a new mark supersedes: a repeated call may have the same id."""
+        self._index_rest()
+        self._remove_superseded(mark)
+
     def go_live(self, held: Collection[TextId] = ()) -> None:
         """Treat every event from now on as new, except for the rest of texts that are held back."""
         self._index_rest()
@@ -175,11 +181,13 @@ class ReplayFilter:
         self._marks[call][text] = mark
 
     def _remove_superseded(self, mark: AgentEvent) -> None:
-        """Remove a text that the log marks as superseded: it is not repeated, and not marked twice."""
+        """Remove a text or tool call that is marked as superseded: it is not repeated, and not marked twice."""
         text = text_of(mark)
         if text is None:
             return
         self._texts.pop(text, None)
+        if isinstance(mark, ToolCallEndEvent):
+            self._events.pop(self._key(replace(mark, metadata={})), None)
         for marks in self._marks.values():
             marks.pop(text, None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from typing import Self
+from typing import Self, TypeAlias
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution
 from pilotage.agent.ports.journal import IAgentJournal, RunKey
@@ -20,6 +20,8 @@ from pilotage.runtime.events.feed import START, EventCursor, PositionedEvent, Su
 from pilotage.runtime.events.writer import DurableEventWriter
 
 POLL_SECONDS = 1.0
+NextAttempt: TypeAlias = Callable[[], Awaitable[DurableEventWriter | None]]
+"""Waits until an attempt that is about to begin has begun; returns its writer, or None if it is not live here."""
 
 
 class LogReader:
@@ -83,7 +85,7 @@ class Subscription(AsyncIterator[AgentEvent]):
 
     It ends when the run pauses or ends, and when this process stops driving it: after an end without `RunFinished` or
     `RunPaused`, subscribe again with the cursor. Dropping it has no effect on the run. With `follows=False` it ends
-    after the events that exist now.
+    after the events that exist now. With `next_attempt` it goes on with that attempt after the end of the current one.
     """
 
     def __init__(
@@ -94,21 +96,21 @@ class Subscription(AsyncIterator[AgentEvent]):
         after: EventCursor = START,
         *,
         follows: bool = True,
+        next_attempt: NextAttempt | None = None,
     ) -> None:
         self._log = log
-        self._writer = writer
         self._clock = clock
         # Three integers instead of a cursor: they change with every event.
         self._epoch: int = after.epoch
         self._number: int = after.number
         self._offset: int = after.offset
-        self._queue = SubscriberQueue()
         self._missed: Iterator[PositionedEvent] | None = None
         self._is_over = False
         self._follows = follows
-        self._queue.has_overflowed = writer is not None
-        if writer is not None:
-            writer.feed.subscribe(self._queue)
+        self._next_attempt = next_attempt
+        self._writer: DurableEventWriter | None = None
+        self._queue = SubscriberQueue()
+        self._attach(writer)
 
     @property
     def cursor(self) -> str:
@@ -149,7 +151,7 @@ class Subscription(AsyncIterator[AgentEvent]):
             elif self._queue.has_overflowed:
                 await self._catch_up(self._writer)
             elif self._writer.feed.is_over or not self._follows:
-                self._is_over = True
+                await self._end_attempt()
             else:
                 await self._queue.wait()
 
@@ -181,6 +183,24 @@ class Subscription(AsyncIterator[AgentEvent]):
             self._missed, self._queue.has_overflowed = None, True
             raise
 
+    def _attach(self, writer: DurableEventWriter | None) -> None:
+        """Take the live events of an attempt; without one, those that are written to the log."""
+        self._writer = writer
+        if writer is not None:
+            self._queue = SubscriberQueue()
+            self._queue.has_overflowed = True
+            writer.feed.subscribe(self._queue)
+
+    async def _end_attempt(self) -> None:
+        """Go on with the next attempt if one is about to begin, or else end."""
+        if self._next_attempt is None:
+            self._is_over = True
+            return
+        writer = await self._next_attempt()
+        self._next_attempt = None
+        if not self._is_over:
+            self._attach(writer)
+
     async def _catch_up(self, writer: DurableEventWriter) -> None:
         """Read the events since the cursor, from the log and from the writer's open end."""
         # The queue fills again from here on; earlier events are in the log or in the open end.
@@ -201,7 +221,7 @@ class Subscription(AsyncIterator[AgentEvent]):
         if await self._take(await self._log.read()):
             return
         if self._log.is_over or not self._follows:
-            self._is_over = True
+            await self._end_attempt()
         else:
             await self._clock.sleep(POLL_SECONDS)
 

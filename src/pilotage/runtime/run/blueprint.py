@@ -14,7 +14,6 @@ from pilotage.agent.tools.catalog import discover_agent_tools
 from pilotage.agent.tools.described import deferred_tool
 from pilotage.container.application import Application
 from pilotage.container.graph import Graph, One
-from pilotage.container.lifecycle import ILifecycle
 from pilotage.errors import CallerError, ModelNotFoundError, PodNotFoundError, Problem, start_error
 from pilotage.runtime.architecture.registry import find_architecture
 from pilotage.runtime.architecture.tools import BoundTool, ToolOffer
@@ -134,41 +133,35 @@ def _names(offer: ToolOffer) -> list[str]:
     return [tool.name for tool in offer.calling.tools] if offer.calling is not None else []
 
 
-class ModelCheck(ILifecycle):
-    """Refuses the start of the application if a model lacks a capability that its agent needs.
+def check_models(services: Services) -> None:
+    """Check that the models of all declarative agents have the capabilities that their agents need.
 
-    It starts after all other pods: an adapter may have to query its server for the capabilities of the model.
+    Called when all other pods have started: an adapter may have to query its server for the capabilities of the model.
+
+    Raises:
+        AgentModelConfigurationError: with all problems found.
     """
+    graph = services.app.graph
+    problems = [
+        problem
+        for node in graph.nodes
+        if isinstance(node.pod, AgentDefinition) and node.pod.is_declarative and node.is_eager
+        for problem in _problems_of(node.pod, graph, services)
+    ]
+    if problems:
+        raise start_error(services.app.name, problems)
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
 
-    async def start(self) -> None:
-        """Check the models of all declarative agents.
+def _problems_of(definition: AgentDefinition, graph: Graph, services: Services) -> list[Problem]:
+    instance = services.instance_of(definition)
+    model = next(iter(models_held_by(instance)), None) or _shared_model(graph, services)
+    return [] if model is None else problems_with(model, definition, instance, services)
 
-        Raises:
-            AgentModelConfigurationError: with all problems found.
-        """
-        app = self._services.app
-        graph = app.graph
-        problems = [
-            problem
-            for node in graph.nodes
-            if isinstance(node.pod, AgentDefinition) and node.pod.is_declarative and node.is_eager
-            for problem in self._problems_of(node.pod, graph)
-        ]
-        if problems:
-            raise start_error(app.name, problems)
 
-    def _problems_of(self, definition: AgentDefinition, graph: Graph) -> list[Problem]:
-        instance = self._services.instance_of(definition)
-        model = next(iter(models_held_by(instance)), None) or self._shared_model(graph)
-        return [] if model is None else problems_with(model, definition, instance, self._services)
-
-    def _shared_model(self, graph: Graph) -> IAgentModel | None:
-        """Return the model of agents that inject none, if it exists already; a lazy model is not created."""
-        chosen = graph.choose(IAgentModel)
-        return self._services.model if isinstance(chosen, One) and chosen.node.is_eager else None
+def _shared_model(graph: Graph, services: Services) -> IAgentModel | None:
+    """Return the model of agents that inject none, if it exists already; a lazy model is not created."""
+    chosen = graph.choose(IAgentModel)
+    return services.model if isinstance(chosen, One) and chosen.node.is_eager else None
 
 
 def problems_with(

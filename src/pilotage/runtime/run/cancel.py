@@ -24,7 +24,9 @@ from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
+from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.door.run import Run
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import RunInterruption
 from pilotage.runtime.journal.ledger import Ledger
@@ -105,17 +107,26 @@ async def end_children(
 async def _cleaned_up(
     state: AgentState, under_way: Sequence[UnderWay], cleanup: Cleanup | None
 ) -> AgentCancellationCleanupReport:
-    signal_id = str(state.metadata.get("cancellation_signal_id") or "cancellation")
+    signal_id = str(state.metadata.get(words.CANCELLATION_SIGNAL_ID) or "cancellation")
     if cleanup is None:
         return AgentCancellationCleanupReport(state.id, signal_id)
     children = await end_children(cleanup, under_way)
     tasks = [_task(cleanup.context, hook, action) for hook in cleanup.hooks for action, _ in under_way]
-    signal = AgentSignal(signal_id, state.id, AgentSignalKind.CANCEL)
+    signal = AgentSignal(signal_id, state.id, AgentSignalKind.CANCEL, _payload_of(state))
     report = await run_agent_cancellation_cleanup(
         state=state, signal=signal, tasks=tasks, deadline_seconds=cleanup.seconds
     )
     running = [_still_running(name) for name in cleanup.threads()]
     return AgentCancellationCleanupReport(state.id, signal_id, (*children, *report.outcomes, *running))
+
+
+def _payload_of(state: AgentState) -> JsonObject:
+    """Return the payload of the signal that cancelled a run, as its state records it; blank texts are left out."""
+    recorded = {
+        "reason": state.metadata.get(words.CANCELLATION_REASON),
+        "requested_by": state.metadata.get(words.CANCELLATION_REQUESTED_BY),
+    }
+    return {key: text for key, text in recorded.items() if isinstance(text, str) and text.strip()}
 
 
 def _not_ended(action: Action, error: BaseException) -> AgentCancellationCleanupResult:

@@ -250,10 +250,9 @@ class Supervisor(RunStarter):
 
     def handle(self, live: LiveRun) -> RunHandle:
         """Return the handle of a run that is live in this process."""
-        writer = live.run.events
-        after = writer.resumed_after if isinstance(writer, DurableEventWriter) else START
-        run = live.run.ledger.run
-        events = partial(self._subscription, partial(_known, run), after, live)
+        writer = _durable_writer(live)
+        after = writer.resumed_after if writer is not None else START
+        events = partial(self._subscription, live.run.ledger.run, after, live)
         return RunHandle(live.id, lambda: asyncio.shield(live.task), events)
 
     def attached(self, state: AgentState) -> RunHandle:
@@ -262,35 +261,50 @@ class Supervisor(RunStarter):
         if live is not None:
             return self.handle(live)
         run = RunKey(state.tenant_id, state.id)
-        events = partial(self._subscription, partial(_known, run), START, None)
+        events = partial(self._subscription, run, START, None)
         return RunHandle(state.id, partial(self.records.typed_result, state), events)
 
     def events(
-        self, run_id: str, after: EventCursor, principal: Principal | None, *, follows: bool = True
+        self,
+        run_id: str,
+        after: EventCursor,
+        principal: Principal | None,
+        *,
+        follows: bool = True,
+        resuming: asyncio.Task[None] | None = None,
     ) -> Subscription:
-        """Return a subscription to the events of a run; without a principal, in the run's own tenant."""
-        live = self._live.get(run_id)
-        is_in_tenant = live is not None and (
-            principal is None or live.run.ledger.run.tenant_id == principal.tenant
-        )
+        """Return a subscription to the events of a run; without a principal, in the run's own tenant.
+
+        `resuming` is a task that is about to resume the run: the subscription goes on with that attempt.
+        """
         find = partial(self._named, run_id, principal)
-        return self._subscription(find, after, live if is_in_tenant else None, follows=follows)
+        next_attempt = partial(self._resumed_by, resuming, run_id, principal) if resuming else None
+        log = LogReader(self._services.journal, find, self._attribution)
+        writer = self._writer_for(run_id, principal)
+        return Subscription(
+            log, writer, self._services.clock, after, follows=follows, next_attempt=next_attempt
+        )
+
+    async def _resumed_by(
+        self, resuming: asyncio.Task[None], run_id: str, principal: Principal | None
+    ) -> DurableEventWriter | None:
+        await asyncio.wait([resuming])
+        return self._writer_for(run_id, principal)
+
+    def _writer_for(self, run_id: str, principal: Principal | None) -> DurableEventWriter | None:
+        """Return the event writer of a run that is live in this process and in the principal's tenant."""
+        live = self._live.get(run_id)
+        if live is None or (principal and live.run.ledger.run.tenant_id != principal.tenant):
+            return None
+        return _durable_writer(live)
 
     async def _named(self, run_id: str, principal: Principal | None) -> RunKey:
         return RunKey(principal.tenant if principal else await self.records.tenant_of(run_id), run_id)
 
-    def _subscription(
-        self,
-        find: Callable[[], Awaitable[RunKey]],
-        after: EventCursor,
-        live: LiveRun | None,
-        *,
-        follows: bool = True,
-    ) -> Subscription:
-        log = LogReader(self._services.journal, find, self._attribution)
-        writer = live.run.events if live else None
-        durable = writer if isinstance(writer, DurableEventWriter) else None
-        return Subscription(log, durable, self._services.clock, after, follows=follows)
+    def _subscription(self, run: RunKey, after: EventCursor, live: LiveRun | None) -> Subscription:
+        log = LogReader(self._services.journal, partial(_known, run), self._attribution)
+        writer = _durable_writer(live) if live is not None else None
+        return Subscription(log, writer, self._services.clock, after)
 
     async def _attribution(self, run: RunKey) -> AgentEventAttribution:
         state = await self.records.find(run.run_id, run.tenant_id)
@@ -375,6 +389,11 @@ def _is_resume_requested(state: AgentState, pending: Sequence[AgentSignal]) -> b
     if state.reason is not AgentStateReason.USER_INTERRUPTED:
         return False
     return any(signal.kind is AgentSignalKind.RESUME for signal in pending)
+
+
+def _durable_writer(live: LiveRun) -> DurableEventWriter | None:
+    writer = live.run.events
+    return writer if isinstance(writer, DurableEventWriter) else None
 
 
 async def _known(run: RunKey) -> RunKey:

@@ -12,6 +12,9 @@ from pilotage.agent.events import (
     RunPausedEvent,
     RunStartedEvent,
     StepFinishedEvent,
+    ToolCallArgsDeltaEvent,
+    ToolCallEndEvent,
+    ToolCallStartEvent,
 )
 from pilotage.agent.spec import StreamingExposureMode
 from pilotage.agent.state import AgentStateReason
@@ -40,6 +43,20 @@ def step(name: str, by: AgentEventAttribution = CHILD) -> StepFinishedEvent:
 
 def says(text: str, epoch: int = 1) -> MessageDeltaEvent:
     return MessageDeltaEvent(CHILD, f"child:model#1@{epoch}", text)
+
+
+def call(epoch: int) -> ToolCallStartEvent:
+    """The start of a tool call; a model that is called again may give it the same id."""
+    return ToolCallStartEvent(CHILD, "c1", "pay", f"child:model#1@{epoch}")
+
+
+def arguments(text: str) -> ToolCallArgsDeltaEvent:
+    return ToolCallArgsDeltaEvent(CHILD, "c1", text)
+
+
+CALLED = ToolCallEndEvent(CHILD, "c1")
+CALL_SUPERSEDED = ToolCallEndEvent(CHILD, "c1", {"superseded": True})
+OLD, NEW = '{"amount": 1', '{"amount": 25}'
 
 
 def log(*events: AgentEvent) -> list[LoggedEvent]:
@@ -129,6 +146,60 @@ def test_a_logged_mark_is_not_forwarded_again() -> None:
     mark = MessageDeltaEvent(CHILD, "child:model#1@1", "", {"superseded": True})
     logged = log(STARTED, says("one"), mark, says("two", epoch=2))
     assert caught_up(logged, STARTED, says("one"), mark, says("two!", epoch=2)) == [says("!", epoch=2)]
+
+
+def test_a_repeated_call_with_the_same_id_has_all_its_arguments() -> None:
+    relay, _, forwarded = relayed(log(STARTED, call(1), arguments(OLD)))
+    for event in (STARTED, call(1), arguments(OLD)):
+        relay.catch_up(event)
+    for event in (CALL_SUPERSEDED, call(2), arguments(NEW), CALLED):
+        relay.tell(event)
+    assert forwarded == [CALL_SUPERSEDED, call(2), arguments(NEW), CALLED]
+
+
+@pytest.mark.parametrize("ended", [(), (CALLED,)], ids=["cut in its arguments", "with its end"])
+def test_a_repeated_call_that_only_the_parent_had_logged_is_forwarded_whole(
+    ended: tuple[AgentEvent, ...],
+) -> None:
+    relay, _, forwarded = relayed(log(STARTED, call(1), arguments(OLD), *ended))
+    relay.catch_up(STARTED)
+    for event in (call(2), arguments(NEW), CALLED):
+        relay.tell(event)
+    assert forwarded == [CALL_SUPERSEDED, call(2), arguments(NEW), CALLED]
+
+
+REPEATED = (STARTED, call(1), arguments(OLD), CALLED, CALL_SUPERSEDED, call(2), arguments(NEW), CALLED)
+
+
+@pytest.mark.parametrize("logged", range(1, len(REPEATED) + 1))
+def test_the_rest_of_a_repeated_call_is_forwarded_wherever_the_parents_log_ends(logged: int) -> None:
+    assert caught_up(log(*REPEATED[:logged]), *REPEATED) == list(REPEATED[logged:])
+
+
+@pytest.mark.parametrize("logged", range(5, len(REPEATED) + 1))
+def test_a_child_that_has_lost_its_first_call_has_the_rest_of_the_second_forwarded(logged: int) -> None:
+    childs = (STARTED, call(2), arguments(NEW), CALLED)
+    assert caught_up(log(*REPEATED[:logged]), *childs) == list(REPEATED[logged:])
+
+
+def test_the_rest_of_the_arguments_of_a_repeated_call_is_forwarded() -> None:
+    logged = log(STARTED, call(1), arguments(OLD), CALL_SUPERSEDED, call(2), arguments(NEW[:5]))
+    assert caught_up(logged, *REPEATED) == [arguments(NEW[5:]), CALLED]
+
+
+def test_a_call_that_is_repeated_twice_with_the_same_id_is_superseded_twice() -> None:
+    logged = log(STARTED, call(1), arguments(OLD), CALL_SUPERSEDED, call(2), arguments(OLD))
+    relay, _, forwarded = relayed(logged)
+    for event in (STARTED, call(1), arguments(OLD)):
+        relay.catch_up(event)
+    for event in (CALL_SUPERSEDED, call(3), arguments(NEW), CALLED):
+        relay.tell(event)
+    assert forwarded == [CALL_SUPERSEDED, call(3), arguments(NEW), CALLED]
+
+
+def test_a_parent_with_an_empty_log_forwards_each_mark_on_a_call() -> None:
+    childs = (STARTED, call(1), CALL_SUPERSEDED, call(2), CALL_SUPERSEDED, call(3), arguments(NEW), CALLED)
+    assert caught_up(log(STARTED), *childs) == list(childs[1:])
 
 
 WORDS = "my badge is BADGE-123456 and the gate was open"

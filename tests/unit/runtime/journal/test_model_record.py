@@ -12,8 +12,15 @@ import pytest
 from pilotage import ModelMessage, ModelRequest, StructuredOutputSpec
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse, ModelStreamEventKind, ModelUsage
+from pilotage.errors import ModelCallError
 from pilotage.jsonvalue import JsonObject, canonical_json
-from pilotage.runtime.journal.records import decode_response, encode_response, replayed_events
+from pilotage.runtime.journal.records import (
+    decode_failure,
+    decode_response,
+    encode_failure,
+    encode_response,
+    replayed_events,
+)
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,40 @@ REPLIES: list[tuple[str, ModelRequest, ModelResponse]] = [
 EACH = pytest.mark.parametrize(
     ("request_", "response"), [row[1:] for row in REPLIES], ids=[row[0] for row in REPLIES]
 )
+
+
+JSON = {
+    "empty": "{}",
+    "text": '{"content":"Hello \u00fc","finish_reason":"stop"}',
+    "usage and metadata": '{"content":"x","metadata":{"cached":true,"id":"r-1"},'
+    '"usage":{"input_tokens":1,"output_tokens":2,"total_tokens":3}}',
+    "calls": '{"finish_reason":"tool_calls","tool_calls":['
+    '{"arguments":{"amount":"5"},"call_id":"c-1","metadata":{"index":0},"name":"pay"},{"arguments":{},"name":"look"}]}',
+    "typed output": '{"content":"{}","structured_output":{"amount":"2.50"}}',
+    "output without a type": '{"content":"[1]","structured_output":[1]}',
+    "cut short": '{"content":"{","finish_reason":"length"}',
+}
+
+
+@pytest.mark.parametrize(("name", "response"), [(name, response) for name, _, response in REPLIES])
+def test_a_reply_has_its_json(name: str, response: ModelResponse) -> None:
+    assert canonical_json(encode_response(response)) == JSON[name]
+
+
+@pytest.mark.parametrize(
+    ("failure", "text"),
+    [
+        (ModelCallError("gone"), '{"error":"gone","retryable":false}'),
+        (
+            ModelCallError("busy", retryable=True, failure="rate_limit"),
+            '{"error":"busy","failure":"rate_limit","retryable":true}',
+        ),
+    ],
+)
+def test_a_failed_call_has_its_json_and_comes_back_from_it(failure: ModelCallError, text: str) -> None:
+    assert canonical_json(encode_failure(failure)) == text
+    found = decode_failure(json.loads(text))
+    assert (str(found), found.retryable, found.failure) == (str(failure), failure.retryable, failure.failure)
 
 
 @EACH

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 
@@ -14,7 +14,7 @@ from tests.unit.runtime.rows import a_claim, a_row, an_action
 from pilotage.agent.decisions import AgentApprovalDecisionOutcome
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelUsage
-from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_request import JsonSchemaConstraint, ModelRequest, ModelToolSpec
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.journal import ErasedRecord, JournalRow, JournalStage, SealedRecord
 from pilotage.agent.principal import Principal
@@ -28,6 +28,7 @@ from pilotage.agent.recovery_request import (
 )
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import ApprovalDecision
+from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.journal.question_record import (
@@ -179,6 +180,44 @@ def test_a_start_has_its_json_and_comes_back_from_it() -> None:
         '{"agent":"bank","deadline":"2030-01-02T12:00:00+00:00","history":0,"input":{"amount":5},'
         '"principal":{"id":"ada","permissions":[],"tenant":"acme"}}'
     )
+    assert canonical_json(encode_start(start)) == text
+    assert decode_start(claim(1, json.loads(text))) == start
+
+
+def test_a_start_with_every_field_has_its_json_and_comes_back_from_it() -> None:
+    tool = ModelToolSpec("pick", JsonSchemaConstraint({"type": "object"}), "Pick.")
+    start = RunStart(
+        "bank",
+        {"amount": 5},
+        Principal("ada", "acme", frozenset({"pay"})),
+        conversation="talk",
+        parent="p",
+        generation=1,
+        deadline=NOON,
+        limits=AgentExecutionLimits(max_steps=3),
+        capabilities=("pay",),
+        history=2,
+        definition="d",
+        salt="s",
+        trust={"integrity": "user"},
+        metadata={"alias": "a"},
+        given={"context": 1},
+        model="small",
+        deferred=(tool,),
+        session="talk-1",
+        branch="child:a#1",
+        exits=(tool,),
+    )
+    tool_json = '{"description":"Pick.","metadata":{},"name":"pick","parameters":{"schema":{"type":"object"},"strict":true}}'
+    text = (
+        '{"agent":"bank","branch":"child:a#1","capabilities":["pay"],"conversation":"talk",'
+        f'"deadline":"2030-01-02T12:00:00+00:00","deferred":[{tool_json}],"definition":"d","exits":[{tool_json}],'
+        '"generation":1,"given":{"context":1},"history":2,"input":{"amount":5},"limits":{"max_cost":null,"max_steps":3,'
+        '"max_tokens":null,"max_tool_calls":null,"timeout_seconds":null},"metadata":{"alias":"a"},"model":"small",'
+        '"parent":"p","principal":{"id":"ada","permissions":["pay"],"tenant":"acme"},"salt":"s","session":"talk-1",'
+        '"trust":{"integrity":"user"}}'
+    )
+    assert set(json.loads(text)) == {each.name for each in fields(RunStart)}
     assert canonical_json(encode_start(start)) == text
     assert decode_start(claim(1, json.loads(text))) == start
 

@@ -1,0 +1,49 @@
+"""What is stored of a run as text: each row with its record, and its view where that differs; then the state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.behaviour.bureau import Bureau
+
+from pilotage.agent.ports.journal import ErasedRecord, JournalRow, JournalStage, SealedRecord
+from pilotage.jsonvalue import JsonValue, canonical_json, to_json_value
+
+SENTENCES = frozenset({"prompt", "reason", "current_activity", "difference"})
+"""Keys whose values may be sentences for people: their words may change."""
+
+
+async def text_of(bureau: Bureau, run_id: str, *, with_events: bool) -> list[str]:
+    """The rows of a run, with or without those that hold events for readers, and its state."""
+    rows = await bureau.rows(run_id)
+    shown = [row for row in rows if with_events or row.stage is not JournalStage.TOLD]
+    state = await bureau.store.states.get(run_id)
+    return [*(line for row in shown for line in _lines_of(row)), f"state {_json_of(to_json_value(state))}"]
+
+
+def _lines_of(row: JournalRow) -> list[str]:
+    columns = (row.stage.value, row.kind.value if row.kind else "-", row.action_id, row.idempotency.value)
+    record, view = _json_of(row.record), _json_of(row.view)
+    lines = [" ".join(columns), f"    record {record}"]
+    return lines if view == record else [*lines, f"    view   {view}"]
+
+
+def _json_of(payload: JsonValue | SealedRecord | ErasedRecord) -> str:
+    if isinstance(payload, SealedRecord | ErasedRecord):
+        return f"({type(payload).__name__})"
+    return canonical_json(_without_sentences(payload))
+
+
+def _without_sentences(payload: JsonValue) -> JsonValue:
+    if isinstance(payload, Mapping):
+        return {
+            key: "..." if key in SENTENCES and _is_sentence(each) else _without_sentences(each)
+            for key, each in payload.items()
+        }
+    if isinstance(payload, list | tuple):
+        return [_without_sentences(each) for each in payload]
+    return payload
+
+
+def _is_sentence(payload: JsonValue) -> bool:
+    return isinstance(payload, str) and " " in payload
