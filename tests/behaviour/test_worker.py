@@ -500,7 +500,7 @@ async def test_a_run_that_cannot_be_taken_up_rests_and_does_not_hold_up_the_othe
     journal = tables.journals.find("default", run_id)
     assert journal is not None
     first, rest = journal.rows[0], journal.rows[1:]
-    journal.rows[:] = [replace(first, record="{}"), *rest]
+    journal.rows[:] = [replace(first, kept_record="{}"), *rest]
     async with story.working(story.pays, settings=WorkerSettings(concurrency=1)):
         await pass_time(story.clock, 10)
         assert await story.status(other) == COMPLETED
