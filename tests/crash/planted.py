@@ -101,7 +101,7 @@ def no_barrier_before_an_action(planting: Planting) -> None:
     carry_out: Any = door._carry_out
 
     async def hasty(run: Any, effect: Any) -> object:
-        if effect.action.is_read_only or effect.is_deferred or not effect.is_call:
+        if effect.action.is_read_only or effect.is_deferred or not effect.kind.is_call:
             return await carry_out(run, effect)
         run.mark_running()
         run.outcomes.ask(effect)
@@ -116,7 +116,7 @@ def after_is_written_before_the_effect(planting: Planting) -> None:
     act: Any = door._act
 
     async def hasty(run: Any, effect: Any) -> object:
-        if effect.action.is_read_only or not effect.is_call:
+        if effect.action.is_read_only or not effect.kind.is_call:
             return await act(run, effect)
         run.outcomes.done(effect, f"{effect.action.name}-1")
         await run.ledger.barrier()

@@ -8,10 +8,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from asyncio import Task
 from collections.abc import Awaitable, Callable
-from enum import StrEnum
 from functools import lru_cache
 from inspect import unwrap
-from typing import Any, ClassVar
+from typing import Any
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
 from pilotage.agent.model_request import StructuredOutputSpec
@@ -31,19 +30,50 @@ from pilotage.values import value
 Decode = Callable[[JsonValue], object]
 
 
-class EffectKind(StrEnum):
-    """The kinds of effects. Which stages of the admission look at a kind is a table in `door.admission`."""
+NOTHING = BudgetAmount()
+ONE_STEP = BudgetAmount(steps=1)
+ONE_TOOL_CALL = BudgetAmount(tool_calls=1)
 
-    TOOL_CALL = "tool_call"
-    STEP = "step"
-    VALUE = "value"
-    CHILD = "child"
-    MODEL_CALL = "model_call"
-    SUMMARY = "summary"
-    CONTEXT_CHANGE = "context_change"
-    PUBLICATION = "publication"
-    QUESTION = "question"
-    SIGNAL = "signal"
+
+class EffectKind:
+    """A kind of effect, with the facts that all effects of the kind share.
+
+    Which stages of the admission look at a kind is a table in `door.admission`.
+    """
+
+    __slots__ = ("counts", "is_call", "is_tracked", "name")
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        is_call: bool = False,
+        is_tracked: bool = True,
+        counts: BudgetAmount = NOTHING,
+    ) -> None:
+        self.name = name
+        self.is_call = is_call
+        """Whether it is a call of the program: a boundary, where open streams end first and signal handlers run, and
+        whose errors are outcomes."""
+        self.is_tracked = is_tracked
+        """Whether the attempt keeps track of it: refused once the attempt ends, waited for before it has ended."""
+        self.counts = counts
+        """What a recorded one adds to the spending of its run."""
+
+    def __repr__(self) -> str:
+        return f"EffectKind({self.name!r})"
+
+
+TOOL_CALL = EffectKind("tool_call", is_call=True, counts=ONE_TOOL_CALL)
+STEP = EffectKind("step", is_call=True)
+VALUE = EffectKind("value", is_call=True)
+CHILD = EffectKind("child", is_call=True)
+MODEL_CALL = EffectKind("model_call", counts=ONE_STEP)
+SUMMARY = EffectKind("summary", counts=ONE_STEP)
+CONTEXT_CHANGE = EffectKind("context_change")
+PUBLICATION = EffectKind("publication", is_tracked=False)
+QUESTION = EffectKind("question", is_tracked=False)
+SIGNAL = EffectKind("signal")
 
 
 @value
@@ -64,8 +94,6 @@ new_outcome = unchecked(Outcome)
 NO_OUTCOME = object()
 """The result of an effect that turned out to have nothing to do: no row is written for it."""
 
-_NOTHING = BudgetAmount()
-
 
 @value
 class Ask:
@@ -85,10 +113,6 @@ class Effect(ABC):
     kind: EffectKind
     boundary: AgentApprovalBoundaryKind = AgentApprovalBoundaryKind.EXTERNAL_SIDE_EFFECT
     """The approval boundary that a question about it names."""
-    counts: ClassVar[BudgetAmount] = _NOTHING
-    """What a recorded one adds to the spending of its run."""
-    needs_approval: bool = False
-    """Whether the effect itself demands an approval."""
     descriptor: AgentToolDescriptor | None = None
     call_id: str | None = None
     """The id that a model gave the call, where a model asked for it."""
@@ -103,19 +127,14 @@ class Effect(ABC):
     attempt: int = 1
     """The number of the attempt at it: a person who decides on a retry gives it a new one."""
     ask: Ask | None = None
-    """The question to put to a person first."""
+    """The question to put to a person first, because the effect or a stage of the admission demands it."""
     arguments: JsonObject | None = None
     """Arguments that replace the requested ones, because a person changed them."""
-    held: BudgetAmount = _NOTHING
+    held: BudgetAmount = NOTHING
     """Tokens and money reserved against the limits of the run until the call has ended."""
     reservation: BudgetReservation | None = None
     """What is set aside in the application's budget until it is settled."""
     settle_with: Callable[[BudgetReservation, BudgetAmount], Awaitable[None]] | None = None
-    is_call: ClassVar[bool] = False
-    """Whether it is a call of the program: a boundary, where open streams end first and signal handlers run, and whose
-    errors are outcomes."""
-    is_tracked: ClassVar[bool] = True
-    """Whether the attempt keeps track of it: refused once the attempt ends, waited for before it has ended."""
     is_recorded: bool = True
     """Whether its outcome is a row of its own when `act` returns; a stream is recorded when it ends."""
 
@@ -188,8 +207,6 @@ class Effect(ABC):
 
 class PlainEffect(Effect):
     """An effect that a function carries out: a step, a value from outside, a child run."""
-
-    is_call = True
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ from pilotage.jsonvalue import JsonObject, as_object, to_json_value
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
-from pilotage.runtime.effect import EffectKind, PlainEffect, decoder_of
+from pilotage.runtime.effect import STEP, PlainEffect, decoder_of
 from pilotage.runtime.exposure.given_context import TRUST
 from pilotage.runtime.exposure.trust import RECALL, RUN_INPUT, label_of_items
 from pilotage.runtime.journal import stored_words as words
@@ -115,7 +115,7 @@ class ScopedMemory(IAgentMemory):
         async def acted() -> object:
             return await act()
 
-        effect = PlainEffect(EffectKind.STEP, scope, action, acted, decoder_of(returning))
+        effect = PlainEffect(STEP, scope, action, acted, decoder_of(returning))
         result: T = await perform(run, effect)
         return result
 

@@ -28,14 +28,11 @@ from pilotage.runtime.budget.limits import (
     against_step,
     against_tool_calls,
 )
+from pilotage.runtime.effect import NOTHING, ONE_STEP, ONE_TOOL_CALL
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import LimitReached
 from pilotage.runtime.journal.record_fields import object_or_empty, optional_object, text_field
 from pilotage.runtime.journal.records import decode_usage, optional_amount
-
-NOTHING = BudgetAmount()
-ONE_STEP = BudgetAmount(steps=1)
-ONE_TOOL_CALL = BudgetAmount(tool_calls=1)
 
 _amount = unchecked(BudgetAmount)
 

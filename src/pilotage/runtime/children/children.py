@@ -22,12 +22,11 @@ from pilotage.agent.spec import LimitCode
 from pilotage.agent.state import AgentStateReason, AgentStatus
 from pilotage.errors import AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.budget.spending import NOTHING
 from pilotage.runtime.children.launch import ChildLauncher, cancellation_of
 from pilotage.runtime.children.tasks import NO_BOUNDS, ChildBounds, ChildEnded, ChildTask, child_id
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.run import LiveRun, Run
-from pilotage.runtime.effect import Effect, EffectKind
+from pilotage.runtime.effect import CHILD, NOTHING, Effect
 from pilotage.runtime.events.forwarding import Relay
 from pilotage.runtime.exposure.trust import label_in, with_label
 from pilotage.runtime.journal import stored_words as words
@@ -44,9 +43,8 @@ _COUNTED = (LimitCode.MAX_STEPS, LimitCode.MAX_TOKENS, LimitCode.MAX_COST)
 class ChildRun(Effect):
     """A delegation: the child run is brought to its end, and its output recorded."""
 
-    kind = EffectKind.CHILD
+    kind = CHILD
     boundary = AgentApprovalBoundaryKind.DELEGATION
-    is_call = True
 
     def __init__(self, children: Children, task: ChildTask | None, scope: Scope, action: Action) -> None:
         super().__init__(scope, action)

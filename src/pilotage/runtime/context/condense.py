@@ -22,8 +22,7 @@ from pilotage.context.compaction import ContextWindow, carry_out
 from pilotage.context.health import compression, excess_of, health_signals
 from pilotage.errors import ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.budget.spending import NOTHING, ONE_STEP
-from pilotage.runtime.effect import Effect, EffectKind, Outcome
+from pilotage.runtime.effect import CONTEXT_CHANGE, NOTHING, ONE_STEP, Effect, Outcome
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
@@ -98,7 +97,7 @@ class ContextChange(Effect):
     `trust` is the label of everything the summary may have been made from.
     """
 
-    kind = EffectKind.CONTEXT_CHANGE
+    kind = CONTEXT_CHANGE
     boundary = AgentApprovalBoundaryKind.CONTEXT_TRANSFORMATION
 
     def __init__(

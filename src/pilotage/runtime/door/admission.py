@@ -49,23 +49,35 @@ from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.container.processing import IContainer
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.budget.spending import NOTHING, budget_exhausted
+from pilotage.runtime.budget.spending import budget_exhausted
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.hooks import GateSettings, Hooks, NoAnswerError, PortCaller, shown_arguments
 from pilotage.runtime.door.model_reply import expected_usage
 from pilotage.runtime.door.run import Admission, ModelEffect, RefusedError, Run, Stage, StageTable
-from pilotage.runtime.effect import Ask, Effect, EffectKind
+from pilotage.runtime.effect import (
+    CHILD,
+    CONTEXT_CHANGE,
+    MODEL_CALL,
+    NOTHING,
+    PUBLICATION,
+    STEP,
+    SUMMARY,
+    TOOL_CALL,
+    VALUE,
+    Ask,
+    Effect,
+    EffectKind,
+)
 from pilotage.runtime.journal.interruptions import Paused, RunEnded
 from pilotage.runtime.people.questions import ApprovalQuestion
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 from pilotage.values import value
 
-_TOOL_CALL = EffectKind.TOOL_CALL
-_CALLS = frozenset({EffectKind.TOOL_CALL, EffectKind.STEP, EffectKind.VALUE, EffectKind.CHILD})
-_MODEL_CALLS = frozenset({EffectKind.MODEL_CALL, EffectKind.SUMMARY})
+_CALLS = frozenset({TOOL_CALL, STEP, VALUE, CHILD})
+_MODEL_CALLS = frozenset({MODEL_CALL, SUMMARY})
 _ACTING = _CALLS | _MODEL_CALLS
-_COUNTED = _MODEL_CALLS | {EffectKind.TOOL_CALL}
-_APPROVED = frozenset({EffectKind.CONTEXT_CHANGE, EffectKind.PUBLICATION})
+_COUNTED = _MODEL_CALLS | {TOOL_CALL}
+_APPROVED = frozenset({CONTEXT_CHANGE, PUBLICATION})
 
 
 @value
@@ -115,7 +127,7 @@ def admission_of(
         (switch, _ACTING),
         (DeadlineStage() if has_deadline else None, _ACTING),
         (PermissionStage(ports.permissions, caller) if ports.permissions else None, _CALLS),
-        (TrustStage(), frozenset({EffectKind.TOOL_CALL})),
+        (TrustStage(), frozenset({TOOL_CALL})),
         (HookStage(hooks) if hooks else None, _ACTING),
         (LimitStage(), _COUNTED),
         (BudgetStage(ports.budget, caller) if ports.budget else None, _COUNTED),
@@ -239,7 +251,7 @@ class LimitStage(Stage):
     """The limits of the run and of its ancestors: counted before the effect begins, without an await in between."""
 
     def admit(self, run: Run, effect: Effect) -> None:
-        if effect.kind is not _TOOL_CALL:
+        if effect.kind is not TOOL_CALL:
             effect.held = run.spending.reserve_model_call()
         elif not effect.is_counted:
             run.spending.reserve_tool_calls()
@@ -248,7 +260,7 @@ class LimitStage(Stage):
 
     def give_back(self, run: Run, effect: Effect) -> None:
         if not effect.is_counted:
-            run.spending.give_back(effect.counts, effect.held)
+            run.spending.give_back(effect.kind.counts, effect.held)
 
 
 class BudgetStage(Stage):
@@ -259,7 +271,7 @@ class BudgetStage(Stage):
         self._caller = caller
 
     async def admit(self, run: Run, effect: Effect) -> None:
-        need = effect.counts
+        need = effect.kind.counts
         if isinstance(effect, ModelEffect):
             need += run.spending.worth_of(effect.model, expected_usage(effect.request))
         try:
@@ -296,7 +308,7 @@ class ApprovalStage(Stage):
         self._caller = caller
 
     def admit(self, run: Run, effect: Effect) -> Awaitable[None] | None:
-        if self._handler is not None or effect.needs_approval or effect.ask is not None:
+        if self._handler is not None or effect.ask is not None:
             return self._approve(run, effect)
         if run.replay.has_record and run.was_asked(effect.action.id):
             return self._approve(run, effect)
@@ -320,7 +332,7 @@ class ApprovalStage(Stage):
         was_asked = run.was_asked(effect.action.id)
         if not was_asked and (wanted := await self.wants_approval(run, effect)) is not None:
             effect.ask = replace(wanted, reason=wanted.reason or (effect.ask.reason if effect.ask else None))
-        if not (was_asked or effect.needs_approval or effect.ask is not None):
+        if not was_asked and effect.ask is None:
             return
         question = ApprovalQuestion(run.questions, effect, effect.ask or Ask())
         try:

@@ -22,11 +22,10 @@ from pilotage.agent.recovery_request import (
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.budget.spending import NOTHING
 from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.outcome import executed_arguments
 from pilotage.runtime.door.run import RefusedError, Run, Stage
-from pilotage.runtime.effect import NO_OUTCOME, Ask, Effect, EffectKind
+from pilotage.runtime.effect import MODEL_CALL, NO_OUTCOME, NOTHING, QUESTION, Effect
 from pilotage.runtime.journal.interruptions import Paused, RunEnded, RunInterruption
 from pilotage.runtime.journal.record_fields import decode_row
 from pilotage.runtime.journal.recording import (
@@ -50,7 +49,6 @@ from pilotage.runtime.people.questions import (
 from pilotage.runtime.people.requests import fits
 
 # Looking a member up costs as much as a call.
-_MODEL_CALL, _QUESTION = EffectKind.MODEL_CALL, EffectKind.QUESTION
 _INTERRUPTED = AgentStatus.INTERRUPTED
 _UNKNOWN = object()
 """The answer of a tool that cannot say what became of an attempt."""
@@ -63,25 +61,26 @@ async def perform(run: Run, effect: Effect) -> Any:
         ToolError: the effect failed for certain.
         RunInterruption: this attempt at the run ends here.
     """
-    if not effect.is_tracked:
+    kind, scope = effect.kind, effect.scope
+    if not kind.is_tracked:
         run.ledger.check_alive()
         recorded = run.replay.take(effect.action) if run.replay.has_record else None
         return await (_begin(run, effect) if recorded is None else _recover(run, effect, recorded))
     liveness = run.replay.liveness
-    effect.task = liveness.begin(effect.scope)
+    effect.task = liveness.begin(scope)
     try:
-        if effect.is_call:
+        if kind.is_call:
             if run.open_streams:
-                for stream in run.streams_at(effect.scope.path):
+                for stream in run.streams_at(scope.path):
                     await stream.drain()
             if run.at_boundary is not None and not effect.action.is_read_only:
                 await run.at_boundary(effect)
         recorded = run.replay.take(effect.action) if run.replay.has_record else None
         result = await (_begin(run, effect) if recorded is None else _recover(run, effect, recorded))
     except BaseException as end:
-        liveness.ended(effect.scope, end)
+        liveness.ended(scope, end)
         raise
-    liveness.ended(effect.scope)
+    liveness.ended(scope)
     return result
 
 
@@ -90,8 +89,8 @@ def ask_ahead(run: Run, effects: Sequence[Effect]) -> None:
     for effect in effects:
         if run.replay.knows(effect.action.id):
             continue
-        if effect.needs_approval:
-            _put(run, ApprovalQuestion(run.questions, effect, Ask()))
+        if effect.ask is not None:
+            _put(run, ApprovalQuestion(run.questions, effect, effect.ask))
         elif effect.is_deferred:
             _put(run, ResultQuestion(run.questions, effect))
 
@@ -112,7 +111,8 @@ async def _begin(run: Run, effect: Effect) -> object:
     """Carry an effect out for the first time, once all stages that look at it let it pass."""
     if run.events.is_replaying:
         run.go_live()
-    stages, stage = run.admission.stages[effect.kind], None
+    kind, stage = effect.kind, None
+    stages = run.admission.stages[kind]
     try:
         for stage in stages:
             waiting = stage.admit(run, effect)
@@ -124,9 +124,9 @@ async def _begin(run: Run, effect: Effect) -> object:
         if isinstance(end, RefusedError):
             raise _refused(run, effect, str(end)) from end
         raise
-    if effect.reservation is not None and effect.is_call:
+    if kind.is_call and effect.reservation is not None:
         # Before it begins: the row that says so and what it takes out of the budget are one commit.
-        await effect.settle(effect.counts)
+        await effect.settle(kind.counts)
     return await _carry_out(run, effect)
 
 
@@ -143,21 +143,22 @@ def _refused(run: Run, effect: Effect, reason: str) -> Exception:
     error = effect.refused(reason)
     if not isinstance(error, ToolError):
         return error
-    if not effect.is_counted and effect.counts is not NOTHING:
-        run.spending.absorb(effect.counts)
+    if not effect.is_counted and effect.kind.counts is not NOTHING:
+        run.spending.absorb(effect.kind.counts)
     return run.outcomes.ended(effect, error)
 
 
 def _carry_out(run: Run, effect: Effect) -> Awaitable[object]:
     """Begin an effect that is admitted: recorded before it acts, unless it only reads."""
-    if effect.is_deferred:
+    kind = effect.kind
+    if kind.is_call and effect.is_deferred:
         return _result_from_caller(run, effect)
-    if run.ledger.state.status is _INTERRUPTED and (effect.is_call or effect.kind is _MODEL_CALL):
+    if run.ledger.state.status is _INTERRUPTED and (kind.is_call or kind is MODEL_CALL):
         run.mark_running()
     if effect.action.is_read_only:
         return _act(run, effect)
     run.outcomes.ask(effect)
-    return _act(run, effect) if effect.kind is _QUESTION else _dispatch(run, effect)
+    return _act(run, effect) if kind is QUESTION else _dispatch(run, effect)
 
 
 async def _dispatch(run: Run, effect: Effect) -> object:
@@ -185,7 +186,7 @@ def _act(run: Run, effect: Effect) -> Awaitable[object]:
         ToolError: it failed for certain.
         RunInterruption: this attempt at the run ends here; also where the outcome is unknown.
     """
-    if effect.is_call:
+    if effect.kind.is_call:
         return _act_for_program(run, effect)
     return _act_for_run(run, effect) if effect.is_recorded else effect.act()
 
@@ -324,14 +325,14 @@ async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object
     if isinstance(effect, Question):
         effect.take_up(recorded.row)
         return await _act(run, effect)
-    if not effect.is_call:
+    if not effect.kind.is_call:
         # A reply of a model that could not be recorded is requested again.
         return await _begin(run, effect)
     for stage in run.admission.again[effect.kind]:
         waiting = stage.admit(run, effect)
         if waiting is not None:
             await waiting
-    run.spending.absorb(effect.counts)
+    run.spending.absorb(effect.kind.counts)
     if isinstance(recovery, FetchAgain):
         return await _read_again(run, effect)
     effect.attempt, effect.arguments = recovery.attempt, executed_arguments(recorded)
@@ -346,9 +347,9 @@ async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object
 
 def _reuse(run: Run, effect: Effect, row: JournalRow) -> object:
     """Return a recorded outcome: it was paid for, and the program knows it."""
-    if effect.counts is not NOTHING:
-        run.spending.absorb(effect.counts)
-    if effect.is_call:
+    if effect.kind.counts is not NOTHING:
+        run.spending.absorb(effect.kind.counts)
+    if effect.kind.is_call:
         run.learn(effect)
         run.learn_inside(effect)
         if effect.descriptor is not None and effect.descriptor.secrets:

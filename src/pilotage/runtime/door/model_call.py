@@ -17,14 +17,14 @@ from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.budget.spending import ONE_STEP, count_reply
+from pilotage.runtime.budget.spending import count_reply
 from pilotage.runtime.context.condense import ContextChange, Summary, SummaryRefusedError
 from pilotage.runtime.context.fit import FittedRequest
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.model_reply import ReplyRecorder
 from pilotage.runtime.door.run import ModelEffect, OpenStream, Run
 from pilotage.runtime.door.signals import with_signals
-from pilotage.runtime.effect import EffectKind
+from pilotage.runtime.effect import MODEL_CALL, ONE_STEP, SUMMARY
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import object_field, optional_text
 from pilotage.runtime.journal.records import (
@@ -45,7 +45,7 @@ _MODEL_CALL = AgentActionKind.MODEL_CALL
 class ModelCall(ModelEffect):
     """A call of a model. It is opened by `act`; its reply is recorded when the stream ends."""
 
-    kind = EffectKind.MODEL_CALL
+    kind = MODEL_CALL
     boundary = AgentApprovalBoundaryKind.MODEL_CALL
     is_recorded = False
 
@@ -89,7 +89,7 @@ class ModelCall(ModelEffect):
 class SummaryCall(ModelEffect):
     """A model's summary of earlier turns: admitted like every other model call, recorded with the context change."""
 
-    kind = EffectKind.SUMMARY
+    kind = SUMMARY
     boundary = AgentApprovalBoundaryKind.MODEL_CALL
     is_recorded = False
 

@@ -14,9 +14,8 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.budget.spending import NOTHING
 from pilotage.runtime.door.run import ModelEffect, Run
-from pilotage.runtime.effect import new_outcome
+from pilotage.runtime.effect import NOTHING, new_outcome
 from pilotage.runtime.exposure.redactor import recorded_reply
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.records import call_failure, encode_failure, encode_response, encode_usage

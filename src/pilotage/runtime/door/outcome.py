@@ -81,9 +81,11 @@ class Outcomes:
         except (TypeError, ValueError) as error:
             reason = f"{effect.action.name!r} was done, but its result cannot be recorded: {error}"
             raise self.failed(effect, ToolError(reason)) from error
-        self.record(effect, outcome)
         if self._ledger.is_durable:
+            self.record(effect, outcome)
             self._report(effect, has_failed=False)
+        elif self.under_way:
+            self.under_way.pop(effect.action.id, None)
         return outcome
 
     def failed(self, effect: Effect, error: Exception) -> ToolError:

@@ -27,7 +27,7 @@ from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.deadlines import timed_out
 from pilotage.runtime.budget.limits import BudgetWarnings
-from pilotage.runtime.budget.spending import ONE_STEP, Spending, count_rows
+from pilotage.runtime.budget.spending import Spending, count_rows
 from pilotage.runtime.context.fit import ContextStage
 from pilotage.runtime.context.snapshots import PromptSnapshots
 from pilotage.runtime.door.hooks import Hooks, PortCaller
@@ -107,7 +107,6 @@ class ModelEffect(Effect):
     `program_request` is the request before it was fitted to its context.
     """
 
-    counts = ONE_STEP
     manifest: JsonObject | None = None
     """The parts of the fitted context, for readers of the record."""
 

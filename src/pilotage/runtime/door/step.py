@@ -17,7 +17,7 @@ from pilotage.ids import SystemClock, SystemIds
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
-from pilotage.runtime.effect import EffectKind, PlainEffect, decoder_of
+from pilotage.runtime.effect import STEP, VALUE, EffectKind, PlainEffect, decoder_of
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.scope import scope_for
 
@@ -42,7 +42,7 @@ async def step(
     if run is None:
         plain: T = await _awaited(act())
         return plain
-    result: T = await perform(run, _effect(run, EffectKind.STEP, f"{words.STEP}{name}", act, idempotency))
+    result: T = await perform(run, _effect(run, STEP, f"{words.STEP}{name}", act, idempotency))
     return result
 
 
@@ -70,14 +70,14 @@ async def random() -> float:
 async def _value(run: Run | None, name: str, read: Callable[[], T]) -> T:
     if run is None:
         return read()
-    found: T = await perform(run, _effect(run, EffectKind.VALUE, name, read, Idempotency.IDEMPOTENT))
+    found: T = await perform(run, _effect(run, VALUE, name, read, Idempotency.IDEMPOTENT))
     return found
 
 
 def _effect(
     run: Run, kind: EffectKind, label: str, act: Callable[[], Any], idempotency: Idempotency
 ) -> PlainEffect:
-    is_value = kind is EffectKind.VALUE
+    is_value = kind is VALUE
     recorded_as = AgentActionKind.VALUE if is_value else AgentActionKind.STEP
     scope = scope_for(label)
     action_id = scope.next_id(label)

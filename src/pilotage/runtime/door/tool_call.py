@@ -21,7 +21,6 @@ from pilotage.agent.tools.declare import active_tool_calls
 from pilotage.errors import AgentToolDispatchError, PermissionDeniedError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, to_json_value
 from pilotage.runtime.budget.deadlines import time_for_call
-from pilotage.runtime.budget.spending import ONE_TOOL_CALL
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_binding import (
@@ -34,7 +33,7 @@ from pilotage.runtime.door.tool_binding import (
     shown_to_others,
     shown_to_the_model,
 )
-from pilotage.runtime.effect import Effect, EffectKind
+from pilotage.runtime.effect import TOOL_CALL, Ask, Effect
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.scope import Place, Scope, enter_thread, scope_for
 from pilotage.safety.fields import SecretRef
@@ -47,10 +46,8 @@ _TOOL_CALL = AgentActionKind.TOOL_CALL
 class ToolCall(Effect):
     """A call of a tool, with its id taken and its arguments bound."""
 
-    kind = EffectKind.TOOL_CALL
+    kind = TOOL_CALL
     boundary = AgentApprovalBoundaryKind.TOOL_INVOCATION
-    counts = ONE_TOOL_CALL
-    is_call = True
     descriptor: AgentToolDescriptor
 
     def __init__(self, calls: ToolCalls, invocation: Invocation, scope: Scope, action: Action) -> None:
@@ -58,7 +55,8 @@ class ToolCall(Effect):
         self.scope = scope
         self.action = action
         self.descriptor = tool.descriptor
-        self.needs_approval = tool.needs_approval
+        if tool.needs_approval:
+            self.ask = Ask()
         self.is_deferred = tool.is_deferred
         self._calls = calls
         self.invocation = invocation

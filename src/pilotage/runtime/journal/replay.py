@@ -90,7 +90,7 @@ class Liveness:
             raise self._end
         if self._stopped and any(_begins_below(path, scope.path) for path in self._stopped):
             raise BranchStopped
-        current = running_task()
+        current = asyncio.current_task()
         if current is not None and current not in self._tasks:
             self._tasks.add(current)
         for path, task, pause in self._paused:

@@ -32,7 +32,7 @@ from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.errors import ToolError
 from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object
-from pilotage.runtime.effect import Ask, Effect, EffectKind, Outcome
+from pilotage.runtime.effect import QUESTION, Ask, Effect, Outcome
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import Paused, RunDiverged, RunEnded
@@ -128,8 +128,7 @@ class Questions:
 class Question(Effect):
     """A question about another effect. Its result is the record of the answer; until there is one it pauses."""
 
-    kind = EffectKind.QUESTION
-    is_tracked = False
+    kind = QUESTION
 
     def __init__(self, questions: Questions, about: Effect, what: str) -> None:
         super().__init__(about.scope, question_action(about.asked_about, what))

@@ -18,7 +18,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSignalLane
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
-from pilotage.runtime.effect import NO_OUTCOME, Effect, EffectKind, Outcome
+from pilotage.runtime.effect import NO_OUTCOME, SIGNAL, Effect, Outcome
 from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action, fingerprint_of
@@ -206,7 +206,7 @@ class SignalQueue:
 class SignalIntake(Effect):
     """Taking signals in at a boundary. Its result is the record of the signals; without any it leaves no row."""
 
-    kind = EffectKind.SIGNAL
+    kind = SIGNAL
     is_live = True
     """Whether everything recorded was asked for: before that, no new signal is taken in."""
     waits_for: AgentSignalKind | None = None

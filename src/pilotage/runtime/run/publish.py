@@ -13,7 +13,7 @@ from pilotage.errors import AgentOutputGuardError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.run import Run
-from pilotage.runtime.effect import Effect, EffectKind, Outcome, new_outcome
+from pilotage.runtime.effect import PUBLICATION, Effect, Outcome, new_outcome
 from pilotage.runtime.exposure.redactor import secretless
 from pilotage.runtime.exposure.trust import with_label
 from pilotage.runtime.journal.action import RESULT, Action
@@ -32,9 +32,8 @@ class Publication(Effect):
     `settle` brings everything under way to its end, once the answer may leave. The result is the record.
     """
 
-    kind = EffectKind.PUBLICATION
+    kind = PUBLICATION
     boundary = AgentApprovalBoundaryKind.FINAL_PUBLICATION
-    is_tracked = False
 
     def __init__(self, publisher: Publisher, answer: Answer, settle: Callable[[], Awaitable[None]]) -> None:
         self.scope = Scope("run")

@@ -14,7 +14,8 @@ from pilotage.agent.ports.budget import BudgetAmount, BudgetExhausted, IAgentPri
 from pilotage.agent.spec import AgentExecutionLimits, LimitCode
 from pilotage.agent.state import AgentSituation
 from pilotage.jsonvalue import JsonObject, canonical_json
-from pilotage.runtime.budget.spending import ONE_STEP, ONE_TOOL_CALL, Spending, budget_exhausted, child_limits
+from pilotage.runtime.budget.spending import Spending, budget_exhausted, child_limits
+from pilotage.runtime.effect import ONE_STEP, ONE_TOOL_CALL
 from pilotage.runtime.journal.interruptions import LimitReached
 from pilotage.runtime.journal.records import decode_amount, encode_amount
 

@@ -19,7 +19,7 @@ from pilotage.agent.tools.metadata import ToolRisk
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.door.outcome import Outcomes
-from pilotage.runtime.effect import Effect, EffectKind
+from pilotage.runtime.effect import TOOL_CALL, Effect
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.chain import NO_HEAD
@@ -58,7 +58,7 @@ PAY, REFUND = discover_agent_tools(Payments).descriptors
 class Asked(Effect):
     """The call that is asked about."""
 
-    kind = EffectKind.TOOL_CALL
+    kind = TOOL_CALL
 
     def __init__(self, action: Action, tool: AgentToolDescriptor) -> None:
         super().__init__(Scope("run"), action)
