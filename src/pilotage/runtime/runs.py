@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from weakref import WeakValueDictionary
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.architecture import AgentRef
@@ -23,20 +21,17 @@ from pilotage.container.application import Application
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.answers import OpenQuestions, Question, run_of
-from pilotage.runtime.door.run import LiveRun
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.journal.fork import fork_rows
 from pilotage.runtime.journal.seals import SEALED
 from pilotage.runtime.people.requests import DECIDED_BY
 from pilotage.runtime.run.opened import RunOpener
+from pilotage.runtime.run.resume import RunResumer, acting
 from pilotage.runtime.run.start import RunStarts
 from pilotage.runtime.run.supervise import RunHandle, Supervisor
 from pilotage.runtime.run.watch import SignalWatch
 from pilotage.runtime.services import Services
-
-_TRIES = 5
-_log = logging.getLogger("pilotage.runs")
 
 
 class AgentRuns:
@@ -53,9 +48,7 @@ class AgentRuns:
         self._starts = RunStarts(self.services, self.launcher)
         self._answers = OpenQuestions(self.services, self._records)
         self._watch = SignalWatch(self.services, self.launcher)
-        self._resuming: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._background: dict[asyncio.Task[None], str] = {}
-        """The tasks that resume answered runs, with the ids of these runs."""
+        self._resumer = RunResumer(self.services, self.launcher, self._watch)
         self.opened = RunOpener(self.services, self.launcher, self._starts, self._watch.begin)
 
     async def start(
@@ -93,10 +86,7 @@ class AgentRuns:
             RunConflictError: another process drives the run, or claimed it at the same time.
             CallerError: the run is a child run.
         """
-        async with self._resuming_of(run_id):
-            handle = await self._resumed(run_id, principal)
-        self._watch.begin()
-        return handle
+        return await self._resumer.resume(run_id, principal)
 
     async def signal(
         self,
@@ -150,7 +140,7 @@ class AgentRuns:
         state = await self.get(run_id, principal=principal)
         if state.is_terminal:
             return False
-        by = _acting(principal, state)
+        by = acting(principal, state)
         payload: JsonObject = {"requested_by": by.id, **({"reason": reason} if reason else {})}
         signal = await self.signal(run_id, AgentSignalKind.CANCEL, payload, principal=principal)
         if await self.launcher.cancel(signal):
@@ -217,8 +207,8 @@ class AgentRuns:
             RunNotFoundError: there is no such run in the principal's tenant; raised by the first event.
         """
         seen = EventCursor.parse(after) if after else START
-        resuming = (task for task, resumed in self._background.items() if follow and resumed == run_id)
-        return self.launcher.events(run_id, seen, principal, follows=follow, resuming=next(resuming, None))
+        resuming = self._resumer.background_task(run_id) if follow else None
+        return self.launcher.events(run_id, seen, principal, follows=follow, resuming=resuming)
 
     async def result(self, run_id: str, *, principal: Principal | None = None) -> RunResult:
         """Return the result of a run so far, with its output as JSON once there is one."""
@@ -347,46 +337,22 @@ class AgentRuns:
             CallerError: an action is open at that row: its outcome is unknown.
         """
         state, rows = await self._records.standing(run_id, principal)
-        return await self._starts.fork(run_id, fork_rows(run_id, rows, at), _acting(principal, state))
+        return await self._starts.fork(run_id, fork_rows(run_id, rows, at), acting(principal, state))
 
     async def hand_over(self, seconds: float) -> None:
         """Stop driving runs, each after its current action; another process can continue them from there.
 
         Actions that take longer than `seconds` are cancelled.
         """
-        await self._stop_background()
+        await self._resumer.stop()
         await self.launcher.hand_over(seconds)
         await self._watch.stop()
 
     async def stop(self) -> None:
         """Stop driving runs at once; each can be resumed from its last recorded action."""
-        await self._stop_background()
+        await self._resumer.stop()
         await self._watch.stop()
         await self.launcher.stop()
-
-    def _resuming_of(self, run_id: str) -> asyncio.Lock:
-        return self._resuming.setdefault(run_id, asyncio.Lock())
-
-    async def _resumed(self, run_id: str, principal: Principal | None, tries: int = _TRIES) -> RunHandle:
-        state, rows = await self._records.standing(run_id, principal)
-        if state.is_terminal:
-            return self.launcher.attached(state)
-        if (parent := state.metadata.get("parent")) is not None:
-            raise CallerError(f"run {run_id!r} belongs to run {parent!r}. Resume that one: {parent!r}.")
-        live = self.launcher.live(run_id)
-        if live is not None and not _is_pausing(live, state):
-            return self.launcher.handle(live)
-        if live is not None:
-            await asyncio.wait([live.task])
-            return await self._resumed(run_id, principal, tries)
-        try:
-            return self.launcher.handle(await self.launcher.revive(state, rows, _acting(principal, state)))
-        except RunConflictError:
-            head = await self.services.journal.head(RunKey(state.tenant_id, run_id))
-            if tries == 1 or head is None or head.epoch != rows[-1].epoch:
-                raise
-            # The owner wrote between the reads, and there is no other claim: read again.
-            return await self._resumed(run_id, principal, tries - 1)
 
     async def _decide(
         self,
@@ -410,7 +376,7 @@ class AgentRuns:
         signal_id: str | None = None,
     ) -> AgentSignal:
         """Store an answer with the acting principal as its author, whatever the payload contains."""
-        payload = {**payload, DECIDED_BY: _acting(principal, state).id}
+        payload = {**payload, DECIDED_BY: acting(principal, state).id}
         kind = AgentSignalKind.APPROVAL_DECISION
         return await self._send(
             state, AgentSignal(signal_id or self.services.ids.uid(), state.id, kind, payload)
@@ -432,44 +398,10 @@ class AgentRuns:
         while (parent := root.metadata.get("parent")) is not None:
             root = await self.get(str(parent), principal=principal)
         if root.agent_type in self.services.agent_ids and await self._answers.are_all_answered(root):
-            driving = self._drive(root.id, self.launcher.live(root.id), principal)
-            task = asyncio.create_task(driving, name=f"go on with {root.id}")
-            self._background[task] = root.id
-            task.add_done_callback(self._background.pop)
-
-    async def _drive(self, run_id: str, asking: LiveRun | None, principal: Principal | None) -> None:
-        """Resume an answered run, after the attempt that asked has ended; another owner may claim it first."""
-        if asking is not None:
-            await asyncio.wait([asking.task])
-        try:
-            async with self._resuming_of(run_id):
-                if self.launcher.live(run_id) is None:  # else it was resumed since, with the answer
-                    await self._resumed(run_id, principal)
-            self._watch.begin()
-        except CallerError:
-            return
-        except Exception as error:  # noqa: BLE001 - the answer is stored, so the run can be resumed later
-            _log.warning("run %s was answered and cannot be resumed now: %s", run_id, type(error).__name__)
-
-    async def _stop_background(self) -> None:
-        tasks = list(self._background)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+            self._resumer.resume_soon(root.id, principal)
 
 
 def _warn_of_old_name(old: str, new: str) -> None:
     warnings.warn(
         f"AgentRuns.{old}() goes away in 0.2. Use AgentRuns.{new}().", DeprecationWarning, stacklevel=3
     )
-
-
-def _acting(principal: Principal | None, state: AgentState) -> Principal:
-    """Return the acting principal: the given one, or the application itself in the run's tenant."""
-    return principal or Principal(LOCAL.id, state.tenant_id)
-
-
-def _is_pausing(live: LiveRun, state: AgentState) -> bool:
-    """Return whether an attempt is about to end with a pause and reads no further signals."""
-    return live.run.signals.is_called or (state.status is AgentStatus.INTERRUPTED and live.is_ending())

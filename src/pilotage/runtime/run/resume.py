@@ -1,0 +1,114 @@
+"""Resuming runs: on request, and in the background after an answer. One attempt at a time resumes a run here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from weakref import WeakValueDictionary
+
+from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.principal import LOCAL, Principal
+from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.errors import CallerError, RunConflictError
+from pilotage.runtime.door.run import LiveRun
+from pilotage.runtime.run.supervise import RunHandle, Supervisor
+from pilotage.runtime.run.watch import SignalWatch
+from pilotage.runtime.services import Services
+
+_TRIES = 5
+_log = logging.getLogger("pilotage.runs")
+
+
+class RunResumer:
+    """Resumes runs for callers, and drives answered runs in tasks of its own."""
+
+    def __init__(self, services: Services, supervisor: Supervisor, watch: SignalWatch) -> None:
+        self._services = services
+        self._supervisor = supervisor
+        self._watch = watch
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._background: dict[asyncio.Task[None], str] = {}
+        """The tasks that drive answered runs, with the ids of these runs."""
+
+    async def resume(self, run_id: str, principal: Principal | None) -> RunHandle:
+        """Resume a run and return its handle: that of the current attempt, or of the end, where there is one.
+
+        Raises:
+            RunNotFoundError: there is no such run in the principal's tenant.
+            RunConflictError: another process drives the run, or claimed it at the same time.
+            CallerError: the run is a child run.
+        """
+        async with self._lock_of(run_id):
+            handle = await self._resumed(run_id, principal)
+        self._watch.begin()
+        return handle
+
+    def resume_soon(self, run_id: str, principal: Principal | None) -> None:
+        """Resume an answered run in the background, after the attempt that asked has ended."""
+        resuming = self._resume_answered(run_id, self._supervisor.live(run_id), principal)
+        task = asyncio.create_task(resuming, name=f"go on with {run_id}")
+        self._background[task] = run_id
+        task.add_done_callback(self._background.pop)
+
+    def background_task(self, run_id: str) -> asyncio.Task[None] | None:
+        """Return the task that resumes an answered run, while it is under way."""
+        return next((task for task, resumed in self._background.items() if resumed == run_id), None)
+
+    async def stop(self) -> None:
+        """Stop resuming answered runs: their answers are stored, so they can be resumed later."""
+        tasks = list(self._background)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _lock_of(self, run_id: str) -> asyncio.Lock:
+        return self._locks.setdefault(run_id, asyncio.Lock())
+
+    async def _resumed(self, run_id: str, principal: Principal | None, tries: int = _TRIES) -> RunHandle:
+        supervisor = self._supervisor
+        state, rows = await supervisor.records.standing(run_id, principal)
+        if state.is_terminal:
+            return supervisor.attached(state)
+        if (parent := state.metadata.get("parent")) is not None:
+            raise CallerError(f"run {run_id!r} belongs to run {parent!r}. Resume that one: {parent!r}.")
+        live = supervisor.live(run_id)
+        if live is not None and not _is_pausing(live, state):
+            return supervisor.handle(live)
+        if live is not None:
+            await asyncio.wait([live.task])
+            return await self._resumed(run_id, principal, tries)
+        try:
+            return supervisor.handle(await supervisor.revive(state, rows, acting(principal, state)))
+        except RunConflictError:
+            head = await self._services.journal.head(RunKey(state.tenant_id, run_id))
+            if tries == 1 or head is None or head.epoch != rows[-1].epoch:
+                raise
+            # The owner wrote between the reads, and there is no other claim: read again.
+            return await self._resumed(run_id, principal, tries - 1)
+
+    async def _resume_answered(
+        self, run_id: str, asking: LiveRun | None, principal: Principal | None
+    ) -> None:
+        """Resume a run unless it was resumed since, with the answer; another owner may claim it first."""
+        if asking is not None:
+            await asyncio.wait([asking.task])
+        try:
+            async with self._lock_of(run_id):
+                if self._supervisor.live(run_id) is None:
+                    await self._resumed(run_id, principal)
+            self._watch.begin()
+        except CallerError:
+            return
+        except Exception as error:  # noqa: BLE001 - the answer is stored, so the run can be resumed later
+            _log.warning("run %s was answered and cannot be resumed now: %s", run_id, type(error).__name__)
+
+
+def acting(principal: Principal | None, state: AgentState) -> Principal:
+    """Return the acting principal: the given one, or the application itself in the run's tenant."""
+    return principal or Principal(LOCAL.id, state.tenant_id)
+
+
+def _is_pausing(live: LiveRun, state: AgentState) -> bool:
+    """Return whether an attempt is about to end with a pause and reads no further signals."""
+    return live.run.signals.is_called or (state.status is AgentStatus.INTERRUPTED and live.is_ending())
