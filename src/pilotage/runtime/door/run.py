@@ -250,8 +250,9 @@ class Run:
 
     def part(self, kind: type[T]) -> T:
         """Return a part that many runs do without; it is made when it is asked for first."""
-        made: T | None = self._parts.get(kind)
-        if made is None:
+        try:
+            made: T = self._parts[kind]
+        except KeyError:
             made = self._parts[kind] = self._factories[kind](self)
         return made
 

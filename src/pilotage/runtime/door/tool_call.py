@@ -48,7 +48,6 @@ class ToolCall(Effect):
 
     kind = TOOL_CALL
     boundary = AgentApprovalBoundaryKind.TOOL_INVOCATION
-    descriptor: AgentToolDescriptor
 
     def __init__(self, calls: ToolCalls, invocation: Invocation, scope: Scope, action: Action) -> None:
         tool = invocation.tool
@@ -164,17 +163,17 @@ class ToolCalls:
         return self._carry_out(call)
 
     async def _in_time(self, call: ToolCall, seconds: float) -> object:
-        limit = asyncio.timeout(seconds)
+        name, limit = call.invocation.tool.descriptor.name, asyncio.timeout(seconds)
         try:
             async with limit:
                 return await self._carry_out(call)
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise TimeoutError(f"{call.descriptor.name!r} took longer than {seconds:g} seconds") from error
+            raise TimeoutError(f"{name!r} took longer than {seconds:g} seconds") from error
 
     async def _carry_out(self, call: ToolCall) -> object:
-        descriptor, arguments = call.descriptor, call.invocation.arguments
+        descriptor, arguments = call.invocation.tool.descriptor, call.invocation.arguments
         if call.arguments is not None:
             arguments = dict(descriptor.bind_invocation(call.arguments).arguments)
         handler = self.run.ports.tool_handler
@@ -244,7 +243,7 @@ class ToolCalls:
             state_id=run.id,
             conversation_id=run.context.session_id or run.id,
             call_id=call.action.id,
-            tool_name=call.descriptor.name,
+            tool_name=call.invocation.tool.descriptor.name,
             idempotency_key=self.run.idempotency_key(call),
             attempt=call.attempt,
             epoch=run.ledger.epoch,
