@@ -25,7 +25,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.record_fields import optional_text, value_field
-from pilotage.runtime.journal.scope import Scope
+from pilotage.runtime.journal.scope import StepScope
 from pilotage.values import value
 
 Decode = Callable[[JsonValue], object]
@@ -122,7 +122,7 @@ class Effect(ABC):
     task: Task[object] | None = None
     """The task that performs it; None for one that is not tracked."""
 
-    def __init__(self, scope: Scope, action: Action) -> None:
+    def __init__(self, scope: StepScope, action: Action) -> None:
         self.scope = scope
         self.action = action
 
@@ -194,7 +194,7 @@ class PlainEffect(Effect):
     def __init__(
         self,
         kind: EffectKind,
-        scope: Scope,
+        scope: StepScope,
         action: Action,
         act: Callable[[], Awaitable[object]],
         decode: Decode | None = None,

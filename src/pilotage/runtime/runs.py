@@ -29,9 +29,9 @@ from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.journal.fork import fork_rows
 from pilotage.runtime.journal.seals import SEALED
 from pilotage.runtime.people.requests import DECIDED_BY
-from pilotage.runtime.run.opened import RunOpener
+from pilotage.runtime.run.opened import CallerRuns
 from pilotage.runtime.run.start import RunStarts
-from pilotage.runtime.run.supervise import RunHandle, Supervisor
+from pilotage.runtime.run.supervise import RunHandle, RunSupervisor
 from pilotage.runtime.run.watch import SignalWatch
 from pilotage.runtime.services import Services
 
@@ -48,7 +48,7 @@ class AgentRuns:
 
     def __init__(self, app: Application) -> None:
         self.services = Services(app)
-        self.launcher = Supervisor(self.services)
+        self.launcher = RunSupervisor(self.services)
         self._records = self.launcher.records
         self._starts = RunStarts(self.services, self.launcher)
         self._answers = OpenQuestions(self.services, self._records)
@@ -56,7 +56,7 @@ class AgentRuns:
         self._resuming: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._background: dict[asyncio.Task[None], str] = {}
         """The tasks that resume answered runs, with the ids of these runs."""
-        self.opened = RunOpener(self.services, self.launcher, self._starts, self._watch.begin)
+        self.opened = CallerRuns(self.services, self.launcher, self._starts, self._watch.begin)
 
     async def start(
         self,

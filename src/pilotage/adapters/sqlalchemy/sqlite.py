@@ -13,7 +13,12 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from pilotage.adapters.sqlalchemy.columns import microseconds
-from pilotage.adapters.sqlalchemy.connections import Engines, Line, WouldWaitError, raising_sqlalchemy_errors
+from pilotage.adapters.sqlalchemy.connections import (
+    DatabaseLine,
+    Engines,
+    WouldWaitError,
+    raising_sqlalchemy_errors,
+)
 from pilotage.adapters.sqlalchemy.errors import DatabaseDurabilityError
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.ids import IClock
@@ -189,7 +194,7 @@ class Transactions:
 
     def begin_for_sqlalchemy(self, connection: Connection) -> None:
         """Begin what SQLAlchemy begins, unless the driver is in a transaction already."""
-        line = Line(connection)
+        line = DatabaseLine(connection)
         if not line.driver.in_transaction:
             self._lock_file(line)
 
@@ -199,11 +204,11 @@ class Transactions:
             connection.close()
 
     def _begun(self, engine: Engine) -> Transaction:
-        line = Line(self._connections[engine])
+        line = DatabaseLine(self._connections[engine])
         self._lock_file(line)
         return Transaction(line, self._lock)
 
-    def _lock_file(self, line: Line) -> None:
+    def _lock_file(self, line: DatabaseLine) -> None:
         """Lock the file at the beginning: a transaction that reads first might not be allowed to write."""
         line.carry_out(_BEGIN, ())
         # After the lock: what other writers wrote while this one waited is older.
@@ -213,7 +218,7 @@ class Transactions:
 class Transaction:
     """A transaction that has begun: committed at the end of a block, rolled back where the block fails."""
 
-    def __init__(self, line: Line, lock: Lock) -> None:
+    def __init__(self, line: DatabaseLine, lock: Lock) -> None:
         self._line, self._lock = line, lock
 
     def __enter__(self) -> Connection:
@@ -251,6 +256,6 @@ def _is_busy(error: BaseException) -> bool:
 
 
 def _tune(connection: Connection, patience_milliseconds: int, log_pages: int) -> None:
-    line = Line(connection)
+    line = DatabaseLine(connection)
     for pragma in (f"busy_timeout = {patience_milliseconds}", f"wal_autocheckpoint = {log_pages}"):
         line.carry_out(f"PRAGMA {pragma}", ()).close()

@@ -16,7 +16,7 @@ from pilotage.runtime.children.children import Children
 from pilotage.runtime.door import step as steps
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import Decode, decoder_of
-from pilotage.runtime.journal.scope import Scope, entered, inside, running_task, scope_for
+from pilotage.runtime.journal.scope import StepScope, entered, inside, running_task, scope_for
 
 T = TypeVar("T")
 
@@ -24,11 +24,11 @@ T = TypeVar("T")
 class ScopedRuntime(IScopedRuntime):
     """The building blocks of one attempt at a run."""
 
-    def __init__(self, run: Run, scope: Scope | None = None) -> None:
+    def __init__(self, run: Run, scope: StepScope | None = None) -> None:
         self._run = run
         self._scope = scope
 
-    def inside(self, scope: Scope) -> ScopedRuntime:
+    def inside(self, scope: StepScope) -> ScopedRuntime:
         """Return the same building blocks in another scope."""
         return ScopedRuntime(self._run, scope)
 

@@ -29,7 +29,7 @@ from pilotage.runtime.effect import EffectKind, PlainEffect, decoder_of
 from pilotage.runtime.exposure.given_context import TRUST
 from pilotage.runtime.exposure.trust import RECALL, RUN_INPUT, label_of_items
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.scope import Scope, entered, scope_for
+from pilotage.runtime.journal.scope import StepScope, entered, scope_for
 from pilotage.values import value
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ T = TypeVar("T")
 class ScopedMemory(IAgentMemory):
     """The application's memory for one run, restricted to the tenant and user of the run."""
 
-    def __init__(self, memory: IAgentMemory, run: Run, scope: Scope | None = None) -> None:
+    def __init__(self, memory: IAgentMemory, run: Run, scope: StepScope | None = None) -> None:
         self._memory = memory
         self._run = run
         self._context = run.context

@@ -32,10 +32,10 @@ from pilotage.runtime.events.forwarding import Relay
 from pilotage.runtime.exposure.trust import label_in, with_label
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.interruptions import HandedOver, LimitReached, Paused, RunDiverged
+from pilotage.runtime.journal.interruptions import LimitReached, Paused, RunDiverged, RunHandedOver
 from pilotage.runtime.journal.record_fields import optional_text, value_field
 from pilotage.runtime.journal.records import encode_amount, optional_amount
-from pilotage.runtime.journal.scope import Scope, scope_for
+from pilotage.runtime.journal.scope import StepScope, scope_for
 from pilotage.runtime.journal.start_record import MOST_GENERATIONS
 
 _COUNTED = (LimitCode.MAX_STEPS, LimitCode.MAX_TOKENS, LimitCode.MAX_COST)
@@ -48,7 +48,7 @@ class ChildRun(Effect):
     boundary = AgentApprovalBoundaryKind.DELEGATION
     is_call = True
 
-    def __init__(self, children: Children, task: ChildTask | None, scope: Scope, action: Action) -> None:
+    def __init__(self, children: Children, task: ChildTask | None, scope: StepScope, action: Action) -> None:
         super().__init__(scope, action)
         self._children = children
         self._task = task
@@ -138,7 +138,7 @@ class Children:
             if action.kind is AgentActionKind.DELEGATION and action.id.startswith(f"{path}/"):
                 await launcher.cancel_child(run.ledger.run, action, run.source.start.principal)
                 spent = self._spent.get(self._id_for(action.id), NOTHING)
-                child = ChildRun(self, None, Scope(path), action)
+                child = ChildRun(self, None, StepScope(path), action)
                 child.attempt = number
                 run.outcomes.begin(child)
                 run.outcomes.done(child, _ended(spent, words.ERROR, "nobody needs it any more"))
@@ -215,7 +215,7 @@ class Children:
                 raise Paused(*waits)
             case AgentStatus.ACTIVE:
                 # The process stops, and the child was left as it is; so is its parent.
-                raise HandedOver
+                raise RunHandedOver
             case _ if (reached := self._own_limit(result.interruption_reason)) is not None:
                 # It was no limit of the child's: there is nothing that its parent could still do about it.
                 raise reached

@@ -30,7 +30,7 @@ from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import count_field, objects_field, optional_text
 from pilotage.runtime.journal.records import encode_amount, optional_amount
-from pilotage.runtime.journal.scope import Scope
+from pilotage.runtime.journal.scope import StepScope
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
@@ -41,7 +41,7 @@ Plan: TypeAlias = NothingToDo | Rewrite | SummaryNeeded
 
 
 @value
-class Summary:
+class ModelSummary:
     """The summary of earlier turns by a model, and what asking for it took."""
 
     text: str
@@ -52,7 +52,7 @@ class SummaryRefusedError(ModelCallError):
     """The admission did not let the model be asked for a summary."""
 
 
-Summarise: TypeAlias = Callable[[ModelRequest], Awaitable[Summary]]
+Summarise: TypeAlias = Callable[[ModelRequest], Awaitable[ModelSummary]]
 
 
 @value
@@ -103,7 +103,7 @@ class ContextChange(Effect):
 
     def __init__(
         self,
-        scope: Scope,
+        scope: StepScope,
         action: Action,
         condensation: Condensation,
         strategies: Sequence[CompactionStrategy],
@@ -156,14 +156,14 @@ class ContextChange(Effect):
                 window = self._carry_out(window, plan, summary, ())
         return window
 
-    async def _summary(self, plan: SummaryNeeded) -> Summary:
+    async def _summary(self, plan: SummaryNeeded) -> ModelSummary:
         """Return a summary; of a model that fails there is none, which leaves the context as it is."""
         try:
             return await self._summarise(plan.request())
         except SummaryRefusedError:
-            return Summary("", NOTHING)
+            return ModelSummary("", NOTHING)
         except ModelCallError:
-            return Summary("", ONE_STEP)
+            return ModelSummary("", ONE_STEP)
 
     def _carry_out(
         self,

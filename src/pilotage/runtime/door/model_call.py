@@ -18,7 +18,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.spending import ONE_STEP, count_reply
-from pilotage.runtime.context.condense import ContextChange, Summary, SummaryRefusedError
+from pilotage.runtime.context.condense import ContextChange, ModelSummary, SummaryRefusedError
 from pilotage.runtime.context.fit import FittedRequest
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.model_reply import ReplyRecorder
@@ -105,7 +105,7 @@ class SummaryCall(ModelEffect):
             raise
         finally:
             await self.settle(used)
-        return Summary(response.content, used)
+        return ModelSummary(response.content, used)
 
     def refused(self, reason: str) -> Exception:
         return SummaryRefusedError(f"the model call is not allowed: {reason}")
@@ -229,7 +229,7 @@ class ModelReading(OpenStream):
                 run.spending.absorb(change.spent)
         call.fit(fitting.fitted())
 
-    async def _summarise(self, request: ModelRequest) -> Summary:
+    async def _summarise(self, request: ModelRequest) -> ModelSummary:
         """Return the model's summary of earlier turns.
 
         Raises:
@@ -239,7 +239,7 @@ class ModelReading(OpenStream):
         action_id = f"{call.action.id}/{words.CONDENSED}/summary#{self._summaries}"
         action = self._run.action(action_id, _MODEL_CALL, words.SUMMARY)
         summary = SummaryCall(self._run, call.scope, action, request, port=call.port, model=call.model)
-        made: Summary = await perform(self._run, summary)
+        made: ModelSummary = await perform(self._run, summary)
         return made
 
     async def read(self) -> ModelStreamEvent:

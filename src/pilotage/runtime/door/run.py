@@ -41,7 +41,7 @@ from pilotage.runtime.journal.action import Action, fingerprint_of, idempotency_
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.replay import Replay
-from pilotage.runtime.journal.scope import Scope
+from pilotage.runtime.journal.scope import StepScope
 from pilotage.runtime.journal.start_record import RunStart
 from pilotage.runtime.people.questions import Questions
 from pilotage.runtime.people.signals import SignalQueue
@@ -112,7 +112,14 @@ class ModelEffect(Effect):
     """The parts of the fitted context, for readers of the record."""
 
     def __init__(
-        self, run: Run, scope: Scope, action: Action, request: ModelRequest, *, port: IAgentModel, model: str
+        self,
+        run: Run,
+        scope: StepScope,
+        action: Action,
+        request: ModelRequest,
+        *,
+        port: IAgentModel,
+        model: str,
     ) -> None:
         self.scope = scope
         self.action = action

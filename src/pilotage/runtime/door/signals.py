@@ -23,7 +23,7 @@ from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.effect import NO_OUTCOME, Effect
 from pilotage.runtime.events.projections import events_of
 from pilotage.runtime.journal.interruptions import RunEnded
-from pilotage.runtime.journal.scope import Scope, inside, running_task, scope_for
+from pilotage.runtime.journal.scope import StepScope, inside, running_task, scope_for
 from pilotage.runtime.people.signals import SignalIntake
 
 _HANDLER = "on_signal:"
@@ -54,7 +54,7 @@ class SignalHandlers:
 
     async def at_end(self) -> None:
         """Let handlers take in what waits when the program has ended, until nothing waits any more."""
-        number, liveness, scope = 1, self._run.replay.liveness, Scope("run", running_task())
+        number, liveness, scope = 1, self._run.replay.liveness, StepScope("run", running_task())
         while not liveness.is_paused and not liveness.is_ending:
             if not await self._take_in(scope, f"{_END}#{number}"):
                 return
@@ -71,7 +71,7 @@ class SignalHandlers:
             with inside(path, running_task()), self._own_messages(path):
                 await self._handle(path, signal)
 
-    async def _take_in(self, scope: Scope, action_id: str) -> bool:
+    async def _take_in(self, scope: StepScope, action_id: str) -> bool:
         boundary, is_new = _beside(action_id, "signals:"), self._run.replay.is_used_up
         record = await _taken(self._run, self._run.signals.for_handlers(scope, boundary))
         if record is None:
@@ -115,7 +115,7 @@ class SignalHandlers:
             run.speaker = before
 
 
-async def with_signals(run: Run, scope: Scope, action_id: str, request: ModelRequest) -> ModelRequest:
+async def with_signals(run: Run, scope: StepScope, action_id: str, request: ModelRequest) -> ModelRequest:
     """Return a request with the signals of its run; what a tool or a handler asks a model takes none in."""
     if is_inside_an_action(scope.path):
         return request

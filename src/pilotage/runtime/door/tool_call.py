@@ -36,7 +36,7 @@ from pilotage.runtime.door.tool_binding import (
 )
 from pilotage.runtime.effect import Effect, EffectKind
 from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.scope import Place, Scope, enter_thread, scope_for
+from pilotage.runtime.journal.scope import Place, StepScope, enter_thread, scope_for
 from pilotage.safety.fields import SecretRef
 from pilotage.safety.guard import ContextExposurePolicy, guard_json_value
 from pilotage.values import value
@@ -53,7 +53,7 @@ class ToolCall(Effect):
     is_call = True
     descriptor: AgentToolDescriptor
 
-    def __init__(self, calls: ToolCalls, invocation: Invocation, scope: Scope, action: Action) -> None:
+    def __init__(self, calls: ToolCalls, invocation: Invocation, scope: StepScope, action: Action) -> None:
         tool = invocation.tool
         self.scope = scope
         self.action = action

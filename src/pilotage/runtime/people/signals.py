@@ -31,7 +31,7 @@ from pilotage.runtime.journal.record_fields import (
     list_field,
     texts_field,
 )
-from pilotage.runtime.journal.scope import Scope
+from pilotage.runtime.journal.scope import StepScope
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 from pilotage.values import value
 
@@ -106,15 +106,15 @@ class SignalQueue:
             self._ledger.consume_signal(signal_id)
         self._pauses.clear()
 
-    def all_waiting(self, scope: Scope, boundary: str, position: int) -> SignalIntake:
+    def all_waiting(self, scope: StepScope, boundary: str, position: int) -> SignalIntake:
         """Return the effect that takes in all signals, for the transcript at this position and for handlers."""
         return SignalIntake(self, scope, boundary, tuple, position=position)
 
-    def for_handlers(self, scope: Scope, boundary: str) -> SignalIntake:
+    def for_handlers(self, scope: StepScope, boundary: str) -> SignalIntake:
         """Return the effect that takes in the signals with handlers, up to the first one that waits for a model."""
         return SignalIntake(self, scope, boundary, self._first_handled, position=0)
 
-    def one(self, scope: Scope, boundary: str, kind: AgentSignalKind) -> SignalIntake:
+    def one(self, scope: StepScope, boundary: str, kind: AgentSignalKind) -> SignalIntake:
         """Return the effect that takes in the first signal of a kind that the program was not given.
 
         One that a model was shown counts too: a program that waits for an event must not miss it because a model was
@@ -215,7 +215,7 @@ class SignalIntake(Effect):
     def __init__(
         self,
         queue: SignalQueue,
-        scope: Scope,
+        scope: StepScope,
         boundary: str,
         choose: Choose,
         *,

@@ -24,11 +24,11 @@ from pilotage.runtime.history import cancellation_error
 from pilotage.runtime.journal.interruptions import (
     AWAITS,
     CancelledMeanwhile,
-    HandedOver,
     LimitReached,
     Paused,
     RunDiverged,
     RunEnded,
+    RunHandedOver,
     RunInterruption,
 )
 from pilotage.runtime.journal.records import Answer
@@ -206,7 +206,7 @@ class Ending:
         self._flush_or_drop()
         return await Pausing(self._run).pause(pause)
 
-    async def hand_over(self, end: HandedOver) -> RunResult:
+    async def hand_over(self, end: RunHandedOver) -> RunResult:
         """Leave a run as it is because the process stops: what is under way ends and is recorded."""
         try:
             await self._tasks.settle(end)

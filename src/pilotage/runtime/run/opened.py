@@ -27,7 +27,7 @@ from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.events.writer import DirectEventWriter
 from pilotage.runtime.run.blueprint import problems_with
 from pilotage.runtime.run.start import RunStarts, run_id_of
-from pilotage.runtime.run.supervise import RunHandle, Supervisor
+from pilotage.runtime.run.supervise import RunHandle, RunSupervisor
 from pilotage.runtime.services import Services
 
 _run_key = unchecked(RunKey)
@@ -102,13 +102,13 @@ def _no_watch() -> None:
     """Do nothing: signals from other processes are read when the run is resumed."""
 
 
-class RunOpener:
+class CallerRuns:
     """Opens runs for callers of agents; `watch` is called when one is live, so that it gets signals sent elsewhere."""
 
     def __init__(
         self,
         services: Services,
-        launcher: Supervisor,
+        launcher: RunSupervisor,
         starts: RunStarts,
         watch: Callable[[], None] = _no_watch,
     ) -> None:

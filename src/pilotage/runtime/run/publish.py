@@ -19,7 +19,7 @@ from pilotage.runtime.exposure.trust import with_label
 from pilotage.runtime.journal.action import RESULT, Action
 from pilotage.runtime.journal.interruptions import RunEnded
 from pilotage.runtime.journal.records import Answer, encode_result
-from pilotage.runtime.journal.scope import Scope
+from pilotage.runtime.journal.scope import StepScope
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
 
@@ -37,7 +37,7 @@ class Publication(Effect):
     is_tracked = False
 
     def __init__(self, publisher: Publisher, answer: Answer, settle: Callable[[], Awaitable[None]]) -> None:
-        self.scope = Scope("run")
+        self.scope = StepScope("run")
         self.action = publisher.action
         self.is_recorded = publisher.is_durable
         self._publisher = publisher

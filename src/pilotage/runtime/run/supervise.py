@@ -103,7 +103,7 @@ class RunHandle:
         return await self._result()
 
 
-class Supervisor(RunStarter):
+class RunSupervisor(RunStarter):
     """Drives attempts as tasks that the runtime owns."""
 
     def __init__(self, services: Services) -> None:

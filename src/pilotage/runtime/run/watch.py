@@ -10,7 +10,7 @@ from pilotage.agent.ports.leases import IAgentWakeUps
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.runtime.door.run import LiveRun
 from pilotage.runtime.journal.interruptions import RunInterruption
-from pilotage.runtime.run.supervise import Supervisor
+from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services
 
 POLL_SECONDS = 2.0
@@ -19,7 +19,7 @@ POLL_SECONDS = 2.0
 class SignalWatch:
     """Delivers pending signals to the live runs of this process while there are any."""
 
-    def __init__(self, services: Services, launcher: Supervisor) -> None:
+    def __init__(self, services: Services, launcher: RunSupervisor) -> None:
         self._services = services
         self._launcher = launcher
         self._watching: asyncio.Task[None] | None = None
