@@ -77,7 +77,7 @@ class AgentRuns:
             RunConflictError: the id belongs to a run with another input, or another run has the conversation.
         """
         handle = await self._starts.start(
-            agent, given, principal or LOCAL, id, conversation_id, metadata or {}
+            agent, given, principal or LOCAL, alias=id, conversation=conversation_id, metadata=metadata or {}
         )
         self._watch.begin()
         return handle

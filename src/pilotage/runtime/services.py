@@ -183,7 +183,12 @@ class Services:
         """Return the ports that the effects of runs use."""
         gate = self.gate
         return RunPorts(
-            self.clock, self.ids, self.port_caller, self.secrets, self.tool_handler, gate.recovery
+            clock=self.clock,
+            ids=self.ids,
+            caller=self.port_caller,
+            secrets=self.secrets,
+            tool_handler=self.tool_handler,
+            recovery_handler=gate.recovery,
         )
 
     @cached_property

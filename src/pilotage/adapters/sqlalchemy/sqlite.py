@@ -52,7 +52,7 @@ class SqliteEngines(Engines):
         self.hinting = self._writer("NORMAL")
         # `foreign_keys` and the like matter to writers only; a reader must not write.
         self.reading = self._engine(
-            settings.pool_size, lambda: microseconds(clock.now()), "PRAGMA query_only = ON"
+            settings.pool_size, lambda: microseconds(clock.now()), ("PRAGMA query_only = ON",)
         )
         _make_private(Path(str(url.database)))
 
@@ -96,15 +96,17 @@ class SqliteEngines(Engines):
             # One belongs to the thread that writes, the other is for opening or upgrading the file.
             2,
             self._transactions.moment,
-            "PRAGMA journal_mode = WAL",
-            f"PRAGMA synchronous = {synchronous}",
-            f"PRAGMA wal_autocheckpoint = {LOG_PAGES}",
-            "PRAGMA foreign_keys = ON",
+            (
+                "PRAGMA journal_mode = WAL",
+                f"PRAGMA synchronous = {synchronous}",
+                f"PRAGMA wal_autocheckpoint = {LOG_PAGES}",
+                "PRAGMA foreign_keys = ON",
+            ),
         )
         event.listen(engine, "begin", self._transactions.begin_for_sqlalchemy)
         return engine
 
-    def _engine(self, pool_size: int, time: Callable[[], int], *pragmas: str) -> Engine:
+    def _engine(self, pool_size: int, time: Callable[[], int], pragmas: tuple[str, ...]) -> Engine:
         engine = create_engine(
             self._url,
             pool_size=pool_size,

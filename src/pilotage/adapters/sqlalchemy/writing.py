@@ -205,7 +205,9 @@ def write_in_transaction(engines: Engines, connection: Connection, batch: Batch)
         if sent.rowcount != len(rows):
             raise ConflictingWriteError("somebody else has written at the same time")
     for key, added in sorted(batch.turns, key=lambda turn: (turn[0].tenant_id, turn[1].conversation_id)):
-        append_turns(engines, connection, key.tenant_id, added.conversation_id, added.turns, key.run_id)
+        append_turns(
+            engines, connection, key.tenant_id, added.conversation_id, added=added.turns, run_id=key.run_id
+        )
     if batch.settled:
         settle_together(connection, batch.settled)
 

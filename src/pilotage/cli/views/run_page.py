@@ -226,12 +226,12 @@ def _moment(rows: Sequence[AgentEvidence]) -> Moment:
     action = str(first.payload["action_id"]).removeprefix("run/")
     attempt = first.payload.get("attempt")
     return Moment(
-        first.created_at,
-        "" if len(rows) == 1 else time_between(first.created_at, last.created_at),
-        str(first.payload.get("action_kind", "")).replace("_", " "),
-        action if attempt in (1, None) else f"{action} (attempt {attempt})",
-        _words(rows),
-        is_open,
+        at=first.created_at,
+        took="" if len(rows) == 1 else time_between(first.created_at, last.created_at),
+        kind=str(first.payload.get("action_kind", "")).replace("_", " "),
+        name=action if attempt in (1, None) else f"{action} (attempt {attempt})",
+        words=_words(rows),
+        is_open=is_open,
     )
 
 

@@ -48,17 +48,17 @@ def situation_of(request: ModelRequest) -> Situation:
     results = {m.tool_call_id: m.text for m in since if m.role is ModelMessageRole.TOOL}
     asking = [m for m in since if m.role is ModelMessageRole.ASSISTANT and m.tool_calls]
     return Situation(
-        messages[last].text if last >= 0 else "",
-        tuple(tuple(_outcome(call, results) for call in m.tool_calls) for m in asking),
-        _texts(before, ModelMessageRole.USER),
-        tuple(
+        question=messages[last].text if last >= 0 else "",
+        turns=tuple(tuple(_outcome(call, results) for call in m.tool_calls) for m in asking),
+        earlier=_texts(before, ModelMessageRole.USER),
+        shown=tuple(
             m.text
             for m in messages
             if m.role is ModelMessageRole.EVIDENCE and m.metadata.get("source") != "react"
         ),
-        "\n".join(_texts(messages, ModelMessageRole.SYSTEM)),
-        any(m.role is ModelMessageRole.ASSISTANT and not m.tool_calls for m in before),
-        sum(len(m.tool_calls) for m in messages),
+        instructions="\n".join(_texts(messages, ModelMessageRole.SYSTEM)),
+        has_spoken=any(m.role is ModelMessageRole.ASSISTANT and not m.tool_calls for m in before),
+        calls_so_far=sum(len(m.tool_calls) for m in messages),
     )
 
 

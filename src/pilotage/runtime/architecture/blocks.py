@@ -102,7 +102,7 @@ class ScopedRuntime(IScopedRuntime):
         check_gather(label, len(branches), limit, policy, quorum)
         with entered(self._scope):
             gather_id = scope_for(label).next_id(label)
-        gather = Gather(gather_id, label, branches, limit, policy, quorum)
+        gather = Gather(gather_id, label, branches, limit=limit, policy=policy, quorum=quorum)
         return cast("Sequence[T]", await RunningGather(self._run, gather).results())
 
 

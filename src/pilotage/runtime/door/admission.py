@@ -86,13 +86,13 @@ class GatePorts:
         permissions = container.get_or_none(IAgentPermissions)
         budget = container.get_or_none(IAgentBudget)
         return cls(
-            None if type(permissions) is AllowAll else permissions,
-            tuple(container.get_all(IAgentHooks)),
-            None if type(budget) is NoBudget else budget,
-            container.get_or_none(IAgentApprovalHandler),
-            container.get_or_none(IAgentRecoveryHandler),
-            container.get_or_none(IAgentSwitches),
-            container.get_or_none(GateSettings),
+            permissions=None if type(permissions) is AllowAll else permissions,
+            hooks=tuple(container.get_all(IAgentHooks)),
+            budget=None if type(budget) is NoBudget else budget,
+            approval=container.get_or_none(IAgentApprovalHandler),
+            recovery=container.get_or_none(IAgentRecoveryHandler),
+            switches=container.get_or_none(IAgentSwitches),
+            settings=container.get_or_none(GateSettings),
         )
 
 

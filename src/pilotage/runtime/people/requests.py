@@ -43,13 +43,13 @@ def approval_request(effect: Effect, place: RequestPlace, ask: Ask) -> AgentAppr
     if request is None:
         action, boundary = effect.asked_about, effect.boundary
         request = AgentApprovalRequest(
-            place.request_id,
-            place.run_id,
-            boundary,
-            f"Approve {boundary.value.replace('_', ' ')} {action.name!r}?",
-            ToolRisk(),
-            action.id,
-            _WITHOUT_MODIFY,
+            id=place.request_id,
+            agent_state_id=place.run_id,
+            boundary=boundary,
+            prompt=f"Approve {boundary.value.replace('_', ' ')} {action.name!r}?",
+            risk=ToolRisk(),
+            action_ref=action.id,
+            allowed_decisions=_WITHOUT_MODIFY,
             arguments={"view": action.view} if action.view is not None else {},
             attempt=place.attempt,
             call_id=action.id,

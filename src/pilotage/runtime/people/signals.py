@@ -224,7 +224,16 @@ class SignalIntake(Effect):
     ) -> None:
         kind = AgentActionKind.SIGNAL
         fingerprint = fingerprint_of(queue.salt, boundary, kind, name, None)
-        action = Action(boundary, kind, name, None, None, Idempotency.IDEMPOTENT, True, fingerprint)
+        action = Action(
+            id=boundary,
+            kind=kind,
+            name=name,
+            asked=None,
+            view=None,
+            idempotency=Idempotency.IDEMPOTENT,
+            is_read_only=True,
+            fingerprint=fingerprint,
+        )
         super().__init__(scope, action)
         self._queue = queue
         self._choose = choose

@@ -117,7 +117,15 @@ class RunAttempt:
         """Return the run as it is reached from outside, with the task that drives this attempt."""
         # A cancellation by the parent run has no stored signal.
         unstored = partial(self.cancel, is_stored=False)
-        return LiveRun(self.run, task, self.cancel, unstored, self.hear, self.hand_over, self.is_ending)
+        return LiveRun(
+            run=self.run,
+            task=task,
+            cancel=self.cancel,
+            cancel_unstored=unstored,
+            hear=self.hear,
+            hand_over=self.hand_over,
+            is_ending=self.is_ending,
+        )
 
     def is_ending(self) -> bool:
         """Return whether the program has ended: the attempt completes, pauses or stops."""

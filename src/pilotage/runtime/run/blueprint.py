@@ -49,12 +49,12 @@ def blueprint_of(definition: AgentDefinition, instance: object, services: Servic
         return known
     spec = definition.spec
     created = Blueprint(
-        services,
-        definition.instructions or "",
-        find_architecture(spec.architecture),
-        next(iter(models_held_by(instance)), None),
-        ToolOffer.of(_tools_held_by(instance), teammates_of(spec, services.definition_of)),
-        _output_of(spec.output_type),
+        services=services,
+        instructions=definition.instructions or "",
+        architecture=find_architecture(spec.architecture),
+        model=next(iter(models_held_by(instance)), None),
+        offer=ToolOffer.of(_tools_held_by(instance), teammates_of(spec, services.definition_of)),
+        output=_output_of(spec.output_type),
     )
     object.__setattr__(instance, _BLUEPRINT, created)
     return created

@@ -223,7 +223,14 @@ class Composer:
         if start.exits:
             dependencies = with_exits(dependencies, drawn.architecture, start.exits)
         recall = None if definition.spec.memory is None else self._recall(run, instruction.prompt)
-        return ArchitectureProgram(drawn.architecture, session, dependencies, instruction.prompt, run, recall)
+        return ArchitectureProgram(
+            architecture=drawn.architecture,
+            session=session,
+            dependencies=dependencies,
+            prompt=instruction.prompt,
+            run=run,
+            recall=recall,
+        )
 
     def _recall(self, run: Run, question: str) -> Callable[[], Awaitable[None]] | None:
         """Return what shows every model call of a run what is remembered of its user."""
@@ -272,15 +279,15 @@ class Composer:
 def _source(claimed: Claimed) -> RunSource:
     start, run_id = claimed.start, claimed.ledger.run.run_id
     return _new_source(
-        claimed.definition,
-        claimed.instance,
-        start,
-        start.context(run_id),
-        start.attribution(run_id),
-        claimed.deadline,
-        claimed.pending,
-        claimed.turns,
-        claimed.overrides,
+        definition=claimed.definition,
+        instance=claimed.instance,
+        start=start,
+        context=start.context(run_id),
+        attribution=start.attribution(run_id),
+        deadline=claimed.deadline,
+        pending=claimed.pending,
+        history=claimed.turns,
+        overrides=claimed.overrides,
     )
 
 
@@ -290,7 +297,14 @@ def _questions(run: Run) -> Questions:
         if signal.kind is AgentSignalKind.APPROVAL_DECISION:
             answers.setdefault(str(signal.payload.get("request_id")), []).append(signal)
     on_rejection = run.source.definition.spec.on_rejection
-    return Questions(run.ledger, answers, on_rejection, run.redactor, run.ports.clock, run.ports.ids)
+    return Questions(
+        ledger=run.ledger,
+        answers=answers,
+        on_rejection=on_rejection,
+        redactor=run.redactor,
+        clock=run.ports.clock,
+        ids=run.ports.ids,
+    )
 
 
 def _signals(run: Run) -> SignalQueue:

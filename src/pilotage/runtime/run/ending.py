@@ -276,14 +276,14 @@ class Ending:
         await ledger.barrier()
         run.events.release()
         return RunResult(
-            ledger.state,
-            answer.output,
-            answer.usage,
-            answer.turns,
-            answer.interruption,
-            error,
-            answer.learned or {},
-            spent,
+            state=ledger.state,
+            output=answer.output,
+            usage=answer.usage,
+            turns=answer.turns,
+            interruption_reason=answer.interruption,
+            error=error,
+            artifacts=answer.learned or {},
+            spent=spent,
         )
 
 

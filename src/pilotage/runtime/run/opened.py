@@ -147,7 +147,13 @@ class CallerRuns:
             if named is not None and resumes:
                 return self._durable(await self._resumed(definition, named, principal, overrides))
             handle = await self._starts.start(
-                definition.agent_id, given, principal, named, None, {}, overrides
+                definition.agent_id,
+                given,
+                principal,
+                alias=named,
+                conversation=None,
+                metadata={},
+                overrides=overrides,
             )
             return self._durable(handle)
         if resumes:
@@ -155,7 +161,9 @@ class CallerRuns:
                 f"run {named!r} cannot be resumed: agent {definition.agent_id!r} is not durable, so its runs end with "
                 "their readers. Make it durable: AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)."
             )
-        start = await self._starts.described(definition, given, principal, None, {}, overrides)
+        start = await self._starts.described(
+            definition, given, principal, conversation=None, metadata={}, overrides=overrides
+        )
         history = await self._launcher.history(start) if start.history else ()
         run = _run_key(principal.tenant, named or self._services.ids.uid())
         live = self._launcher.begin_ephemeral(

@@ -61,7 +61,9 @@ class RunStarts:
             RunConflictError: the alias belongs to a run with another input, or another run has the conversation.
         """
         definition = self._services.definition_of(agent)
-        start = await self.described(definition, given, principal, conversation, metadata, overrides)
+        start = await self.described(
+            definition, given, principal, conversation=conversation, metadata=metadata, overrides=overrides
+        )
         if alias is None:
             return await self._begin(definition, start, self._services.ids.uid(), overrides)
         # The alias is chosen by the caller, so the run id is derived from it within the tenant.

@@ -218,7 +218,16 @@ class RunSupervisor(RunStarter):
             # The signal is consumed: the state it requests must be recorded in the same commit.
             ledger.change_state(ledger.state.moved_to(AgentSituation.RUNNING))
         turns, instance = await self.history(start), services.instance_of(definition)
-        return Claimed(definition, instance, start, ledger, history, pending, deadline, turns)
+        return Claimed(
+            definition=definition,
+            instance=instance,
+            start=start,
+            ledger=ledger,
+            history=history,
+            pending=pending,
+            deadline=deadline,
+            turns=turns,
+        )
 
     async def end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
         run = RunKey(state.tenant_id, state.id)
