@@ -109,8 +109,8 @@ class ModelTurn:
             self._session.messages.append(new_message(_ASSISTANT, text, {}, calls))
         return move
 
-    def told(self, outcome: ToolCallOutcome) -> ToolCallResultEvent:
-        """The model is told what came of a call; the event tells everybody else."""
+    def add_result(self, outcome: ToolCallOutcome) -> ToolCallResultEvent:
+        """Append the outcome of a call to the transcript, and return the event with it."""
         self._session.messages.append(outcome.message)
         call = outcome.call
         call_id, by = call.call_id or call.name, self._deps.attribution

@@ -181,7 +181,7 @@ class RunnerFactory(IAgentRunnerFactory):
 
 _WAYS_OUT = {
     AgentStatus.INTERRUPTED: " Answer it, then resume the run.",
-    AgentStatus.ACTIVE: " This process stops; the run goes on where somebody takes it up. Read its result there.",
+    AgentStatus.ACTIVE: " This process stops; another process may resume the run. Read its result there.",
 }
 
 

@@ -346,7 +346,7 @@ class AgentRuns:
         Raises:
             CallerError: an action is open at that row: its outcome is unknown.
         """
-        state, rows = await self._records.standing(run_id, principal)
+        state, rows = await self._records.snapshot(run_id, principal)
         return await self._starts.fork(run_id, fork_rows(run_id, rows, at), _acting(principal, state))
 
     async def hand_over(self, seconds: float) -> None:
@@ -368,7 +368,7 @@ class AgentRuns:
         return self._resuming.setdefault(run_id, asyncio.Lock())
 
     async def _resumed(self, run_id: str, principal: Principal | None, tries: int = _TRIES) -> RunHandle:
-        state, rows = await self._records.standing(run_id, principal)
+        state, rows = await self._records.snapshot(run_id, principal)
         if state.is_terminal:
             return self.launcher.attached(state)
         if (parent := state.metadata.get("parent")) is not None:

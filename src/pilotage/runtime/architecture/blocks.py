@@ -86,7 +86,7 @@ class ScopedRuntime(IScopedRuntime):
         try:
             reached = to_json_value(given)
         except (TypeError, ValueError) as error:
-            raise AgentDefinitionError(f"loop({label!r}): the state cannot be kept: {error}.") from error
+            raise AgentDefinitionError(f"loop({label!r}): the state cannot be recorded: {error}.") from error
         Folds(self._run).add(path, label, {"result": reached})
         return reached
 

@@ -141,7 +141,7 @@ class Children:
                 child = ChildRun(self, None, StepScope(path), action)
                 child.attempt = number
                 run.outcomes.begin(child)
-                run.outcomes.done(child, _ended(spent, words.ERROR, "nobody needs it any more"))
+                run.outcomes.done(child, _ended(spent, words.ERROR, "its result is no longer needed"))
 
     def fitting(self, agent: AgentRef, task: JsonObject, along: JsonObject) -> JsonObject:
         """Return the task together with what goes along with it, as far as the agent takes it."""
@@ -150,7 +150,7 @@ class Children:
     def event_sink(self, child: str) -> Callable[[AgentEvent], None]:
         """Return what takes the events of a child: this run emits them, except for those it has emitted before."""
         relay = self._relays.get(child)
-        return relay.tell if relay is not None else self.run.events.write
+        return relay.forward if relay is not None else self.run.events.write
 
     async def bring_to_end(self, action_id: str, task: ChildTask) -> JsonObject:
         """Return the output of a child or the words of its failure, and what it spent."""

@@ -101,7 +101,7 @@ class SummaryCall(ModelEffect):
             response = await self.port.complete(self.request)
             used += run.spending.settle_model_call(self.model, response.usage, self.held)
         except ModelCallError:
-            run.spending.let_go(self.held)
+            run.spending.release(self.held)
             raise
         finally:
             await self.settle(used)

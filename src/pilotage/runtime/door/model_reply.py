@@ -140,7 +140,7 @@ class ReplyRecorder:
                 words.USAGE_ESTIMATED: left.is_estimated,
             }
         else:
-            self._run.spending.let_go(self._effect.held)
+            self._run.spending.release(self._effect.held)
         self._observe(usage, error=str(getattr(error, "code", type(error).__name__)))
         if isinstance(error, AgentStructuredOutputError):
             misfit: JsonObject = {words.ERROR: str(error), words.PROBLEMS: list(error.problems)}

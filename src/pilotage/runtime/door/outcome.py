@@ -38,13 +38,13 @@ _TOOLS_AND_STEPS = frozenset({AgentActionKind.TOOL_CALL, AgentActionKind.STEP})
 class Outcomes:
     """Writes the rows of the actions of one attempt. `under_way` has the actions that were begun and have no outcome.
 
-    `is_seen` is True if the views have a reader: the results of an ephemeral run without hooks have none.
+    `has_readers` is True if the views have a reader: the results of an ephemeral run without hooks have none.
     """
 
-    def __init__(self, ledger: Ledger, redactor: Redactor, *, is_seen: bool = True) -> None:
+    def __init__(self, ledger: Ledger, redactor: Redactor, *, has_readers: bool = True) -> None:
         self.under_way: dict[str, tuple[Action, int]] = {}
         self.late: LateOutcomes | None = None
-        self.is_seen = is_seen
+        self.has_readers = has_readers
         self._closed: set[str] = set()
         self._ledger = ledger
         self._redactor = redactor
@@ -119,7 +119,7 @@ class Outcomes:
             )
         except RunOwnershipLost:
             if self.late is not None:
-                self.late.tell(effect.action, effect.attempt, outcome.view)
+                self.late.report(effect.action, effect.attempt, outcome.view)
             raise
         if self.under_way and self.under_way.pop(effect.action.id, None) is not None:
             self._closed.add(effect.action.id)
@@ -139,7 +139,7 @@ class Outcomes:
         if self._may_hold_secrets(effect):
             recorded = self._without_secrets(effect, whole)
         record: JsonObject = {words.RESULT: recorded}
-        view = effect.view_of(result) if self.is_seen else record
+        view = effect.view_of(result) if self.has_readers else record
         given = result if recorded is whole or recorded == whole else effect.decode(recorded)
         return new_outcome(record, view, given)
 
@@ -184,16 +184,16 @@ class LateOutcomes:
         self._epoch = epoch
         self._reports: set[asyncio.Future[None]] = set()
 
-    def tell(self, action: Action, attempt: int, view: JsonObject) -> None:
+    def report(self, action: Action, attempt: int, view: JsonObject) -> None:
         """Report the outcome of an action that this attempt may not record any more."""
         if _is_asked_about(action.kind, action.idempotency) and not action.is_read_only:
-            self._report(action.id, attempt, view)
+            self._send(action.id, attempt, view)
 
-    def tell_rows(self, rows: Iterable[JournalRow]) -> None:
+    def report_rows(self, rows: Iterable[JournalRow]) -> None:
         """Report the outcomes among rows that the store refused because another owner has the run."""
         for row in rows:
             if row.stage is JournalStage.AFTER and _is_asked_about(row.kind, row.idempotency):
-                self._report(row.action_id, row.attempt, object_or_empty(row.view))
+                self._send(row.action_id, row.attempt, object_or_empty(row.view))
 
     @property
     def is_settled(self) -> bool:
@@ -209,7 +209,7 @@ class LateOutcomes:
         """Return what former owners reported of an attempt; nothing where it cannot be read."""
         return await late_outcomes_of(self._port, self._run, action_id, attempt)
 
-    def _report(self, action_id: str, attempt: int, view: JsonObject) -> None:
+    def _send(self, action_id: str, attempt: int, view: JsonObject) -> None:
         outcome = LateOutcome(self._run, action_id, attempt, self._epoch, view)
         report = asyncio.ensure_future(self._append(outcome))
         self._reports.add(report)

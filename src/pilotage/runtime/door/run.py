@@ -297,8 +297,8 @@ class Run:
         is_read_only: bool = True,
     ) -> Action:
         """Return an action of this run; that of an ephemeral run needs no fingerprint."""
-        is_kept = self.ledger.is_durable
-        fingerprint = fingerprint_of(self.salt, action_id, kind, name, asked) if is_kept else ""
+        is_durable = self.ledger.is_durable
+        fingerprint = fingerprint_of(self.salt, action_id, kind, name, asked) if is_durable else ""
         return new_action(action_id, kind, name, asked, view, idempotency, is_read_only, fingerprint)
 
     def idempotency_key(self, effect: Effect) -> str:
@@ -366,7 +366,7 @@ class LiveRun:
     task: asyncio.Task[RunResult]
     cancel: Callable[[AgentSignal], Awaitable[bool]]
     cancel_unstored: Callable[[AgentSignal], Awaitable[bool]]
-    hear: Callable[[AgentSignal], None]
+    receive: Callable[[AgentSignal], None]
     hand_over: Callable[[], None]
     is_ending: Callable[[], bool]
 

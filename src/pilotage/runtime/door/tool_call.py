@@ -114,7 +114,7 @@ class ToolCalls:
         if self.run.streams_at(call.scope.path):
             raise AgentToolDispatchError(
                 f"{name} is a sync tool, called while a model's stream is read; "
-                "the run records the reply first. Make the tool async, or call it behind the loop."
+                "the run records the reply first. Make the tool async, or call it after the loop."
             )
         performing = perform(self.run, call)
         try:

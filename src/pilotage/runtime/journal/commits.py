@@ -364,35 +364,35 @@ class OutboxNotifier:
     """Wakes a waiting task; a ring without a waiting task wakes the next one at once."""
 
     def __init__(self) -> None:
-        self._rung = asyncio.Event()
+        self._notified = asyncio.Event()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wake the waiting task."""
-        self._rung.set()
+        self._notified.set()
 
     async def wait(self, clock: IClock, seconds: float) -> None:
         """Return after a ring, or after so many seconds."""
-        waits = [asyncio.ensure_future(self._rung.wait()), asyncio.ensure_future(clock.sleep(seconds))]
+        waits = [asyncio.ensure_future(self._notified.wait()), asyncio.ensure_future(clock.sleep(seconds))]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for each in waits:
                 each.cancel()
             await asyncio.wait(waits)
-        self._rung.clear()
+        self._notified.clear()
 
 
 class NotifyingJournal(IAgentJournal):
     """A journal that wakes the outbox relay after every commit that carries facts."""
 
-    def __init__(self, journal: IAgentJournal, bell: OutboxNotifier) -> None:
+    def __init__(self, journal: IAgentJournal, notifier: OutboxNotifier) -> None:
         self._journal = journal
-        self._bell = bell
+        self._notifier = notifier
 
     async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
         outcomes = await self._journal.commit(commits)
         if any(commit.outbox for commit in commits):
-            self._bell.ring()
+            self._notifier.notify()
         return outcomes
 
     def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:

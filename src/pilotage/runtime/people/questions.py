@@ -149,7 +149,7 @@ class Question(Effect):
         ledger = self._questions.ledger
         if not ledger.is_durable:
             reason = (
-                f"{self.action.name!r} needs an answer from a person, and nobody keeps this run while it waits. "
+                f"{self.action.name!r} needs an answer from a person, and an ephemeral run cannot wait for one. "
                 "Make the agent durable: AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)."
             )
             raise RunEnded(AgentSituation.FAILED, reason, code="agent_approval_unavailable")

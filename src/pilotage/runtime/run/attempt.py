@@ -122,7 +122,7 @@ class RunAttempt:
             task=task,
             cancel=self.cancel,
             cancel_unstored=unstored,
-            hear=self.hear,
+            receive=self.receive,
             hand_over=self.hand_over,
             is_ending=self.is_ending,
         )
@@ -152,7 +152,7 @@ class RunAttempt:
         if not self._is_ending and not self._is_cancelled:
             self.run.replay.liveness.end(RunHandedOver())
 
-    def hear(self, signal: AgentSignal) -> None:
+    def receive(self, signal: AgentSignal) -> None:
         """Receive a signal: a message for the next boundary, or a request to pause there or to go on."""
         signals, liveness = self.run.signals, self.run.replay.liveness
         if not signals.receive(signal) or self._is_ending or self._is_cancelled:

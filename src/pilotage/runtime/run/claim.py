@@ -128,7 +128,7 @@ class RunClaims:
             await ledger.barrier()
         except RunOwnershipLost as lost:
             raise RunConflictError(
-                f"run {state.id!r} was taken by somebody else in the same moment."
+                f"run {state.id!r} was claimed by another process at the same time."
             ) from lost
         return ledger
 

@@ -150,7 +150,7 @@ class Composer:
         forward = parent.part(Children).event_sink(by.run_id) if parent else None
         if not claimed.ledger.is_durable:
             return DirectEventWriter(exposure, forward)
-        ledger, logged = claimed.ledger, history.told if history else None
+        ledger, logged = claimed.ledger, history.events if history else None
         return DurableEventWriter(
             by, exposure, log=ledger.log, epoch=ledger.epoch, logged=logged, forward=forward
         )
@@ -167,19 +167,19 @@ class Composer:
             # What an earlier run of the conversation read, this one gets in its words.
             run.trust = run.trust.join(turn.trust)
         run.hooks = services.hooks
-        run.outcomes.is_seen = run.ledger.is_durable or run.hooks is not None
+        run.outcomes.has_readers = run.ledger.is_durable or run.hooks is not None
         if services.provided.telemetry is not None:
             run.telemetry = RunTelemetry(services.provided.telemetry)
             run.earlier_trace = last_trace(history.claims) if history else None
         if services.gate.budget is not None or run.spending.own.is_bounded:
-            logged = history.told if history else ()
+            logged = history.events if history else ()
             run.warnings = BudgetWarnings(run.events, run.telemetry, source.attribution, logged)
         if not run.ledger.is_durable:
             return
         if services.late_outcomes is not None:
             # What came of actions when another owner has the run by then.
             late = LateOutcomes(services.late_outcomes, run.ledger.run, run.ledger.epoch)
-            run.outcomes.late, run.ledger.on_lost = late, late.tell_rows
+            run.outcomes.late, run.ledger.on_lost = late, late.report_rows
         if spec.prompt_snapshots:
             run.prompts = PromptSnapshots(run.ledger, run.redactor, services.seals(run.ledger.run))
 

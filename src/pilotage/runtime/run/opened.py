@@ -183,7 +183,7 @@ class CallerRuns:
         records = self._launcher.records
         known = await records.find(name, principal.tenant)
         run_id = name if known is not None else run_id_of(principal.tenant, name)
-        state, rows = await records.standing(run_id, principal)
+        state, rows = await records.snapshot(run_id, principal)
         _check_resumable(definition, state)
         live = self._launcher.live(run_id)
         if live is not None and state.status is AgentStatus.INTERRUPTED:

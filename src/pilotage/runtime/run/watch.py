@@ -83,7 +83,7 @@ class SignalWatch:
 
 async def _hand_over(live: LiveRun, signal: AgentSignal) -> None:
     if signal.kind is not AgentSignalKind.CANCEL:
-        live.hear(signal)
+        live.receive(signal)
         return
     # An attempt that is over cannot be cancelled; the present owner of the run gets the signal as well.
     with suppress(RunInterruption):
