@@ -1,4 +1,4 @@
-"""Effects: what a run asks of the world, and how each is carried out, recorded and read back.
+"""Effects: the requests of a run to the world, and how each is performed, recorded and read back.
 
 An effect is performed by `door.perform` and nowhere else. The kinds are subclasses, each in the room of its subject.
 """
@@ -127,7 +127,7 @@ class Effect(ABC):
         self.action = action
 
     async def settle(self, used: BudgetAmount) -> None:
-        """Report to the application's budget, once, what the effect really used."""
+        """Report the amount that the effect really used to the application's budget, once."""
         reservation, self.reservation = self.reservation, None
         if reservation is not None and self.settle_with is not None:
             await self.settle_with(reservation, used)
@@ -139,14 +139,14 @@ class Effect(ABC):
 
     @abstractmethod
     def act(self) -> Awaitable[object]:
-        """Carry the effect out; the result may be an `Outcome` that says what to record of it."""
+        """Perform the effect; the result may be an `Outcome` with its own record."""
 
     def decode(self, record: JsonValue) -> object:
         """Return a recorded result as the program got it."""
         return record
 
     def view_of(self, result: object) -> JsonObject:
-        """Return what others may see of the result."""
+        """Return the view of the result."""
         return {words.RESULT: to_json_value(result)}
 
     def reuse(self, record: JsonObject) -> object:
@@ -169,7 +169,7 @@ class Effect(ABC):
         return record, view
 
     def shown(self, arguments: JsonObject) -> JsonValue:
-        """Return what others may see of arguments."""
+        """Return the view of arguments."""
         return arguments
 
     def refused(self, reason: str) -> Exception:
@@ -177,7 +177,7 @@ class Effect(ABC):
         return ToolError(f"{self.action.name!r} is not allowed: {reason}")
 
     def rejected(self, rejection: ToolError) -> BaseException:
-        """Return what is raised when a person rejects the effect and the run goes on."""
+        """Return the error for an effect that a person rejects in a run that continues."""
         return rejection
 
     @property

@@ -40,7 +40,7 @@ from pilotage.values import value
 
 @value
 class RunHistory:
-    """The rows of a run, sorted by what they belong to.
+    """The rows of a run, sorted by their stage.
 
     `claims` are the CLAIMED rows, `actions` the rows of actions. `events` are the recorded events: replay removes each
     one as the program emits it again.
@@ -110,7 +110,7 @@ def _open_action_mismatch(state: AgentState, rows: Sequence[JournalRow]) -> str 
 
 
 def _question_mismatch(state: AgentState, rows: Sequence[JournalRow]) -> str | None:
-    """A run waits for people exactly where it has an open question, or a child run that may have one."""
+    """Return how a waiting state contradicts the open questions: it needs one, or a child run that may have one."""
     if state.status is not AgentStatus.INTERRUPTED or state.reason not in _APPROVALS:
         return None
     closed = {row.action_id for row in rows if row.stage is not JournalStage.BEFORE}

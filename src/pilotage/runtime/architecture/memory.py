@@ -78,7 +78,7 @@ class ScopedMemory(IAgentMemory):
         return await self._recalled(scope, {"everything": True}, partial(self._memory.export, scope))
 
     async def packs_for(self, use: MemoryUse, question: str) -> Sequence[ContextPack]:
-        """Return the items for every model call of the run: those that match the question, then the latest facts."""
+        """Return the items for every model call of the run: matches of the question, then the latest facts."""
         scope = MemoryScope.of(self._context)
         act = partial(_what_fits, self._memory, scope, question, use)
         items = await self._recalled(scope, {"question": question, "most": use.most}, act)

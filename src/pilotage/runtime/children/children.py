@@ -144,16 +144,16 @@ class Children:
                 run.outcomes.done(child, _ended(spent, words.ERROR, "its result is no longer needed"))
 
     def fitting(self, agent: AgentRef, task: JsonObject, along: JsonObject) -> JsonObject:
-        """Return the task together with what goes along with it, as far as the agent takes it."""
+        """Return the task with the additional fields that the agent accepts."""
         return self._launcher.fitting(agent, task, along)
 
     def event_sink(self, child: str) -> Callable[[AgentEvent], None]:
-        """Return what takes the events of a child: this run emits them, except for those it has emitted before."""
+        """Return the sink for the events of a child: this run emits those that its log does not have."""
         relay = self._relays.get(child)
         return relay.forward if relay is not None else self.run.events.write
 
     async def bring_to_end(self, action_id: str, task: ChildTask) -> JsonObject:
-        """Return the output of a child or the words of its failure, and what it spent."""
+        """Return the record of a child that has ended: its output or its error message, and its spending."""
         run, child = self.run, self._id_for(action_id)
         found = await self._attach(child, task)
         if isinstance(found, ChildEnded):
@@ -175,7 +175,7 @@ class Children:
         return with_label(outcome, found.run.trust)
 
     def _counting(self, child: str, spent: BudgetAmount) -> BudgetAmount:
-        """Return what the delegation adds to the spending: a child of several delegations counts once."""
+        """Return the amount that the delegation adds to the spending: a child of several delegations counts once."""
         if child in self._counted:
             return NOTHING
         self._counted.add(child)
@@ -235,5 +235,5 @@ class Children:
 
 
 def _ended(spent: BudgetAmount, key: str, found: JsonValue) -> JsonObject:
-    """Return the record of a delegation: the output of the child or the words of its failure, and what it spent."""
+    """Return the record of a delegation: the output of the child or its error message, and its spending."""
     return {key: found, words.SPENT: encode_amount(spent)}

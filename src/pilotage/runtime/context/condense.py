@@ -42,7 +42,7 @@ Plan: TypeAlias = NothingToDo | Rewrite | SummaryNeeded
 
 @value
 class ModelSummary:
-    """The summary of earlier turns by a model, and what asking for it took."""
+    """The summary of earlier turns by a model, and the amount that the request cost."""
 
     text: str
     spent: BudgetAmount
@@ -66,7 +66,7 @@ class Condensation:
     budget: ContextTokenBudget
 
     async def decide(self, handler: IAgentContextHandler) -> ContextOptimizationAction | None:
-        """Return what to do about the context; None leaves it as it is."""
+        """Return the plan for the context; None leaves it as it is."""
         signals = self.signals
         if not signals:
             return None
@@ -78,12 +78,12 @@ class Condensation:
 
     @property
     def signals(self) -> Sequence[ContextHealthSignal]:
-        """What is wrong with the context."""
+        """The health signals of the context."""
         tokens, manifest = self.window.shown.tokens + self.beside, self.assembled.manifest
         return health_signals(tokens, self.request.context, self.budget, manifest_ref=manifest.id)
 
     def plan(self, window: ContextWindow, strategy: CompactionStrategy) -> Plan:
-        """Return what a strategy would do to the context, seen through a window."""
+        """Return the plan of a strategy for the context, seen through a window."""
         shown = window.shown
         excess = excess_of(shown.tokens + self.beside, self.budget, aim=AIM)
         return strategy.plan(shown.messages, excess=excess, estimator=shown.estimator)
@@ -173,7 +173,7 @@ class ContextChange(Effect):
         signals: Sequence[ContextHealthSignal],
         number: int | None = None,
     ) -> ContextWindow:
-        """Return the window after a plan; with a number, what was done is put on record."""
+        """Return the window after a plan; with a number, the change is recorded."""
         match plan:
             case NothingToDo():
                 return window

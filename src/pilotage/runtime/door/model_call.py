@@ -79,7 +79,7 @@ class ModelCall(ModelEffect):
         return self._ended(ModelCallError(str(rejection)))
 
     def _ended(self, error: ModelCallError) -> Exception:
-        """Record that the model was not asked. What is recorded counts, now and in replay."""
+        """Record that the model was not asked; the record counts, now and in replay."""
         run = self._run
         run.speaker = (self.action.id, run.ledger.epoch)
         run.spending.absorb(ONE_STEP)
@@ -144,7 +144,7 @@ class ModelReading(OpenStream):
         return self._call.scope.path
 
     async def drain(self) -> None:
-        """Read on for the reader; for one that has left, what was read is the reply."""
+        """Read the rest of the stream for its reader; if the reader has left, the part read so far is the reply."""
         if self.reader is None or self.reader() is None:
             await self.close()
             return
@@ -281,7 +281,7 @@ class ModelReading(OpenStream):
             await run.hooks.after_model(run.context, response, call.program_request, run.redactor)
 
     def _check_alive(self) -> None:
-        """Raise what ended the attempt in the middle of the stream."""
+        """Raise the interruption that ended the attempt in the middle of the stream."""
         if self._liveness.must_look:
             self._liveness.check(self._call.scope)
 
@@ -289,7 +289,7 @@ class ModelReading(OpenStream):
         await self._call.settle(used)
 
     async def close(self) -> None:
-        """Leave the stream: the program is given, now and in replay, what was read of it."""
+        """Close the stream: the program gets the part that was read, now and in replay."""
         self._is_new, self._replay = False, _NOTHING_LEFT
         if not self.is_open:
             return

@@ -50,7 +50,7 @@ class Outcomes:
         self._redactor = redactor
 
     def ask(self, effect: Effect) -> None:
-        """Write the row that says that an effect begins, with the fact that becomes true by it."""
+        """Write the row of an effect that begins, with the fact that follows from it."""
         record, view = effect.asked()
         self._ledger.append(
             effect.action, JournalStage.BEFORE, effect.attempt, record, view, effect.descriptor
@@ -144,7 +144,7 @@ class Outcomes:
         return new_outcome(record, view, given)
 
     def _report(self, effect: Effect, *, has_failed: bool) -> None:
-        """Report what may have changed something; the outcome of a child is reported by the child."""
+        """Publish the fact of an effect that may have changed something; a child reports its own outcome."""
         action = effect.action
         if not action.is_read_only and action.kind in _TOOLS_AND_STEPS:
             state = self._ledger.state
@@ -156,7 +156,7 @@ class Outcomes:
         return self._redactor.revision > 0 or (tool is not None and bool(tool.secret_results))
 
     def _without_secrets(self, effect: Effect, result: JsonValue) -> JsonValue:
-        """Secrets are in no record, not even in a sealed one."""
+        """Remove secrets from a record: not even a sealed one holds them."""
         if secrets := _secrets_of(effect):
             result = guard_json_value(result, secrets, EvidenceExposurePolicy())
         return secretless(result, self._redactor) if self._redactor.revision else result
@@ -206,7 +206,7 @@ class LateOutcomes:
             await asyncio.wait(self._reports)
 
     async def about(self, action_id: str, attempt: int) -> tuple[JsonValue, ...]:
-        """Return what former owners reported of an attempt; nothing where it cannot be read."""
+        """Return the late outcomes that former owners reported of an attempt; empty where they cannot be read."""
         return await late_outcomes_of(self._port, self._run, action_id, attempt)
 
     def _send(self, action_id: str, attempt: int, view: JsonObject) -> None:
@@ -224,7 +224,7 @@ class LateOutcomes:
 async def late_outcomes_of(
     port: IAgentLateOutcomes, run: RunKey, action_id: str, attempt: int
 ) -> tuple[JsonValue, ...]:
-    """Return what former owners reported of an attempt, as a recovery request shows it."""
+    """Return the late outcomes of an attempt, as a recovery request shows them."""
     try:
         found = await port.list_by_action(run, action_id)
     except Exception:  # noqa: BLE001 - they help to decide, and nothing depends on them
@@ -233,5 +233,5 @@ async def late_outcomes_of(
 
 
 def _is_asked_about(kind: AgentActionKind | None, idempotency: Idempotency) -> bool:
-    """Return whether a person may be asked about its outcome: what may be repeated is simply done again."""
+    """Return whether a person may be asked about its outcome: a repeatable action is performed again instead."""
     return kind in _TOOLS_AND_STEPS and idempotency not in MAY_BE_REPEATED

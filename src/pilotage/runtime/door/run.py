@@ -58,7 +58,7 @@ _WITHOUT_RUN = (Questions, SignalQueue)
 
 @value
 class Overrides:
-    """What one caller wants instead of what the application provides."""
+    """The model and prices of one caller, instead of those of the application."""
 
     model: IAgentModel | None = None
     pricing: IAgentPricing | None = None
@@ -81,7 +81,7 @@ class RunPorts:
 
 @value
 class RunSource:
-    """What an attempt at a run is composed from, besides its journal.
+    """The inputs of an attempt at a run, besides its journal.
 
     `pending` are the signals that waited when the attempt began, `history` the earlier turns of the conversation.
     """
@@ -102,7 +102,7 @@ class RefusedError(Exception):
 
 
 class ModelEffect(Effect):
-    """A request to a model. It keeps what its admission reserved until the reply has come.
+    """A request to a model. It holds the reservation of its admission until the reply is complete.
 
     `program_request` is the request before it was fitted to its context.
     """
@@ -142,7 +142,7 @@ class Stage(ABC):
         """
 
     def give_back(self, run: Run, effect: Effect) -> Awaitable[None] | None:
-        """Give back what the stage holds for an effect that a later stage did not let pass."""
+        """Give back the reservation of the stage for an effect that a later stage refused."""
         return None
 
 
@@ -316,7 +316,7 @@ class Run:
             raise late
 
     def go_live(self) -> None:
-        """Let the program's words be new from here on, once everything recorded was asked for."""
+        """Treat every event from now on as new, once all recorded actions were requested."""
         if self.replay.is_used_up:
             self.events.go_live()
 
@@ -338,13 +338,13 @@ class Run:
             await self.ledger.prove_ownership()
 
     def learn(self, effect: Effect) -> None:
-        """Join the label of an effect's result with what the program knows."""
+        """Join the label of an effect's result with the label of the run."""
         tool = effect.descriptor
         if tool is not None:
             self.trust = label_after_tool(self.trust, tool)
 
     def learn_inside(self, effect: Effect) -> None:
-        """Count and join what happened inside an effect that replay does not enter."""
+        """Count the spending and join the labels inside an effect that replay does not enter."""
         if rows := self.replay.inside(effect.action.id):
             count_rows(rows, self.spending)
             self.trust = self.trust.join(label_of_recalled(rows))

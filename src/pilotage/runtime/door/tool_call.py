@@ -96,7 +96,7 @@ class ToolCalls:
     def invoke(
         self, tool: ToolFunction, arguments: Mapping[str, object], call_id: str | None = None
     ) -> Awaitable[object]:
-        """Perform a call for the model: a sync tool goes to a thread, the result is what a model may see of it."""
+        """Perform a call for the model: a sync tool runs in a thread, the result is the model's view of it."""
         invocation = Invocation(*offered_tool(tool), dict(arguments), in_thread=True)
         return self._shown(self.prepared(invocation, call_id))
 
@@ -152,7 +152,7 @@ class ToolCalls:
         return call
 
     def act(self, call: ToolCall) -> Awaitable[object]:
-        """Carry a call out, in its time and with what the run fills in."""
+        """Perform a call, within its timeout and with the arguments that the run injects."""
         invocation, run = call.invocation, self.run
         tool = invocation.tool
         is_direct = run.ports.tool_handler is None and run.source.deadline is None and call.arguments is None
@@ -204,7 +204,7 @@ class ToolCalls:
     async def _handle(
         self, handler: IAgentToolHandler, call: ToolCall, arguments: Mapping[str, object]
     ) -> object:
-        """Let the application's own handler carry a call out; its result is one the tool could have had."""
+        """Perform a call by the application's handler; its result must fit the tool's result type."""
         tool, shown = call.invocation.tool, as_object(to_json_value(arguments))
         asked = ModelToolCall(tool.name, shown, call.action.id)
         try:
@@ -285,12 +285,12 @@ class _Thread:
 
 
 def tools_in_threads(run: RunKey) -> tuple[str, ...]:
-    """Return the names of the tools whose threads work for a run; a thread outlives the attempt that gave up on it."""
+    """Return the names of the tools with threads that work for a run; a thread may outlive its attempt."""
     return tuple(thread.tool for thread, _ in _threads().values() if thread.run == run)
 
 
 async def run_in_thread(thread: _Thread, function: Callable[[], object]) -> object:
-    """Call a function in a thread, after an earlier thread of the same call that still lives.
+    """Call a function in a thread, after an earlier thread of the same call has ended.
 
     A thread cannot be stopped: a caller that gives up leaves it to run.
     """

@@ -49,7 +49,7 @@ _new_commit = unchecked(JournalCommit)
 
 @value
 class Opening:
-    """What only the first commit of a run carries: its parent run, its conversation, the lease of its owner."""
+    """The parts of a run's first commit only: its parent run, its conversation, the lease of its owner."""
 
     parent: RunKey | None = None
     conversation: str | None = None
@@ -112,7 +112,7 @@ class CommitDraft:
         self._add_without_action(texts, words.RUN, JournalStage.CLAIMED)
 
     def draw_up(self, state: AgentState) -> JournalCommit:
-        """Make one commit of everything in the draft; what is added from now on belongs to the next one."""
+        """Return one commit of everything in the draft; later additions belong to the next one."""
         if not self.rows and not self.log.is_waiting:
             # A commit without a row would not move the head: an attempt that read the run before this change could
             # still take over the run as it was.
@@ -339,7 +339,7 @@ class CommitQueue:
             self._writer.enlist(self)
 
     def _release_waiting(self) -> None:
-        """Let tasks go on whose changes are committed; for the others the next commit is enlisted."""
+        """Resume tasks with committed changes; enlist the next commit for the others."""
         self._is_enlisted = False
         waiting, self._waiting = self._waiting, []
         for changes, durable in waiting:

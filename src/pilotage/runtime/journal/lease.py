@@ -76,7 +76,7 @@ class LeaseRenewer:
 
 @value
 class LeaseSettings:
-    """How long other processes wait before they take over a run whose owner does not renew its lease.
+    """The time after which other processes take over a run, if its owner does not renew the lease.
 
     All processes of a store should have the same. An owner is sure of its run for two thirds of the time: with a
     shorter lease runs are taken over sooner, and an owner survives shorter outages of the store.
@@ -111,7 +111,7 @@ async def release_unused(leases: IAgentLeases, run: RunKey, owner: str) -> None:
 
 
 class Leasing:
-    """The leases of one owner: what is the same for all of its runs."""
+    """The settings and the renewer that all leases of one owner share."""
 
     def __init__(
         self, leases: IAgentLeases, owner: str, clock: IClock, settings: LeaseSettings | None = None

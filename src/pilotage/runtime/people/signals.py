@@ -101,7 +101,7 @@ class SignalQueue:
         self.settle_pauses()
 
     def settle_pauses(self) -> None:
-        """Use up the pause signals: the run pauses, or goes on after all."""
+        """Consume the pause signals: the run pauses, or continues after all."""
         for signal_id in self._pauses:
             self._ledger.consume_signal(signal_id)
         self._pauses.clear()
@@ -174,7 +174,7 @@ class SignalQueue:
         return replace(request, messages=tuple(messages))
 
     def recall(self, rows: Sequence[JournalRow]) -> None:
-        """Add what was taken in inside a part of the program that replay does not enter."""
+        """Add the signals that were taken in inside a part of the program that replay does not enter."""
         for row in rows:
             if row.kind is AgentActionKind.SIGNAL:
                 decode_row(row, self._read)

@@ -1,4 +1,4 @@
-"""Composing an attempt at a run from what its application, its agent and its history say."""
+"""Composition of an attempt at a run from its application, its agent and its history."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ class Composer:
         )
 
     def _recall(self, run: Run, question: str) -> Callable[[], Awaitable[None]] | None:
-        """Return what shows every model call of a run what is remembered of its user."""
+        """Return the function that adds the memories of its user to every model call of a run."""
         use, memory = run.source.definition.spec.memory, self._services.provided.memory
         if use is None or memory is None:
             return None

@@ -1,4 +1,4 @@
-"""The answer of a run: guarded as a whole, approved where the application wants it, sensitive parts hidden."""
+"""The answer of a run: guarded as a whole, approved where the application requires it, sensitive parts hidden."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Publisher:
             return replace(answer, output=None)
 
     def record_partial(self, answer: Answer, error: JsonObject) -> JsonObject:
-        """Record what a run leaves that stops short, and return the record."""
+        """Record the partial answer of a run that stops early, and return the record."""
         record = self.encoded(answer, error)
         publication = Publication(self, answer, _nothing_to_settle)
         if self.is_durable:
@@ -124,19 +124,19 @@ class Publisher:
         return record
 
     def encoded(self, answer: Answer, error: JsonObject | None = None) -> JsonObject:
-        """Return the record of an answer; for an ephemeral run only what its readers get of it."""
+        """Return the record of an answer; for an ephemeral run only the part for its readers."""
         if not self.is_durable:
             return {"result": to_json_value(answer.output)}
         return encode_result(answer, self._run.spending.spent, error)
 
     def outcome(self, record: JsonObject) -> Outcome:
-        """Return what is recorded and shown of an answer."""
+        """Return the record and the view of an answer."""
         run = self._run
         recorded = secretless(with_label(record, run.trust), run.redactor)
         return new_outcome(recorded, self.view_of(recorded), record)
 
     def view_of(self, record: JsonObject) -> JsonObject:
-        """Return what others may see of the record of a result."""
+        """Return the view of the record of a result."""
         if self._sensitive:
             record = {**record, "result": guard_json_value(record["result"], self._sensitive)}
         redactor = self._run.redactor
