@@ -333,9 +333,9 @@ class RunNotFoundError(CallerError):
 
 
 class RunConflictError(CallerError):
-    """Somebody else has the run, or took it in the same moment; nothing was done."""
+    """Another process owns the run, or claimed it at the same time; nothing was done."""
 
-    message: ClassVar[str] = "Somebody else has the run."
+    message: ClassVar[str] = "Another process owns the run."
     code: ClassVar[str] = "run_conflict"
 
 

@@ -233,7 +233,15 @@ def _encoder() -> Callable[[JsonValue, int], Iterable[str]]:
     if make is None:
         return lambda value, _: standard.iterencode(value)
     fast: Callable[[JsonValue, int], Iterable[str]] = make(
-        None, _plain, json.encoder.encode_basestring, None, ":", ",", True, False, False
+        markers=None,
+        default=_plain,
+        encoder=json.encoder.encode_basestring,
+        indent=None,
+        key_separator=":",
+        item_separator=",",
+        sort_keys=True,
+        skipkeys=False,
+        allow_nan=False,
     )
     return fast
 

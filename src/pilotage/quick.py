@@ -29,7 +29,9 @@ async def run(
     from pilotage.models.default import default_model  # noqa: PLC0415
     from pilotage.runtime.quick import run_once  # noqa: PLC0415
 
-    return await run_once(agent, given, model, add, principal, default_model)
+    return await run_once(
+        agent, given, model=model, add=add, principal=principal, default_model=default_model
+    )
 
 
 def run_sync(

@@ -214,9 +214,7 @@ async def test_a_run_of_which_nobody_says_which_model_drives_it_is_refused_befor
     None
 ):
     async with Bureau().process(Host, None, scripted("large"), model=scripted("small")) as runs:
-        with pytest.raises(
-            ModelNotFoundError, match="nobody says which model drives 'host': there are 'named'"
-        ):
+        with pytest.raises(ModelNotFoundError, match="no model is selected for 'host': there are 'named'"):
             await runs.start(Host, "What will she have?")
         assert not (await runs.list()).runs
         runner = AgentRunner.for_agent_instance(runs.services.app.get(Host)).with_model(scripted("own"))

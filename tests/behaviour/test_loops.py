@@ -210,7 +210,7 @@ async def test_a_state_that_cannot_be_kept_is_said_so() -> None:
 
     result = await through(family, play)
     assert result.status is AgentStatus.FAILED
-    assert "loop('turns'): the state cannot be kept" in str(result.error)
+    assert "loop('turns'): the state cannot be recorded" in str(result.error)
 
 
 async def test_a_turn_in_which_a_task_waits_is_not_over() -> None:

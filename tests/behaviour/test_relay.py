@@ -486,7 +486,8 @@ async def test_a_subscriber_without_an_outbox_is_an_error_with_the_way_out() -> 
     app = Application("deaf").add(Newsdesk)
     initialize(app)
     with pytest.raises(
-        AgentPersistenceConfigurationError, match=r"(?s)Newsdesk.take wants to hear.*IAgentOutbox.*sqlalchemy"
+        AgentPersistenceConfigurationError,
+        match=r"(?s)Newsdesk.take subscribes to facts.*IAgentOutbox.*sqlalchemy",
     ):
         await app.start()
 

@@ -125,13 +125,15 @@ class AgUiConfig:
         """
         usual = cls()
         return cls(
-            _text(environ, "SSE_PATH", usual.sse_path),
-            _text(environ, "WEBSOCKET_PATH", usual.websocket_path),
-            _text(environ, "HTTP_STREAM_PATH", usual.http_stream_path),
-            _switch(environ, "EMIT_STATE_SNAPSHOT", usual.emit_state_snapshot),
-            _switch(environ, "MESSAGES_SNAPSHOT_ENABLED", usual.messages_snapshot_enabled),
-            http_settings.origins_in(environ, PREFIX),
-            AgUiLimits(**http_settings.numbers_in(environ, PREFIX, fields(AgUiLimits))),
+            sse_path=_text(environ, "SSE_PATH", usual.sse_path),
+            websocket_path=_text(environ, "WEBSOCKET_PATH", usual.websocket_path),
+            http_stream_path=_text(environ, "HTTP_STREAM_PATH", usual.http_stream_path),
+            emit_state_snapshot=_switch(environ, "EMIT_STATE_SNAPSHOT", usual.emit_state_snapshot),
+            messages_snapshot_enabled=_switch(
+                environ, "MESSAGES_SNAPSHOT_ENABLED", usual.messages_snapshot_enabled
+            ),
+            allowed_origins=http_settings.origins_in(environ, PREFIX),
+            limits=AgUiLimits(**http_settings.numbers_in(environ, PREFIX, fields(AgUiLimits))),
         )
 
 

@@ -104,12 +104,12 @@ class AgentApprovalRequest:
         if call_id is not None:
             details["call_id"] = call_id
         return cls(
-            approval_id,
-            agent_state_id,
-            AgentApprovalBoundaryKind.TOOL_INVOCATION,
-            f"Approve the call of tool {descriptor.name!r}?" if prompt is None else prompt,
-            descriptor.metadata.risk,
-            descriptor.identity.key if action_ref is None else action_ref,
+            id=approval_id,
+            agent_state_id=agent_state_id,
+            boundary=AgentApprovalBoundaryKind.TOOL_INVOCATION,
+            prompt=f"Approve the call of tool {descriptor.name!r}?" if prompt is None else prompt,
+            risk=descriptor.metadata.risk,
+            action_ref=descriptor.identity.key if action_ref is None else action_ref,
             metadata=details,
             arguments=_shown(arguments or {}, descriptor, policy),
             argument_digest=None if arguments is None else _argument_digest(approval_id, arguments),

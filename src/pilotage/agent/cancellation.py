@@ -90,13 +90,13 @@ class AgentCancellationRequest:
         """
         check_cancel_signal(state, signal)
         return cls(
-            state.id,
-            signal.id,
-            target_kind,
-            target_ref,
-            text_in(signal, "reason"),
-            text_in(signal, "requested_by"),
-            metadata or {},
+            state_id=state.id,
+            signal_id=signal.id,
+            target_kind=target_kind,
+            target_ref=target_ref,
+            reason=text_in(signal, "reason"),
+            requested_by=text_in(signal, "requested_by"),
+            metadata=metadata or {},
         )
 
     def to_payload(self) -> JsonObject:

@@ -304,11 +304,11 @@ def _outcome(
 ) -> AgentApprovalDecisionOutcome:
     situation = _SITUATIONS[decision]
     return AgentApprovalDecisionOutcome(
-        request_id,
-        decision,
-        situation.status,
-        situation.transition,
-        situation.reason,
-        modified_payload,
-        comment,
+        request_id=request_id,
+        decision=decision,
+        status=situation.status,
+        transition=situation.transition,
+        reason=situation.reason,
+        modified_payload=modified_payload,
+        comment=comment,
     )

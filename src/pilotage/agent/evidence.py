@@ -179,16 +179,16 @@ class AgentEvidenceCandidate:
             "AgentEvidenceCandidate.to_evidence", evidence_id=evidence_id, agent_state_id=agent_state_id
         )
         return AgentEvidence(
-            evidence_id,
-            agent_state_id,
-            self.kind,
-            self.payload,
-            self.summary,
-            self.digest,
-            self.manifest_ref,
-            self.reference,
-            self.sensitive_fields,
-            created_at,
+            id=evidence_id,
+            agent_state_id=agent_state_id,
+            kind=self.kind,
+            payload=self.payload,
+            summary=self.summary,
+            digest=self.digest,
+            manifest_ref=self.manifest_ref,
+            reference=self.reference,
+            sensitive_fields=self.sensitive_fields,
+            created_at=created_at,
         )
 
 

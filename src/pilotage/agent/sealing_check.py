@@ -41,7 +41,14 @@ def unsealable(definition: AgentDefinition, tools: Iterable[AgentToolDescriptor]
     try:
         yield from _unsealable_ends(agent, definition)
     except AgentDefinitionError as error:
-        yield Problem(error.code, str(error), "", (agent,), AgentBootstrapError, error)
+        yield Problem(
+            code=error.code,
+            summary=str(error),
+            remedy="",
+            path=(agent,),
+            family=AgentBootstrapError,
+            detail=error,
+        )
     if definition.spec.redaction is not None:
         yield _problem((agent, "spec.redaction"), ("what the model says, once it is redacted",))
 

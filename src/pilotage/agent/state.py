@@ -179,22 +179,22 @@ class AgentState:
                 f"run {self.id!r} is {self.status} and cannot become {situation.status}. Allowed: {allowed}."
             )
         return _moved()(
-            self.id,
-            self.agent_type,
-            situation.status,
-            situation.transition,
-            situation.reason,
-            self.current_activity if activity is None else activity,
-            self.input_ref,
-            self.output_ref,
-            self.pending_signal_count,
-            self.last_event_cursor,
-            self.recovery_marker,
-            {**self.metadata, **metadata} if metadata else self.metadata,
-            self.created_at,
-            self.updated_at,
-            self.tenant_id,
-            wake_at,
+            id=self.id,
+            agent_type=self.agent_type,
+            status=situation.status,
+            transition=situation.transition,
+            reason=situation.reason,
+            current_activity=self.current_activity if activity is None else activity,
+            input_ref=self.input_ref,
+            output_ref=self.output_ref,
+            pending_signal_count=self.pending_signal_count,
+            last_event_cursor=self.last_event_cursor,
+            recovery_marker=self.recovery_marker,
+            metadata={**self.metadata, **metadata} if metadata else self.metadata,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            tenant_id=self.tenant_id,
+            wake_at=wake_at,
         )
 
 

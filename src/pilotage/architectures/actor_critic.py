@@ -73,7 +73,7 @@ class ActorCritic:
             if session.interrupted:
                 return
             question = _judging(briefing(session, prompt), as_text(answer))
-            verdict = await judge(self.critic, "critic", Verdict, question, session, deps)
+            verdict = await judge(self.critic, "critic", Verdict, question, session=session, deps=deps)
             candidates.add(answer, verdict.score)
             yield deps.progress("critic.judged", round=round_, score=verdict.score)
             if verdict.score >= self.approval_threshold:

@@ -92,7 +92,7 @@ class Blackboard:
             if turn.done:
                 break
             yield deps.progress("board.round_started", round=round_, contributors=list(turn.contributors))
-            board += await self._posts(turn.contributors, round_, board, prompt, session, deps)
+            board += await self._posts(turn.contributors, round_, board, prompt, session=session, deps=deps)
             session.output = _shown(board)
             session.metadata["board"] = to_json_value(board)
             yield deps.progress("board.round_finished", round=round_, posts=len(board))

@@ -99,7 +99,9 @@ class Debate:
         self, question: str, before: Mapping[str, Position], session: AgentSession, deps: Dependencies
     ) -> dict[str, Position]:
         """What everybody says now; who fails is left out."""
-        branches = [partial(self._argue, name, question, before, session, deps) for name in self.debaters]
+        branches = [
+            partial(self._argue, name, question, before, session=session, deps=deps) for name in self.debaters
+        ]
         ended = await deps.runtime.gather("debater", branches, policy=FailurePolicy.COLLECT)
         failures = [end for end in ended if isinstance(end, BranchFailure)]
         if len(failures) == len(self.debaters):
@@ -133,7 +135,7 @@ class Debate:
         said = listed({name: f"{each.answer} ({each.reasoning})" for name, each in positions.items()})
         asked = f"Judge a debate.\n\nThe question:\n{question}\n\nThe answers:\n{said}\n\n{_JUDGE}"
         choices = {"winner": list(positions)}
-        ruling = await judge(self.judge, "judge", Ruling, asked, session, deps, choices=choices)
+        ruling = await judge(self.judge, "judge", Ruling, asked, session=session, deps=deps, choices=choices)
         return ruling.winner, ruling.agreed
 
 

@@ -86,7 +86,7 @@ class React:
             elif isinstance(move, RefuseTools):
                 outcomes = [ToolCallOutcome(call, error=move.why) for call in move.calls]
             for outcome in outcomes:
-                yield turn.told(outcome)
+                yield turn.add_result(outcome)
             if course.follow(move, outcomes):
                 return
         course.interrupt(StopReason.MAX_STEPS)

@@ -225,4 +225,11 @@ def _result(outcome: ToolCallOutcome, deps: Dependencies, message_id: str) -> To
     if outcome.error is None:
         return ToolCallResultEvent(by, call_id, call.name, message_id, outcome.result)
     failure: JsonValue = {"error": outcome.error}
-    return ToolCallResultEvent(by, call_id, call.name, message_id, failure, {"is_error": True})
+    return ToolCallResultEvent(
+        attribution=by,
+        call_id=call_id,
+        tool_name=call.name,
+        message_id=message_id,
+        result=failure,
+        metadata={"is_error": True},
+    )

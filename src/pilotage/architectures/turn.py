@@ -62,7 +62,9 @@ class ModelTurn:
     def stream(self) -> AsyncIterator[ModelStreamEvent]:
         """What the model says; whoever leaves it closes it."""
         messages, deps = (*self._lead, *self._session.messages), self._deps
-        return deps.model.stream(_request(messages, (), None, None, deps.output, self._calling))
+        return deps.model.stream(
+            _request(messages, structured_output=deps.output, tool_calling=self._calling)
+        )
 
     def miss(self, misfit: AgentStructuredOutputError) -> None:
         """The reply never came as a whole; the model needs its words to repair them."""
@@ -107,15 +109,22 @@ class ModelTurn:
             self._session.messages.append(new_message(_ASSISTANT, text, {}, calls))
         return move
 
-    def told(self, outcome: ToolCallOutcome) -> ToolCallResultEvent:
-        """The model is told what came of a call; the event tells everybody else."""
+    def add_result(self, outcome: ToolCallOutcome) -> ToolCallResultEvent:
+        """Append the outcome of a call to the transcript, and return the event with it."""
         self._session.messages.append(outcome.message)
         call = outcome.call
         call_id, by = call.call_id or call.name, self._deps.attribution
         if outcome.error is None:
             return _result(by, call_id, call.name, self._message_id, outcome.result)
         failure: JsonValue = {"error": outcome.error}
-        return ToolCallResultEvent(by, call_id, call.name, self._message_id, failure, {"is_error": True})
+        return ToolCallResultEvent(
+            attribution=by,
+            call_id=call_id,
+            tool_name=call.name,
+            message_id=self._message_id,
+            result=failure,
+            metadata={"is_error": True},
+        )
 
 
 def _noting(words: list[str], hear: Hear) -> Hear:

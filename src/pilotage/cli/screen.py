@@ -12,10 +12,10 @@ import sys
 from abc import ABC, abstractmethod
 from typing import TextIO
 
-from pilotage.cli.words import Line, Span, Tone, cleaned
+from pilotage.cli.words import Line, TextSpan, Tone, cleaned
 from pilotage.jsonvalue import to_json_value
 
-_END = Span("\n")
+_END = TextSpan("\n")
 _STYLES = {
     Tone.PLAIN: "",
     Tone.QUIET: "dim",
@@ -91,7 +91,7 @@ class Screen:
         """Lines beside the answer: what happens, what to do next."""
         self._write(self._aside, lines)
 
-    def stream(self, piece: Span) -> None:
+    def stream(self, piece: TextSpan) -> None:
         """A piece of text beside the answer that goes on where the last one ended."""
         if piece.text:
             self._aside.write(_safe((piece,)))
@@ -119,7 +119,7 @@ class Screen:
 
     def say_json(self, value: object) -> None:
         """A value as one line of JSON, for programs; all of it ASCII, so that no terminal obeys it either."""
-        self._paper.write((Span(json.dumps(to_json_value(value), allow_nan=False)), _END))
+        self._paper.write((TextSpan(json.dumps(to_json_value(value), allow_nan=False)), _END))
 
     def _write(self, paper: Paper, lines: tuple[Line, ...]) -> None:
         self.end_line()
@@ -128,4 +128,4 @@ class Screen:
 
 
 def _safe(spans: Line) -> Line:
-    return tuple(Span(cleaned(span.text), span.tone) for span in spans)
+    return tuple(TextSpan(cleaned(span.text), span.tone) for span in spans)

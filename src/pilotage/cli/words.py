@@ -34,19 +34,19 @@ class Tone(StrEnum):
 
 
 @value
-class Span:
+class TextSpan:
     """A piece of text in one tone."""
 
     text: str
     tone: Tone = Tone.PLAIN
 
 
-Line: TypeAlias = tuple[Span, ...]
+Line: TypeAlias = tuple[TextSpan, ...]
 
 
-def line(*parts: str | Span) -> Line:
+def line(*parts: str | TextSpan) -> Line:
     """A line of plain and toned pieces."""
-    return tuple(Span(part) if isinstance(part, str) else part for part in parts)
+    return tuple(TextSpan(part) if isinstance(part, str) else part for part in parts)
 
 
 def plain(lines: Sequence[Line]) -> str:
@@ -85,7 +85,7 @@ def width(text: str) -> int:
     return len(text) if text.isascii() else sum(map(_cells, text))
 
 
-def columns(rows: Sequence[Sequence[Span]], room: int | None = None) -> list[Line]:
+def columns(rows: Sequence[Sequence[TextSpan]], room: int | None = None) -> list[Line]:
     """Rows as columns side by side; where there is a limit to the room, the last column gives way."""
     if not rows:
         return []
@@ -94,13 +94,13 @@ def columns(rows: Sequence[Sequence[Span]], room: int | None = None) -> list[Lin
     return [_row(row, widths, rest) for row in rows]
 
 
-def _row(row: Sequence[Span], widths: Sequence[int], rest: int | None) -> Line:
+def _row(row: Sequence[TextSpan], widths: Sequence[int], rest: int | None) -> Line:
     *before, last = row
     padded = [
-        Span(f"{span.text}{' ' * (widths[at] - width(span.text) + 2)}", span.tone)
+        TextSpan(f"{span.text}{' ' * (widths[at] - width(span.text) + 2)}", span.tone)
         for at, span in enumerate(before)
     ]
-    return (*padded, last if rest is None else Span(cut(last.text, rest), last.tone))
+    return (*padded, last if rest is None else TextSpan(cut(last.text, rest), last.tone))
 
 
 def _cells(letter: str) -> int:

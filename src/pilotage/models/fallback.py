@@ -165,13 +165,15 @@ def joint_capability(capabilities: Sequence[ModelCapability], *, of_any: bool) -
     is_bounded = lengths and (len(lengths) == len(capabilities) or not of_any)
     media = {kind for each in capabilities for kind in each.media_types}
     return ModelCapability(
-        capabilities[0].model,
-        least(lengths) if is_bounded else None,
-        some(each.tools for each in capabilities),
-        some(each.parallel_tool_calls for each in capabilities),
-        some(each.structured_output for each in capabilities),
-        any(each.reasoning for each in capabilities),
-        frozenset(kind for kind in media if some(kind in each.media_types for each in capabilities)),
+        model=capabilities[0].model,
+        context_tokens=least(lengths) if is_bounded else None,
+        tools=some(each.tools for each in capabilities),
+        parallel_tool_calls=some(each.parallel_tool_calls for each in capabilities),
+        structured_output=some(each.structured_output for each in capabilities),
+        reasoning=any(each.reasoning for each in capabilities),
+        media_types=frozenset(
+            kind for kind in media if some(kind in each.media_types for each in capabilities)
+        ),
     )
 
 

@@ -124,11 +124,11 @@ def _response(reply: OfflineReply, request: ModelRequest) -> ModelResponse:
     text = canonical_json(reply.answer) if is_answer else reply.text
     facts: JsonObject = {"made_up": list(reply.made_up)} if reply.made_up else {}
     return ModelResponse(
-        text,
-        reply.answer if is_answer else None,
-        reply.calls,
-        estimated_usage(request.assemble_messages(), text, reply.calls, reply.reasoning),
-        facts,
-        ModelFinishReason.TOOL_CALLS if reply.calls else ModelFinishReason.STOP,
-        spec.decode(reply.answer) if spec is not None and is_answer else None,
+        content=text,
+        structured_output=reply.answer if is_answer else None,
+        tool_calls=reply.calls,
+        usage=estimated_usage(request.assemble_messages(), text, reply.calls, reply.reasoning),
+        metadata=facts,
+        finish_reason=ModelFinishReason.TOOL_CALLS if reply.calls else ModelFinishReason.STOP,
+        output=spec.decode(reply.answer) if spec is not None and is_answer else None,
     )

@@ -1,4 +1,4 @@
-"""Effects: what a run asks of the world, and how each is carried out, recorded and read back.
+"""Effects: the requests of a run to the world, and how each is performed, recorded and read back.
 
 An effect is performed by `door.perform` and nowhere else. The kinds are subclasses, each in the room of its subject.
 """
@@ -24,7 +24,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.record_fields import optional_text, value_field
-from pilotage.runtime.journal.scope import Scope
+from pilotage.runtime.journal.scope import StepScope
 from pilotage.values import value
 
 Decode = Callable[[JsonValue], object]
@@ -141,12 +141,12 @@ class Effect(ABC):
     task: Task[object] | None = None
     """The task that performs it; None for one that is not tracked."""
 
-    def __init__(self, scope: Scope, action: Action) -> None:
+    def __init__(self, scope: StepScope, action: Action) -> None:
         self.scope = scope
         self.action = action
 
     async def settle(self, used: BudgetAmount) -> None:
-        """Report to the application's budget, once, what the effect really used."""
+        """Report the amount that the effect really used to the application's budget, once."""
         reservation, self.reservation = self.reservation, None
         if reservation is not None and self.settle_with is not None:
             await self.settle_with(reservation, used)
@@ -158,14 +158,14 @@ class Effect(ABC):
 
     @abstractmethod
     def act(self) -> Awaitable[object]:
-        """Carry the effect out; the result may be an `Outcome` that says what to record of it."""
+        """Perform the effect; the result may be an `Outcome` with its own record."""
 
     def decode(self, record: JsonValue) -> object:
         """Return a recorded result as the program got it."""
         return record
 
     def view_of(self, result: object) -> JsonObject:
-        """Return what others may see of the result."""
+        """Return the view of the result."""
         return {words.RESULT: to_json_value(result)}
 
     def reuse(self, record: JsonObject) -> object:
@@ -188,7 +188,7 @@ class Effect(ABC):
         return record, view
 
     def shown(self, arguments: JsonObject) -> JsonValue:
-        """Return what others may see of arguments."""
+        """Return the view of arguments."""
         return arguments
 
     def refused(self, reason: str) -> Exception:
@@ -196,7 +196,7 @@ class Effect(ABC):
         return ToolError(f"{self.action.name!r} is not allowed: {reason}")
 
     def rejected(self, rejection: ToolError) -> BaseException:
-        """Return what is raised when a person rejects the effect and the run goes on."""
+        """Return the error for an effect that a person rejects in a run that continues."""
         return rejection
 
     @property
@@ -211,7 +211,7 @@ class PlainEffect(Effect):
     def __init__(
         self,
         kind: EffectKind,
-        scope: Scope,
+        scope: StepScope,
         action: Action,
         act: Callable[[], Awaitable[object]],
         decode: Decode | None = None,

@@ -40,9 +40,9 @@ from pilotage.values import value
 
 @value
 class RunHistory:
-    """The rows of a run, sorted by what they belong to.
+    """The rows of a run, sorted by their stage.
 
-    `claims` are the CLAIMED rows, `actions` the rows of actions. `told` are the recorded events: replay removes each
+    `claims` are the CLAIMED rows, `actions` the rows of actions. `events` are the recorded events: replay removes each
     one as the program emits it again.
     """
 
@@ -50,7 +50,7 @@ class RunHistory:
     last: JournalRow
     claims: Sequence[JournalRow]
     actions: Sequence[JournalRow]
-    told: deque[LoggedEvent]
+    events: deque[LoggedEvent]
 
     @classmethod
     def of(cls, rows: Sequence[JournalRow]) -> RunHistory:
@@ -69,7 +69,7 @@ class RunHistory:
     @property
     def last_number(self) -> int:
         """The number of the last recorded event, 0 where there is none."""
-        return self.told[-1].number if self.told else 0
+        return self.events[-1].number if self.events else 0
 
 
 _APPROVALS = frozenset({AgentStateReason.APPROVAL_REQUIRED, AgentStateReason.APPROVAL_DEFERRED})
@@ -110,7 +110,7 @@ def _open_action_mismatch(state: AgentState, rows: Sequence[JournalRow]) -> str 
 
 
 def _question_mismatch(state: AgentState, rows: Sequence[JournalRow]) -> str | None:
-    """A run waits for people exactly where it has an open question, or a child run that may have one."""
+    """Return how a waiting state contradicts the open questions: it needs one, or a child run that may have one."""
     if state.status is not AgentStatus.INTERRUPTED or state.reason not in _APPROVALS:
         return None
     closed = {row.action_id for row in rows if row.stage is not JournalStage.BEFORE}
@@ -167,7 +167,7 @@ class RunReader:
         """Return the rows of a run as they are stored."""
         return [row async for row in self._services.journal.read(run)]
 
-    async def standing(self, run_id: str, principal: Principal | None) -> tuple[AgentState, list[JournalRow]]:
+    async def snapshot(self, run_id: str, principal: Principal | None) -> tuple[AgentState, list[JournalRow]]:
         """Return the state and the rows of a run; without a principal, of any tenant.
 
         The state is not older than the rows, so a run that ends meanwhile is seen as ended.

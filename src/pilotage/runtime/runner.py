@@ -30,7 +30,7 @@ from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.events.projections import YieldProjector
 from pilotage.runtime.history import typed_output
 from pilotage.runtime.journal.start_record import encode_input
-from pilotage.runtime.run.opened import ReadRun, RunOpener
+from pilotage.runtime.run.opened import CallerRuns, ReadRun
 from pilotage.values import value
 
 _RUNNER = "__pilotage_runner__"
@@ -42,7 +42,7 @@ class AgentRunner(IAgentRunner):
 
     definition: AgentDefinition
     instance: object
-    runs: RunOpener
+    runs: CallerRuns
     principal: Principal = LOCAL
     overrides: Overrides = Overrides()
 
@@ -181,7 +181,7 @@ class RunnerFactory(IAgentRunnerFactory):
 
 _WAYS_OUT = {
     AgentStatus.INTERRUPTED: " Answer it, then resume the run.",
-    AgentStatus.ACTIVE: " This process stops; the run goes on where somebody takes it up. Read its result there.",
+    AgentStatus.ACTIVE: " This process stops; another process may resume the run. Read its result there.",
 }
 
 

@@ -26,10 +26,10 @@ from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.journal.fork import fork_rows
 from pilotage.runtime.journal.seals import SEALED
 from pilotage.runtime.people.requests import DECIDED_BY
-from pilotage.runtime.run.opened import RunOpener
+from pilotage.runtime.run.opened import CallerRuns
 from pilotage.runtime.run.resume import RunResumer, acting
 from pilotage.runtime.run.start import RunStarts
-from pilotage.runtime.run.supervise import RunHandle, Supervisor
+from pilotage.runtime.run.supervise import RunHandle, RunSupervisor
 from pilotage.runtime.run.watch import SignalWatch
 from pilotage.runtime.services import Services
 
@@ -43,13 +43,13 @@ class AgentRuns:
 
     def __init__(self, app: Application) -> None:
         self.services = Services(app)
-        self.launcher = Supervisor(self.services)
+        self.launcher = RunSupervisor(self.services)
         self._records = self.launcher.records
         self._starts = RunStarts(self.services, self.launcher)
         self._answers = OpenQuestions(self.services, self._records)
         self._watch = SignalWatch(self.services, self.launcher)
         self._resumer = RunResumer(self.services, self.launcher, self._watch)
-        self.opened = RunOpener(self.services, self.launcher, self._starts, self._watch.begin)
+        self.opened = CallerRuns(self.services, self.launcher, self._starts, self._watch.begin)
 
     async def start(
         self,
@@ -70,7 +70,7 @@ class AgentRuns:
             RunConflictError: the id belongs to a run with another input, or another run has the conversation.
         """
         handle = await self._starts.start(
-            agent, given, principal or LOCAL, id, conversation_id, metadata or {}
+            agent, given, principal or LOCAL, alias=id, conversation=conversation_id, metadata=metadata or {}
         )
         self._watch.begin()
         return handle
@@ -336,7 +336,7 @@ class AgentRuns:
         Raises:
             CallerError: an action is open at that row: its outcome is unknown.
         """
-        state, rows = await self._records.standing(run_id, principal)
+        state, rows = await self._records.snapshot(run_id, principal)
         return await self._starts.fork(run_id, fork_rows(run_id, rows, at), acting(principal, state))
 
     async def hand_over(self, seconds: float) -> None:

@@ -115,10 +115,10 @@ class Services:
 
     @cached_property
     def writer(self) -> JournalWriter:
-        return JournalWriter(NotifyingJournal(self.journal, self.bell))
+        return JournalWriter(NotifyingJournal(self.journal, self.outbox_notifier))
 
     @cached_property
-    def bell(self) -> OutboxNotifier:
+    def outbox_notifier(self) -> OutboxNotifier:
         """Return the notifier for commits of this process that contain facts."""
         return OutboxNotifier()
 
@@ -131,27 +131,27 @@ class Services:
         """Return the name of this process as an owner of leases."""
         return self.ids.uid()
 
-    def hold_of(self, run: RunKey) -> HeldLease | None:
+    def new_lease(self, run: RunKey) -> HeldLease | None:
         """Return a lease on a run that is not acquired yet; None if the application has no leases."""
         if self._leasing is None and self.leases is not None:
             self._leasing = Leasing(self.leases, self.owner, self.clock, self.lease_settings)
         return None if self._leasing is None else HeldLease(self._leasing, run)
 
-    async def hold(self, run: RunKey) -> HeldLease | None:
+    async def acquire_lease(self, run: RunKey) -> HeldLease | None:
         """Acquire the lease on a run and return it; None if the application has no leases.
 
         Raises:
             RunConflictError: another process has the lease.
         """
-        lease = self.hold_of(run)
+        lease = self.new_lease(run)
         if lease is not None:
             await lease.acquire()
         return lease
 
-    async def rest(self) -> None:
+    async def stop_idle_renewer(self) -> None:
         """Stop renewing leases, unless this process still has one."""
         if self._leasing is not None:
-            await self._leasing.keeper.rest()
+            await self._leasing.renewer.stop_if_idle()
 
     @cached_property
     def gate(self) -> GatePorts:
@@ -183,7 +183,12 @@ class Services:
         """Return the ports that the effects of runs use."""
         gate = self.gate
         return RunPorts(
-            self.clock, self.ids, self.port_caller, self.secrets, self.tool_handler, gate.recovery
+            clock=self.clock,
+            ids=self.ids,
+            caller=self.port_caller,
+            secrets=self.secrets,
+            tool_handler=self.tool_handler,
+            recovery_handler=gate.recovery,
         )
 
     @cached_property

@@ -78,7 +78,7 @@ def _can_expose(field: SensitiveMarker, include_pii: bool, include_sensitive: bo
             assert_never(field.sensitivity)
 
 
-class Step(Enum):
+class PathStep(Enum):
     """The steps of a path that are not the name of a field."""
 
     EACH_VALUE = auto()
@@ -89,8 +89,8 @@ class _Dropped(Enum):
     DROPPED = auto()
 
 
-Steps: TypeAlias = tuple[str | Step, ...]
-_EVERYTHING: Steps = (Step.ANY_DEPTH,)
+Steps: TypeAlias = tuple[str | PathStep, ...]
+_EVERYTHING: Steps = (PathStep.ANY_DEPTH,)
 
 
 def guard_json_value(
@@ -114,11 +114,12 @@ def guard_json_value(
 
 def steps_of(descriptor: SensitiveFieldDescriptor) -> Steps:
     """The path of a descriptor with the mappings it enters as steps of their own."""
-    steps: list[str | Step] = []
+    steps: list[str | PathStep] = []
     for position in range(len(descriptor.path) + 1):
-        steps += [Step.EACH_VALUE] * descriptor.each_value_at.count(position)
+        steps += [PathStep.EACH_VALUE] * descriptor.each_value_at.count(position)
         steps += [
-            Step.ANY_DEPTH if name == ANY_DEPTH else name for name in descriptor.path[position : position + 1]
+            PathStep.ANY_DEPTH if name == ANY_DEPTH else name
+            for name in descriptor.path[position : position + 1]
         ]
     return tuple(steps)
 
@@ -148,9 +149,9 @@ def _guard(value: JsonValue, steps: Steps, mask: _Mask) -> _Guarded:
     if not isinstance(value, Mapping):
         return mask.field.placeholder
     step, rest = steps[0], steps[1:]
-    if step is Step.EACH_VALUE:
+    if step is PathStep.EACH_VALUE:
         return _kept_values({key: _guard(item, rest, mask) for key, item in value.items()})
-    if step is Step.ANY_DEPTH:
+    if step is PathStep.ANY_DEPTH:
         return _guard_any_depth(value, rest, mask)
     if step in value:
         return _kept_values({**value, step: _guard(value[step], rest, mask)})
@@ -162,11 +163,11 @@ def _guard_any_depth(value: JsonObject, rest: Steps, mask: _Mask) -> _Guarded:
     if not rest:
         return _kept_values({key: _guard(item, _EVERYTHING, mask) for key, item in value.items()})
     here: _Guarded = value
-    if rest[0] is Step.EACH_VALUE or rest[0] in value:
+    if rest[0] is PathStep.EACH_VALUE or rest[0] in value:
         here = _guard(value, rest, mask)
     if not isinstance(here, Mapping):
         return here
-    below = (Step.ANY_DEPTH, *rest)
+    below = (PathStep.ANY_DEPTH, *rest)
     return _kept_values({key: _guard_container(item, below, mask) for key, item in here.items()})
 
 
@@ -216,7 +217,7 @@ def _nodes_at(root: _Node, node: _Node, steps: Steps) -> Iterator[_Node]:
         yield node
         return
     step, rest = steps[0], steps[1:]
-    if step is Step.ANY_DEPTH:
+    if step is PathStep.ANY_DEPTH:
         for below in _all_below(root, node, {}):
             yield from _nodes_at(root, below, rest)
         return
@@ -226,7 +227,7 @@ def _nodes_at(root: _Node, node: _Node, steps: Steps) -> Iterator[_Node]:
         elif isinstance(shape.get("additionalProperties"), dict):
             # A name that is no property may belong to the objects in a mapping.
             yield from _nodes_at(
-                root, shape["additionalProperties"], rest if step is Step.EACH_VALUE else steps
+                root, shape["additionalProperties"], rest if step is PathStep.EACH_VALUE else steps
             )
 
 

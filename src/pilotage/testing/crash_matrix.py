@@ -134,14 +134,16 @@ async def crash_matrix(
     """
     pristine = [deepcopy(each) for each in add]
     people = _People(approve, carry_out or _nobody_carries_out)
-    reference = _Story(agent, given, model, add, people, store())
+    reference = _Story(agent=agent, given=given, model=model, world=add, people=people, store=store())
     result = await reference.carry_through(())
     points = list(_points(reference.commits, second_stops))
     differences: list[str] = []
     repeated: list[str] = []
     for point in points:
         world = [deepcopy(each) for each in pristine]
-        story = _Story(agent, given, model and model.fresh(), world, people, store())
+        story = _Story(
+            agent=agent, given=given, model=model and model.fresh(), world=world, people=people, store=store()
+        )
         ended = await story.carry_through(point)
         # A run that has ended before its process died is read from its record, where the output is JSON.
         if (ended.status, to_json_value(ended.output)) != (result.status, to_json_value(result.output)):

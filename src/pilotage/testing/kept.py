@@ -62,7 +62,14 @@ class KeptRow:
             view = _text(f"the view of {where}", row.view)
         name = (row.seq, row.action_id, row.kind, row.stage)
         columns = (*name, row.attempt, row.epoch, row.fingerprint, row.idempotency)
-        return cls(columns, sealed or record, view, row.digest, created_at or row.created_at, row.salt)
+        return cls(
+            columns=columns,
+            kept_record=sealed or record,
+            kept_view=view,
+            digest=row.digest,
+            created_at=created_at or row.created_at,
+            salt=row.salt,
+        )
 
     @property
     def is_plain(self) -> bool:

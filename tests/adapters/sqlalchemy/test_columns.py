@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.dialects import sqlite
 
-from pilotage.adapters.sqlalchemy.columns import Moment, from_stored, is_stored_as_it_is, to_stored
+from pilotage.adapters.sqlalchemy.columns import MomentColumn, from_stored, is_stored_as_it_is, to_stored
 
 ANY_TEXT = st.text(st.characters(min_codepoint=0, max_codepoint=0x10FFFF, exclude_categories=()))
 
@@ -53,13 +53,13 @@ def test_ordinary_texts_need_not_be_looked_at_one_by_one(text: str) -> None:
 
 def stored(moment: datetime) -> int:
     """A moment as an SQLite file keeps it."""
-    found: int = Moment().bind_processor(sqlite.dialect())(moment)
+    found: int = MomentColumn().bind_processor(sqlite.dialect())(moment)
     return found
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
 def test_moments_are_kept_to_the_microsecond(moment: datetime) -> None:
-    assert Moment().result_processor(sqlite.dialect(), None)(stored(moment)) == moment
+    assert MomentColumn().result_processor(sqlite.dialect(), None)(stored(moment)) == moment
 
 
 def test_a_moment_is_the_same_wherever_it_was_said() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, text
 
-from pilotage.adapters.sqlalchemy.connections import Line
+from pilotage.adapters.sqlalchemy.connections import DatabaseLine
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
@@ -17,7 +17,7 @@ Write = Callable[[Connection, str], None]
 
 
 def by_driver(connection: Connection, name: str) -> None:
-    Line(connection).carry_out("INSERT INTO kept VALUES (?)", (name,)).close()
+    DatabaseLine(connection).carry_out("INSERT INTO kept VALUES (?)", (name,)).close()
 
 
 def by_sqlalchemy(connection: Connection, name: str) -> None:
@@ -86,7 +86,7 @@ async def test_one_that_fails_at_its_end_leaves_nothing_and_says_so(
 ) -> None:
     def points_nowhere(connection: Connection) -> None:
         write(connection, "a")
-        Line(connection).carry_out("INSERT INTO pointing VALUES ('nowhere')", ()).close()
+        DatabaseLine(connection).carry_out("INSERT INTO pointing VALUES ('nowhere')", ()).close()
 
     with pytest.raises(ConflictingWriteError):
         await store.database.write(points_nowhere)

@@ -13,7 +13,7 @@ from threading import Event, get_ident
 import pytest
 from sqlalchemy import Connection, text
 
-from pilotage.adapters.sqlalchemy.connections import Line
+from pilotage.adapters.sqlalchemy.connections import DatabaseLine
 from pilotage.adapters.sqlalchemy.database import Begin, Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
@@ -52,14 +52,14 @@ def where(connection: Connection) -> int:
 def how(connection: Connection) -> tuple[int, int]:
     """How long the connection waits for others, in milliseconds, and from how many pages on it carries the log over."""
     patience, pages = (
-        Line(connection).carry_out(f"PRAGMA {name}", ()).fetchone()[0]
+        DatabaseLine(connection).carry_out(f"PRAGMA {name}", ()).fetchone()[0]
         for name in ("busy_timeout", "wal_autocheckpoint")
     )
     return patience, pages
 
 
 def keep(connection: Connection, name: str = "a") -> None:
-    Line(connection).carry_out("INSERT INTO kept VALUES (?)", (name,)).close()
+    DatabaseLine(connection).carry_out("INSERT INTO kept VALUES (?)", (name,)).close()
 
 
 async def kept(database: Database) -> list[str]:
@@ -200,7 +200,7 @@ class HastyClock(SystemClock):
 
 def moments(connection: Connection) -> list[int]:
     """What the driver and SQLAlchemy take for the time, one after the other."""
-    (first,) = Line(connection).carry_out("SELECT clock_timestamp()", ()).fetchone()
+    (first,) = DatabaseLine(connection).carry_out("SELECT clock_timestamp()", ()).fetchone()
     return [first, connection.execute(text("SELECT clock_timestamp()")).scalar_one()]
 
 

@@ -41,7 +41,7 @@ from pilotage.cli.views.run_page import (
     run_page,
     timeline_lines,
 )
-from pilotage.cli.words import Hints, Line, Span, ago, length, plain, short
+from pilotage.cli.words import Hints, Line, TextSpan, ago, length, plain, short
 from pilotage.cli.work.doctor import code_of_findings, finding_lines, note, off, well
 from pilotage.jsonvalue import JsonValue
 
@@ -260,7 +260,7 @@ def narrated(*events: AgentEvent, reasoning: bool = False) -> str:
     """Pieces go on where the last one ended, lines stand alone."""
     narrator, text = Narrator(RUN, tells_reasoning=reasoning), ""
     for each in (told for event in events for told in narrator.told(event)):
-        if isinstance(each, Span):
+        if isinstance(each, TextSpan):
             text += each.text
         else:
             text += "" if not text or text.endswith("\n") else "\n"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotage.cli.words import Span, cleaned, columns, cut, line, one_line, plain, width
+from pilotage.cli.words import TextSpan, cleaned, columns, cut, line, one_line, plain, width
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,14 @@ def test_one_line_stays_one_line() -> None:
 
 
 def test_columns_line_up_and_the_last_one_gives_way() -> None:
-    rows = [[Span("a"), Span("世"), Span("a long tale")], [Span("bb"), Span("c"), Span("short")]]
+    rows = [
+        [TextSpan("a"), TextSpan("世"), TextSpan("a long tale")],
+        [TextSpan("bb"), TextSpan("c"), TextSpan("short")],
+    ]
     assert plain(columns(rows)) == "a   世  a long tale\nbb  c   short\n"
     assert plain(columns(rows, room=16)) == "a   世  a long …\nbb  c   short\n"
     assert columns([]) == []
 
 
 def test_lines_are_joined_without_blanks_at_their_ends() -> None:
-    assert plain([line("a", Span(" b  ")), ()]) == "a b\n\n"
+    assert plain([line("a", TextSpan(" b  ")), ()]) == "a b\n\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from pilotage.agent.tools.declare import IToolCalls
-from pilotage.runtime.journal.scope import Scope, enter_run
+from pilotage.runtime.journal.scope import StepScope, enter_run
 
 
 class Unused(IToolCalls):
@@ -18,6 +18,6 @@ class Unused(IToolCalls):
         raise AssertionError("no tool is called")
 
 
-def enter(scope: Scope) -> None:
+def enter(scope: StepScope) -> None:
     """Make a scope the current one of this task."""
     enter_run(Unused(), scope)

@@ -33,7 +33,7 @@ def test_every_row_is_where_it_belongs_in_its_order() -> None:
     assert (past.first, past.last) == (rows[0], rows[5])
     assert past.claims == [rows[0], rows[3]]
     assert past.actions == [rows[1], rows[4]]
-    assert [(item.epoch, item.number, item.kind) for item in past.told] == [
+    assert [(item.epoch, item.number, item.kind) for item in past.events] == [
         (1, 1, "run_started"),
         (1, 2, "step_started"),
         (2, 3, "step_finished"),
@@ -43,4 +43,4 @@ def test_every_row_is_where_it_belongs_in_its_order() -> None:
 
 def test_a_run_that_told_nothing_has_no_last_event() -> None:
     past = RunHistory.of([a_claim(1)])
-    assert (past.last_number, list(past.told), past.actions) == (0, [], [])
+    assert (past.last_number, list(past.events), past.actions) == (0, [], [])

@@ -208,13 +208,15 @@ class ReplyReader:
         if keeps_reasoning and self._reasoning:
             facts["reasoning"] = self.reasoning
         return ModelResponse(
-            text,
-            structured,
-            calls.whole,
-            usage_of(self._usage),
-            facts,
-            ModelFinishReason.TOOL_CALLS if calls.whole and reason is ModelFinishReason.STOP else reason,
-            spec.decode(structured) if spec is not None and is_answer else None,
+            content=text,
+            structured_output=structured,
+            tool_calls=calls.whole,
+            usage=usage_of(self._usage),
+            metadata=facts,
+            finish_reason=ModelFinishReason.TOOL_CALLS
+            if calls.whole and reason is ModelFinishReason.STOP
+            else reason,
+            output=spec.decode(structured) if spec is not None and is_answer else None,
         )
 
     def _note(self, chunk: JsonObject) -> None:

@@ -43,7 +43,7 @@ class StoredRun(RunSnapshot):
     state: Mapping[str, Any] = field(default_factory=lambda: NO_STATE)
 
 
-class Known:
+class KnownRuns:
     """Runs and parents, pending signals, holders of conversations, and evidence that was looked for."""
 
     def __init__(self) -> None:
@@ -76,9 +76,9 @@ class RecentRuns:
     def __init__(self) -> None:
         self._runs: dict[RunKey, StoredRun] = {}
 
-    def known(self, commits: Sequence[JournalCommit]) -> Known | None:
+    def known(self, commits: Sequence[JournalCommit]) -> KnownRuns | None:
         """Take out what is needed to decide these commits; None where it must be looked up."""
-        known = Known()
+        known = KnownRuns()
         for commit in commits:
             if commit.parent is not None or commit.conversation is not None or commit.consumed_signals:
                 return None  # its outcome depends on more than its own run
@@ -107,7 +107,7 @@ class RecentRuns:
 class Batch:
     """Decides commits one after the other, and gathers what they write, by table."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: KnownRuns) -> None:
         self.known = known
         self.runs: dict[RunKey, StoredRun] = {}
         self.journal: list[Values] = []

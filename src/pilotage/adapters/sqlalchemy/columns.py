@@ -113,7 +113,7 @@ def from_packed(packed: bytes) -> str:
     return packed[1:].decode(errors="surrogatepass")
 
 
-class Moment(TypeDecorator[datetime]):
+class MomentColumn(TypeDecorator[datetime]):
     """A moment to the microsecond: `timestamptz` where there is one, else microseconds since 1970."""
 
     impl = BigInteger
@@ -152,14 +152,14 @@ def _in_utc(moment: datetime) -> datetime:
 class now(FunctionElement[datetime]):  # noqa: N801 - reads as an SQL function
     """The store's clock, the only one that all processes share."""
 
-    type = Moment()
+    type = MomentColumn()
     inherit_cache = True
 
 
 class seconds_from_now(FunctionElement[datetime]):  # noqa: N801 - reads as an SQL function
     """The moment that many seconds from now, by the store's clock."""
 
-    type = Moment()
+    type = MomentColumn()
     inherit_cache = True
 
 

@@ -81,7 +81,7 @@ class Engines(ABC):
         """Close all connections."""
 
 
-class Line:
+class DatabaseLine:
     """The connection of the driver under one of SQLAlchemy, looked up once for a transaction."""
 
     __slots__ = ("connection", "dialect", "driver")

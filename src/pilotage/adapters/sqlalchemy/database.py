@@ -27,7 +27,7 @@ from pilotage.adapters.sqlalchemy.mapping import Stored
 from pilotage.adapters.sqlalchemy.postgresql import PostgresqlEngines
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings, shown
 from pilotage.adapters.sqlalchemy.sqlite import SqliteEngines
-from pilotage.adapters.sqlalchemy.threads import Gathering, Threads, ThreadsEndedError, Work
+from pilotage.adapters.sqlalchemy.threads import DatabaseThreads, Gathering, ThreadsEndedError, Work
 from pilotage.ids import IClock, SystemClock
 
 T = TypeVar("T")
@@ -54,8 +54,8 @@ class Database:
             SqliteEngines(url, settings, self._clock) if self.is_sqlite else PostgresqlEngines(url, settings)
         )
         self._is_closed = False
-        self._writers = Threads(self.engines.writers, "pilotage-writer")
-        self._readers = Threads(settings.pool_size, "pilotage-reader")
+        self._writers = DatabaseThreads(self.engines.writers, "pilotage-writer")
+        self._readers = DatabaseThreads(settings.pool_size, "pilotage-reader")
         self._hints = Gathering(self._writers, partial(_hint_twice, self.engines))
 
     async def read(self, work: Work[T], *, waits: bool = True) -> T:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, bindparam, func, select
 
-from pilotage.adapters.sqlalchemy.columns import Moment, now
+from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import (
@@ -28,7 +28,7 @@ INSERT_EVIDENCE = bulk_insert(
     evidence,
     ("tenant_id", "run_id", "evidence_id", "kind", "manifest_ref", "document"),
     lambda given: {"created_at": func.coalesce(given["given_at"], now())},
-    extra={"given_at": Moment()},
+    extra={"given_at": MomentColumn()},
 )
 
 _OF_RUN = select(evidence).where(*of_run(evidence)).order_by(evidence.c.position)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, bindparam, literal_column, select, type_coerce
 from sqlalchemy.types import NullType
 
-from pilotage.adapters.sqlalchemy.batch import Batch, Known, RecentRuns, StoredRun
+from pilotage.adapters.sqlalchemy.batch import Batch, KnownRuns, RecentRuns, StoredRun
 from pilotage.adapters.sqlalchemy.columns import from_packed
 from pilotage.adapters.sqlalchemy.connections import Engines
 from pilotage.adapters.sqlalchemy.database import Begin, Database
@@ -203,8 +203,8 @@ def _carry_out(
     return _Done(outcomes, batch.runs)
 
 
-def _look(connection: Connection, commits: Sequence[JournalCommit]) -> Known:
-    known = Known()
+def _look(connection: Connection, commits: Sequence[JournalCommit]) -> KnownRuns:
+    known = KnownRuns()
     known.runs = _locked_runs(connection, commits)
     for commit in commits:
         run = known.runs.get(commit.run)
@@ -256,7 +256,7 @@ def _look_for_token(connection: Connection, commit: JournalCommit, run: StoredRu
         run.receipts[commit.token, last] = connection.execute(_EPOCH_THEN, place).scalar() or 0
 
 
-def _look_closely(connection: Connection, commits: Iterable[JournalCommit], known: Known) -> None:
+def _look_closely(connection: Connection, commits: Iterable[JournalCommit], known: KnownRuns) -> None:
     for commit in commits:
         run = known.runs.get(commit.run)
         if run is not None:

@@ -55,5 +55,10 @@ def _outcome(values: Stored) -> LateOutcome:
     run = RunKey(values["tenant_id"], values["run_id"])
     view = document_of(values["view"])
     return LateOutcome(
-        run, values["action_id"], values["attempt"], values["epoch"], view, values["created_at"]
+        run=run,
+        action_id=values["action_id"],
+        attempt=values["attempt"],
+        epoch=values["epoch"],
+        view=view,
+        created_at=values["created_at"],
     )

@@ -202,13 +202,13 @@ def event_values(run: RunKey, event: OutboxEvent, number: int) -> Values:
 def entry_of(values: Stored) -> OutboxEntry:
     """Return the outbox entry in these columns."""
     return OutboxEntry(
-        RunKey(values["tenant_id"], values["run_id"]),
-        values["number"],
-        event_of(values),
-        values["created_at"],
-        OutboxStatus(values["status"]),
-        values["failures"],
-        values["problem"],
+        run=RunKey(values["tenant_id"], values["run_id"]),
+        number=values["number"],
+        event=event_of(values),
+        created_at=values["created_at"],
+        status=OutboxStatus(values["status"]),
+        failures=values["failures"],
+        problem=values["problem"],
     )
 
 

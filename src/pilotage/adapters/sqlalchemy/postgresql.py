@@ -10,7 +10,12 @@ from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, select
 
-from pilotage.adapters.sqlalchemy.connections import Engines, Line, WouldWaitError, raising_sqlalchemy_errors
+from pilotage.adapters.sqlalchemy.connections import (
+    DatabaseLine,
+    Engines,
+    WouldWaitError,
+    raising_sqlalchemy_errors,
+)
 from pilotage.adapters.sqlalchemy.errors import DatabaseDurabilityError
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 
@@ -79,7 +84,7 @@ class PostgresqlEngines(Engines):
 def _need_not_be_durable(connection: Connection) -> None:
     # The driver begins the transaction with the first statement: both are one trip.
     with _one_trip(connection):
-        Line(connection).carry_out(_LOCAL, None)
+        DatabaseLine(connection).carry_out(_LOCAL, None)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, bindparam, func, select, update
 
-from pilotage.adapters.sqlalchemy.columns import Moment, now
+from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import refusing_unstorable, signal_of, text_of
@@ -27,7 +27,7 @@ _INSERT = bulk_insert(
     signals,
     ("tenant_id", "run_id", "number", "signal_id", "kind", "payload"),
     lambda given: {"created_at": func.coalesce(given["given_at"], now())},
-    extra={"given_at": Moment()},
+    extra={"given_at": MomentColumn()},
 )
 
 _CONSUME = (

@@ -13,7 +13,12 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from pilotage.adapters.sqlalchemy.columns import microseconds
-from pilotage.adapters.sqlalchemy.connections import Engines, Line, WouldWaitError, raising_sqlalchemy_errors
+from pilotage.adapters.sqlalchemy.connections import (
+    DatabaseLine,
+    Engines,
+    WouldWaitError,
+    raising_sqlalchemy_errors,
+)
 from pilotage.adapters.sqlalchemy.errors import DatabaseDurabilityError
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.ids import IClock
@@ -47,7 +52,7 @@ class SqliteEngines(Engines):
         self.hinting = self._writer("NORMAL")
         # `foreign_keys` and the like matter to writers only; a reader must not write.
         self.reading = self._engine(
-            settings.pool_size, lambda: microseconds(clock.now()), "PRAGMA query_only = ON"
+            settings.pool_size, lambda: microseconds(clock.now()), ("PRAGMA query_only = ON",)
         )
         _make_private(Path(str(url.database)))
 
@@ -91,15 +96,17 @@ class SqliteEngines(Engines):
             # One belongs to the thread that writes, the other is for opening or upgrading the file.
             2,
             self._transactions.moment,
-            "PRAGMA journal_mode = WAL",
-            f"PRAGMA synchronous = {synchronous}",
-            f"PRAGMA wal_autocheckpoint = {LOG_PAGES}",
-            "PRAGMA foreign_keys = ON",
+            (
+                "PRAGMA journal_mode = WAL",
+                f"PRAGMA synchronous = {synchronous}",
+                f"PRAGMA wal_autocheckpoint = {LOG_PAGES}",
+                "PRAGMA foreign_keys = ON",
+            ),
         )
         event.listen(engine, "begin", self._transactions.begin_for_sqlalchemy)
         return engine
 
-    def _engine(self, pool_size: int, time: Callable[[], int], *pragmas: str) -> Engine:
+    def _engine(self, pool_size: int, time: Callable[[], int], pragmas: tuple[str, ...]) -> Engine:
         engine = create_engine(
             self._url,
             pool_size=pool_size,
@@ -189,7 +196,7 @@ class Transactions:
 
     def begin_for_sqlalchemy(self, connection: Connection) -> None:
         """Begin what SQLAlchemy begins, unless the driver is in a transaction already."""
-        line = Line(connection)
+        line = DatabaseLine(connection)
         if not line.driver.in_transaction:
             self._lock_file(line)
 
@@ -199,11 +206,11 @@ class Transactions:
             connection.close()
 
     def _begun(self, engine: Engine) -> Transaction:
-        line = Line(self._connections[engine])
+        line = DatabaseLine(self._connections[engine])
         self._lock_file(line)
         return Transaction(line, self._lock)
 
-    def _lock_file(self, line: Line) -> None:
+    def _lock_file(self, line: DatabaseLine) -> None:
         """Lock the file at the beginning: a transaction that reads first might not be allowed to write."""
         line.carry_out(_BEGIN, ())
         # After the lock: what other writers wrote while this one waited is older.
@@ -213,7 +220,7 @@ class Transactions:
 class Transaction:
     """A transaction that has begun: committed at the end of a block, rolled back where the block fails."""
 
-    def __init__(self, line: Line, lock: Lock) -> None:
+    def __init__(self, line: DatabaseLine, lock: Lock) -> None:
         self._line, self._lock = line, lock
 
     def __enter__(self) -> Connection:
@@ -251,6 +258,6 @@ def _is_busy(error: BaseException) -> bool:
 
 
 def _tune(connection: Connection, patience_milliseconds: int, log_pages: int) -> None:
-    line = Line(connection)
+    line = DatabaseLine(connection)
     for pragma in (f"busy_timeout = {patience_milliseconds}", f"wal_autocheckpoint = {log_pages}"):
         line.carry_out(f"PRAGMA {pragma}", ()).close()

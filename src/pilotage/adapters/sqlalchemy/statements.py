@@ -19,7 +19,7 @@ from sqlalchemy.sql.expression import ClauseElement, ColumnElement
 from sqlalchemy.types import TypeEngine
 
 from pilotage.adapters.sqlalchemy.columns import ExactText, HexText, is_stored_as_it_is, stored_or_none
-from pilotage.adapters.sqlalchemy.connections import Line
+from pilotage.adapters.sqlalchemy.connections import DatabaseLine
 from pilotage.adapters.sqlalchemy.mapping import Values
 from pilotage.agent.ports.journal import RunKey
 
@@ -90,7 +90,7 @@ class Prepared:
                 for name, convert in to_database.items()
             }
             sent = [values[name] for name in order] if order else values
-            cursor = Line(connection).carry_out(text, sent)
+            cursor = DatabaseLine(connection).carry_out(text, sent)
             try:
                 return _from_driver(cursor.fetchall(), from_database) if returned else []
             finally:
@@ -124,7 +124,7 @@ class Sent(Protocol):
     def rowcount(self) -> int: ...
 
 
-Send: TypeAlias = Callable[[Line, Sequence[Values]], Sent]
+Send: TypeAlias = Callable[[DatabaseLine, Sequence[Values]], Sent]
 
 
 class Bulk:
@@ -137,9 +137,9 @@ class Bulk:
 
     def run(self, connection: Connection, rows: Sequence[Values]) -> int:
         """Execute it for all rows, and return the number of rows that were changed."""
-        return self.send(Line(connection), rows).rowcount if rows else 0
+        return self.send(DatabaseLine(connection), rows).rowcount if rows else 0
 
-    def send(self, line: Line, rows: Sequence[Values]) -> Sent:
+    def send(self, line: DatabaseLine, rows: Sequence[Values]) -> Sent:
         """Send it for all rows, at least one; the result may come later (see `Engines.in_one_trip`)."""
         send = self._compiled.get(line.dialect.name) or self._compile(line.dialect)
         return send(line, rows)
@@ -248,7 +248,7 @@ def _one_by_one(dialect: Dialect, bulk: Bulk) -> Send:
     ]
     strange = [(place, stored_or_none) for place, name in enumerate(placed) if name in texts]
 
-    def send(line: Line, rows: Sequence[Values]) -> Sent:
+    def send(line: DatabaseLine, rows: Sequence[Values]) -> Sent:
         sets: list[Sequence[Any]] = [in_order(row) for row in rows]
         if converts:
             sets = [_converted(values, converts) for values in sets]
@@ -272,7 +272,7 @@ def _converted(values: Sequence[Any], converts: Sequence[tuple[int, Convert]]) -
 def _all_at_once(dialect: Dialect, bulk: Bulk) -> Send:
     statement, _ = compiled_text(bulk.over("rows"), dialect)
 
-    def send(line: Line, rows: Sequence[Values]) -> Sent:
+    def send(line: DatabaseLine, rows: Sequence[Values]) -> Sent:
         cursor: Sent = line.carry_out(statement, {"rows": bulk.encoded(rows)})
         return cursor
 

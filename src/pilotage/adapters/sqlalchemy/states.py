@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, Select, bindparam, func, literal_column, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from pilotage.adapters.sqlalchemy.columns import Moment, now
+from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.mapping import (
     Stored,
@@ -154,7 +154,7 @@ def _find(connection: Connection, tenant: str | None, run_id: str) -> tuple[Agen
 def _save(connection: Connection, values: dict[str, Any]) -> None:
     """Insert or replace all but the time of creation."""
     given_at = values.pop("given_at")
-    created_at = func.coalesce(bindparam("given_at", given_at, Moment()), now())
+    created_at = func.coalesce(bindparam("given_at", given_at, MomentColumn()), now())
     maker = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     statement = maker(runs).values(**values, created_at=created_at, updated_at=now())
     changed = {

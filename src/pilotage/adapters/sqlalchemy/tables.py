@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from pilotage.adapters.sqlalchemy.columns import ExactText, HexText, Moment
+from pilotage.adapters.sqlalchemy.columns import ExactText, HexText, MomentColumn
 
 metadata = sa.MetaData(
     naming_convention={
@@ -57,9 +57,9 @@ runs = sa.Table(
     sa.Column("agent_type", ExactText),
     sa.Column("state", ExactText),
     sa.Column("ended", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("created_at", Moment),
-    sa.Column("updated_at", Moment),
-    sa.Column("wake_at", Moment),
+    sa.Column("created_at", MomentColumn),
+    sa.Column("updated_at", MomentColumn),
+    sa.Column("wake_at", MomentColumn),
     sa.Column("awaits", sa.String(32)),
     # The number of its facts in the outbox.
     sa.Column("facts", sa.BigInteger, nullable=False, server_default="0"),
@@ -117,7 +117,7 @@ journal = sa.Table(
     sa.Column("erased", HexText),
     # On the last row of a commit: a writer recognises its own rows by it.
     sa.Column("token", ExactText),
-    sa.Column("created_at", Moment, nullable=False),
+    sa.Column("created_at", MomentColumn, nullable=False),
     sa.ForeignKeyConstraint(["record_blob"], ["pilotage_blobs.digest"], name="fk_record_blob"),
     sa.ForeignKeyConstraint(["view_blob"], ["pilotage_blobs.digest"], name="fk_view_blob"),
     _index(
@@ -139,7 +139,7 @@ blobs = sa.Table(
     # The digest covers the tenant.
     sa.Column("digest", HexText, primary_key=True),
     *_texts("tenant_id", "content"),
-    sa.Column("created_at", Moment, nullable=False),
+    sa.Column("created_at", MomentColumn, nullable=False),
 )
 
 signals = sa.Table(
@@ -150,8 +150,8 @@ signals = sa.Table(
     sa.Column("signal_id", ExactText, nullable=False),
     sa.Column("kind", sa.String(32), nullable=False),
     sa.Column("payload", ExactText, nullable=False),
-    sa.Column("created_at", Moment, nullable=False),
-    sa.Column("consumed_at", Moment),
+    sa.Column("created_at", MomentColumn, nullable=False),
+    sa.Column("consumed_at", MomentColumn),
     sa.PrimaryKeyConstraint("tenant_id", "run_id", "number"),
     sa.UniqueConstraint("signal_id", "tenant_id"),
     _index("ix_pilotage_signals_pending", "tenant_id", "run_id", "number", where="consumed_at IS NULL"),
@@ -165,7 +165,7 @@ evidence = sa.Table(
     sa.Column("kind", sa.String(32), nullable=False),
     sa.Column("manifest_ref", ExactText),
     sa.Column("document", ExactText, nullable=False),
-    sa.Column("created_at", Moment, nullable=False),
+    sa.Column("created_at", MomentColumn, nullable=False),
     sa.UniqueConstraint("evidence_id", "tenant_id"),
     _index("ix_pilotage_evidence_run", "tenant_id", "run_id", "position"),
     _index(
@@ -186,7 +186,7 @@ turns = sa.Table(
     sa.Column("content", ExactText, nullable=False),
     sa.Column("trust", ExactText),
     sa.Column("run_id", ExactText),
-    sa.Column("created_at", Moment, nullable=False),
+    sa.Column("created_at", MomentColumn, nullable=False),
     sa.PrimaryKeyConstraint("tenant_id", "conversation_id", "number"),
     _index("ix_pilotage_turns_run", "tenant_id", "run_id", where="run_id IS NOT NULL"),
 )
@@ -200,14 +200,14 @@ outbox = sa.Table(
     sa.Column("event_type", ExactText, nullable=False),
     sa.Column("version", sa.Integer, nullable=False),
     sa.Column("payload", ExactText, nullable=False),
-    sa.Column("created_at", Moment, nullable=False),
+    sa.Column("created_at", MomentColumn, nullable=False),
     # Delivery: its state, its claim, and its last problem.
     sa.Column("status", sa.String(16), nullable=False, server_default="waiting"),
     sa.Column("failures", sa.Integer, nullable=False, server_default="0"),
     sa.Column("problem", ExactText),
     sa.Column("owner", ExactText),
-    sa.Column("claimed_until", Moment),
-    sa.Column("retry_at", Moment),
+    sa.Column("claimed_until", MomentColumn),
+    sa.Column("retry_at", MomentColumn),
     sa.UniqueConstraint("tenant_id", "run_id", "number"),
     _index("ix_pilotage_outbox_waiting", "tenant_id", "run_id", "number", where="status = 'waiting'"),
     _index("ix_pilotage_outbox_parked", "tenant_id", "position", where="status = 'parked'"),
@@ -218,7 +218,7 @@ leases = sa.Table(
     metadata,
     *_texts("tenant_id", "run_id", "owner"),
     sa.Column("granted_seconds", sa.Float(53), nullable=False),
-    sa.Column("expires_at", Moment, nullable=False),
+    sa.Column("expires_at", MomentColumn, nullable=False),
     sa.PrimaryKeyConstraint("tenant_id", "run_id"),
 )
 
@@ -230,7 +230,7 @@ late_outcomes = sa.Table(
     sa.Column("attempt", sa.Integer, nullable=False),
     sa.Column("epoch", sa.BigInteger, nullable=False),
     sa.Column("view", ExactText, nullable=False),
-    sa.Column("created_at", Moment, nullable=False),
+    sa.Column("created_at", MomentColumn, nullable=False),
     sa.UniqueConstraint(
         "tenant_id", "run_id", "action_id", "attempt", "epoch", name="uq_pilotage_late_outcomes"
     ),
@@ -243,7 +243,7 @@ switches = sa.Table(
     sa.Column("kind", sa.String(16), nullable=False),
     *_texts("name", "reason"),
     sa.Column("by", ExactText),
-    sa.Column("since", Moment, nullable=False),
+    sa.Column("since", MomentColumn, nullable=False),
     sa.UniqueConstraint("kind", "name"),
 )
 
@@ -254,7 +254,7 @@ audit = sa.Table(
     *_texts("tenant_id", "run_id"),
     sa.Column("evidence_ref", ExactText),
     sa.Column("document", ExactText, nullable=False),
-    sa.Column("occurred_at", Moment, nullable=False),
+    sa.Column("occurred_at", MomentColumn, nullable=False),
     _index("ix_pilotage_audit_run", "tenant_id", "run_id", "position"),
     _index(
         "uq_pilotage_audit_evidence",
@@ -276,7 +276,7 @@ memories = sa.Table(
     sa.Column("item_id", ExactText, nullable=False),
     sa.Column("kind", sa.String(16), nullable=False),
     *_texts("text", "label", "metadata"),
-    sa.Column("created_at", Moment, nullable=False),
+    sa.Column("created_at", MomentColumn, nullable=False),
     sa.UniqueConstraint("tenant_id", "user_id", "agent_type", "item_id", name="uq_pilotage_memories_item"),
     _index("ix_pilotage_memories_user", "tenant_id", "user_id", "position"),
 )
@@ -298,7 +298,7 @@ spending = sa.Table(
     "pilotage_spending",
     metadata,
     sa.Column("tenant_id", ExactText, nullable=False),
-    sa.Column("hour", Moment, nullable=False),
+    sa.Column("hour", MomentColumn, nullable=False),
     *_amount(),
     sa.PrimaryKeyConstraint("tenant_id", "hour"),
 )
@@ -308,6 +308,6 @@ budget_holds = sa.Table(
     metadata,
     *_texts("tenant_id", "hold_id"),
     *_amount(),
-    sa.Column("lapses_at", Moment, nullable=False),
+    sa.Column("lapses_at", MomentColumn, nullable=False),
     sa.PrimaryKeyConstraint("tenant_id", "hold_id"),
 )

@@ -28,7 +28,7 @@ class ThreadsEndedError(RuntimeError):
     """The threads have ended."""
 
 
-class Answer(NamedTuple):
+class ThreadResult(NamedTuple):
     """The result or error of a job, for the future that waits for it."""
 
     waiting: asyncio.Future[Any]
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
 _Jobs: TypeAlias = "SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None]"
 
 
-class Threads:
+class DatabaseThreads:
     """A few threads that do jobs in the order they come; made when they are needed, ended by `close`.
 
     A job is done even if its future is cancelled: what was asked of a database is not taken back.
@@ -97,11 +97,11 @@ def _work(jobs: _Jobs, idle: deque[None]) -> None:
         del job, answer
 
 
-def _answer(job: Callable[[], Any], waiting: asyncio.Future[Any]) -> Answer:
+def _answer(job: Callable[[], Any], waiting: asyncio.Future[Any]) -> ThreadResult:
     try:
-        return Answer(waiting, job())
+        return ThreadResult(waiting, job())
     except BaseException as error:  # noqa: BLE001 - it goes to the future
-        return Answer(waiting, error=error)
+        return ThreadResult(waiting, error=error)
 
 
 def _end(jobs: _Jobs, threads: Sequence[Thread]) -> None:
@@ -112,9 +112,9 @@ def _end(jobs: _Jobs, threads: Sequence[Thread]) -> None:
             thread.join()
 
 
-def deliver(answers: Iterable[Answer]) -> None:
+def deliver(answers: Iterable[ThreadResult]) -> None:
     """Set the futures of answers, from any thread; each loop is woken once."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Answer]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[ThreadResult]] = {}
     for answer in answers:
         by_loop.setdefault(answer.waiting.get_loop(), []).append(answer)
     for loop, its in by_loop.items():
@@ -123,7 +123,7 @@ def deliver(answers: Iterable[Answer]) -> None:
             loop.call_soon_threadsafe(_set, its)
 
 
-def _set(answers: Sequence[Answer]) -> None:
+def _set(answers: Sequence[ThreadResult]) -> None:
     for waiting, given, error in answers:
         if waiting.done():
             continue  # the waiting task was cancelled
@@ -139,7 +139,7 @@ class Gathering:
     The busier the threads are, the more work is gathered for one transaction.
     """
 
-    def __init__(self, threads: Threads, transact: Callable[[Work[Any]], Any]) -> None:
+    def __init__(self, threads: DatabaseThreads, transact: Callable[[Work[Any]], Any]) -> None:
         self._threads, self._transact = threads, transact
         self._lock = Lock()
         self._waiting: list[tuple[Work[Any], asyncio.Future[Any]]] = []
@@ -183,7 +183,7 @@ class Gathering:
             self._undone -= len(waiting)
         deliver(answers)
 
-    def _done_together(self, wanted: list[tuple[Work[Any], asyncio.Future[Any]]]) -> list[Answer]:
+    def _done_together(self, wanted: list[tuple[Work[Any], asyncio.Future[Any]]]) -> list[ThreadResult]:
         """Return the answers to all of them; none where one fails, and each has to be done alone."""
         try:
             given = self._transact(lambda connection: [work(connection) for work, _ in wanted])
@@ -191,5 +191,5 @@ class Gathering:
             if not (isinstance(error, exc.DBAPIError) and is_away(error)):
                 return []
             # The server is away: trying each of them would only take longer.
-            return [Answer(future, error=error) for _, future in wanted]
-        return [Answer(future, each) for (_, future), each in zip(wanted, given, strict=True)]
+            return [ThreadResult(future, error=error) for _, future in wanted]
+        return [ThreadResult(future, each) for (_, future), each in zip(wanted, given, strict=True)]

@@ -18,8 +18,8 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.sql.expression import ColumnElement
 
 from pilotage.adapters.sqlalchemy.batch import Batch
-from pilotage.adapters.sqlalchemy.columns import Moment, now, seconds_from_now
-from pilotage.adapters.sqlalchemy.connections import Engines, Line, raising_sqlalchemy_errors
+from pilotage.adapters.sqlalchemy.columns import MomentColumn, now, seconds_from_now
+from pilotage.adapters.sqlalchemy.connections import DatabaseLine, Engines, raising_sqlalchemy_errors
 from pilotage.adapters.sqlalchemy.conversations import append_turns
 from pilotage.adapters.sqlalchemy.database import Begin
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
@@ -77,13 +77,15 @@ def _moved(given: Given) -> Mapping[str, ColumnElement[Any]]:
     }
 
 
-_INSERT_RUNS = bulk_insert(runs, (*_RUN, *_REST), _created, extra={"given_at": Moment()}, skips_known=True)
+_INSERT_RUNS = bulk_insert(
+    runs, (*_RUN, *_REST), _created, extra={"given_at": MomentColumn()}, skips_known=True
+)
 
 _MOVE_RUNS = bulk_update(
     runs,
     _RUN,
     _moved,
-    {**{name: runs.c[name].type for name in _REST}, "given_at": Moment(), "expected": sa.BigInteger()},
+    {**{name: runs.c[name].type for name in _REST}, "given_at": MomentColumn(), "expected": sa.BigInteger()},
     lambda given: runs.c.head == given["expected"],
 )
 
@@ -170,7 +172,7 @@ def write_in_transaction(engines: Engines, connection: Connection, batch: Batch)
     Raises:
         ConflictingWriteError, DBAPIError: a run has another head, or something exists already.
     """
-    line = Line(connection)
+    line = DatabaseLine(connection)
     made: list[Values] = []
     moved: list[Values] = []
     advanced: list[Values] = []
@@ -203,7 +205,9 @@ def write_in_transaction(engines: Engines, connection: Connection, batch: Batch)
         if sent.rowcount != len(rows):
             raise ConflictingWriteError("somebody else has written at the same time")
     for key, added in sorted(batch.turns, key=lambda turn: (turn[0].tenant_id, turn[1].conversation_id)):
-        append_turns(engines, connection, key.tenant_id, added.conversation_id, added.turns, key.run_id)
+        append_turns(
+            engines, connection, key.tenant_id, added.conversation_id, added=added.turns, run_id=key.run_id
+        )
     if batch.settled:
         settle_together(connection, batch.settled)
 

@@ -12,14 +12,14 @@ from pilotage.agent.recovery_request import RecoveryDecision
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.cli.screen import Screen
 from pilotage.cli.views.question import question_lines
-from pilotage.cli.words import Span, Tone, line
+from pilotage.cli.words import TextSpan, Tone, line
 from pilotage.jsonvalue import JsonObject, parsed
 from pilotage.runtime.answers import Question
 from pilotage.values import value
 
 
 @value
-class Answer:
+class PromptAnswer:
     """What a person decided, with what the decision needs."""
 
     decision: ApprovalDecision | RecoveryDecision
@@ -33,7 +33,7 @@ class Asker:
         self._screen = screen
         self._lines = lines
 
-    async def ask(self, question: Question) -> Answer | None:
+    async def ask(self, question: Question) -> PromptAnswer | None:
         """The answer to a question; None where the person leaves it open."""
         self._screen.tell(*question_lines(question))
         choices = [each.value for each in question.allowed_decisions]
@@ -43,11 +43,11 @@ class Asker:
                 return None
             chosen = chosen_in(typed, choices)
             if chosen is None:
-                self._screen.tell(line(Span(f"write one of: {', '.join(choices)}", Tone.BAD)))
+                self._screen.tell(line(TextSpan(f"write one of: {', '.join(choices)}", Tone.BAD)))
                 continue
             details = await self._details(chosen)
             if details is not None:
-                return Answer(_decision(question, chosen), details)
+                return PromptAnswer(_decision(question, chosen), details)
 
     async def text(self, words: str) -> str | None:
         """What a person has to say; None where that is nothing."""
@@ -55,7 +55,7 @@ class Asker:
 
     def refuse(self, reason: str) -> None:
         """Say why an answer was not taken."""
-        self._screen.tell(line(Span(reason, Tone.BAD)))
+        self._screen.tell(line(TextSpan(reason, Tone.BAD)))
 
     async def _details(self, chosen: str) -> JsonObject | None:
         """What a decision needs besides; None where it was not given, and everything is asked again."""
@@ -83,7 +83,7 @@ class Asker:
             return None
 
     async def _read(self, words: str) -> str | None:
-        self._screen.stream(Span(words, Tone.ASKING))
+        self._screen.stream(TextSpan(words, Tone.ASKING))
         typed = await self._lines.next()
         self._screen.typed_over(is_ended=typed is not None)
         return typed

@@ -14,7 +14,7 @@ from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentStatus
-from pilotage.cli.driving.asking import Answer, Asker
+from pilotage.cli.driving.asking import Asker, PromptAnswer
 from pilotage.cli.driving.telling import Telling
 from pilotage.cli.exit_codes import ExitCode, code_of_status
 from pilotage.errors import CallerError, RunConflictError
@@ -199,7 +199,7 @@ class KeptRun:
         """Return the open questions of the run."""
         return await self._runs.questions(self.id, principal=self._principal)
 
-    async def answer(self, question: Question, answer: Answer) -> None:
+    async def answer(self, question: Question, answer: PromptAnswer) -> None:
         """Give an answer.
 
         Raises:

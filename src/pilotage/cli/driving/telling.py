@@ -25,12 +25,12 @@ from pilotage.cli.screen import Screen
 from pilotage.cli.views.json_forms import event_json, result_json
 from pilotage.cli.views.question import open_questions, question_json
 from pilotage.cli.views.run_page import call_arguments, ending_lines, output_text
-from pilotage.cli.words import Hints, Line, Span, Tone, cleaned, line, one_line
+from pilotage.cli.words import Hints, Line, TextSpan, Tone, cleaned, line, one_line
 from pilotage.jsonvalue import JsonValue, to_json_value
 from pilotage.runtime.answers import Question
 from pilotage.runtime.events.projections import ITEM_FIELDS
 
-Told: TypeAlias = Span | Line
+Told: TypeAlias = TextSpan | Line
 """A piece of text that goes on where the last one ended, or a line of its own."""
 
 
@@ -60,7 +60,7 @@ class Narrator:
         if message_id != self._message:
             self._message = message_id
             yield self._line(event) if self._is_child(event) else ()
-        yield Span(cleaned(delta), tone)
+        yield TextSpan(cleaned(delta), tone)
 
     def _call(
         self, event: ToolCallStartEvent | ToolCallArgsDeltaEvent | ToolCallEndEvent | ToolCallResultEvent
@@ -74,32 +74,34 @@ class Narrator:
                 self._arguments.setdefault(call, []).append(event.args_delta)
             case ToolCallEndEvent():
                 words = _arguments("".join(self._arguments.pop(call, [])))
-                name = Span(one_line(self._names.get(call, "a tool")), Tone.NAME)
-                yield self._line(event, Span("● ", Tone.NAME), name, Span(f"({words})", Tone.QUIET))
+                name = TextSpan(one_line(self._names.get(call, "a tool")), Tone.NAME)
+                yield self._line(event, TextSpan("● ", Tone.NAME), name, TextSpan(f"({words})", Tone.QUIET))
             case ToolCallResultEvent():
                 known = self._names.pop(call, None)
                 if known is None:  # it was asked for before this reader came
-                    yield self._line(event, Span("● ", Tone.NAME), Span(one_line(event.tool_name), Tone.NAME))
-                yield self._line(event, Span(f"  └ {_json(event.result)}", Tone.QUIET))
+                    yield self._line(
+                        event, TextSpan("● ", Tone.NAME), TextSpan(one_line(event.tool_name), Tone.NAME)
+                    )
+                yield self._line(event, TextSpan(f"  └ {_json(event.result)}", Tone.QUIET))
 
     def _fact(self, event: AgentEvent) -> Iterator[Told]:
         match event:
             case StepStartedEvent() if ITEM_FIELDS in event.metadata:
-                yield self._line(event, Span(f"· {one_line(event.step_name)}", Tone.QUIET))
+                yield self._line(event, TextSpan(f"· {one_line(event.step_name)}", Tone.QUIET))
             case ArtifactEvent():
                 name = one_line(event.name or event.artifact_id)
-                yield self._line(event, Span(f"· {name}: {_json(event.content)}", Tone.QUIET))
+                yield self._line(event, TextSpan(f"· {name}: {_json(event.content)}", Tone.QUIET))
             case RunStartedEvent() if self._is_child(event):
-                yield self._line(event, Span("begins", Tone.QUIET))
+                yield self._line(event, TextSpan("begins", Tone.QUIET))
             case RunPausedEvent() if self._is_child(event):
-                yield self._line(event, Span("waits", Tone.ASKING))
+                yield self._line(event, TextSpan("waits", Tone.ASKING))
             case _:
                 return
 
-    def _line(self, event: AgentEvent, *spans: Span) -> Line:
+    def _line(self, event: AgentEvent, *spans: TextSpan) -> Line:
         """A line; what a child does stands in behind its name."""
         self._message = self._message if isinstance(event, MessageDeltaEvent) else None
-        child = Span(f"  [{one_line(event.attribution.agent_id)}] ", Tone.STRONG)
+        child = TextSpan(f"  [{one_line(event.attribution.agent_id)}] ", Tone.STRONG)
         return line(*((child,) if self._is_child(event) else ()), *spans)
 
     def _is_child(self, event: AgentEvent) -> bool:
@@ -153,7 +155,7 @@ class Telling:
                 said = said + event.delta if same == event.message_id else event.delta
                 self._message = (event.message_id, said)
         for each in self._narrator.told(event):
-            if isinstance(each, Span):
+            if isinstance(each, TextSpan):
                 self._screen.stream(each)
             elif each:
                 self._screen.tell(each)
@@ -163,7 +165,7 @@ class Telling:
     def cancelling(self) -> None:
         """Say that Ctrl-C was heard."""
         if not self._as_json:
-            self._screen.tell(line(Span("cancelling; Ctrl-C again leaves at once", Tone.ASKING)))
+            self._screen.tell(line(TextSpan("cancelling; Ctrl-C again leaves at once", Tone.ASKING)))
 
     def end(
         self, result: RunResult | None, questions: tuple[Question, ...] = (), *, is_kept: bool = True
@@ -173,7 +175,7 @@ class Telling:
             self._screen.say_json(_ending_json(result, questions))
             return
         if result is None:
-            self._screen.tell(line(Span("cancelled", Tone.ASKING), ": nothing of the run was kept"))
+            self._screen.tell(line(TextSpan("cancelled", Tone.ASKING), ": nothing of the run was kept"))
             return
         if result.state.status is AgentStatus.COMPLETED:
             self._say_output(result.output)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.recovery_request import AgentRecoveryRequest
-from pilotage.cli.words import Hints, Line, Span, Tone, cleaned, day_and_time, line, one_line, short
+from pilotage.cli.words import Hints, Line, TextSpan, Tone, cleaned, day_and_time, line, one_line, short
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.answers import Question
 
@@ -17,7 +17,7 @@ _MORE = {"modify": "--arguments '{…}'", "done": "--result '…'"}
 
 def question_lines(question: Question) -> list[Line]:
     """What is asked: the words, the action, its guarded arguments."""
-    lines = [line(Span("? ", Tone.ASKING), Span(one_line(question.prompt, 400), Tone.STRONG))]
+    lines = [line(TextSpan("? ", Tone.ASKING), TextSpan(one_line(question.prompt, 400), Tone.STRONG))]
     lines += [line(f"  {name:<10}", each) for name, each in _facts(question)]
     lines += [_argument(name, each) for name, each in question.arguments.items()]
     return lines
@@ -27,7 +27,9 @@ def answer_lines(question: Question, hints: Hints, *, is_only: bool = True) -> l
     """The commands that answer the question, one for each decision that is allowed."""
     where = short(question.agent_state_id if is_only else question.id)
     return [
-        line(Span("  "), Span(hints.command("runs", each.value, where, *_more(each.value)), Tone.NAME))
+        line(
+            TextSpan("  "), TextSpan(hints.command("runs", each.value, where, *_more(each.value)), Tone.NAME)
+        )
         for each in question.allowed_decisions
     ]
 
@@ -42,22 +44,22 @@ def open_questions(questions: Sequence[Question], hints: Hints) -> list[Line]:
     return lines
 
 
-def _facts(question: Question) -> list[tuple[str, Span]]:
+def _facts(question: Question) -> list[tuple[str, TextSpan]]:
     match question:
         case AgentApprovalRequest():
-            facts = [("action", Span(one_line(question.action_ref), Tone.NAME))]
+            facts = [("action", TextSpan(one_line(question.action_ref), Tone.NAME))]
             risk = ", ".join(axis.value for axis in question.risk.axes)
-            facts += [("risk", Span(risk))] if risk else []
+            facts += [("risk", TextSpan(risk))] if risk else []
             if question.expires_at is not None:
-                facts.append(("until", Span(day_and_time(question.expires_at))))
+                facts.append(("until", TextSpan(day_and_time(question.expires_at))))
         case AgentRecoveryRequest():
-            facts = [("action", Span(one_line(question.action_name or question.action_id), Tone.NAME))]
-            facts += [("late", Span(_json(each))) for each in question.late_outcomes]
-    return [*facts, ("attempt", Span(str(question.attempt)))] if question.attempt > 1 else facts
+            facts = [("action", TextSpan(one_line(question.action_name or question.action_id), Tone.NAME))]
+            facts += [("late", TextSpan(_json(each))) for each in question.late_outcomes]
+    return [*facts, ("attempt", TextSpan(str(question.attempt)))] if question.attempt > 1 else facts
 
 
 def _argument(name: str, value: JsonValue) -> Line:
-    return line(Span(f"    {one_line(name, 60)} = ", Tone.QUIET), _json(value))
+    return line(TextSpan(f"    {one_line(name, 60)} = ", Tone.QUIET), _json(value))
 
 
 def _json(value: JsonValue) -> str:

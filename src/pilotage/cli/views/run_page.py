@@ -13,7 +13,7 @@ from pilotage.cli.views.question import open_questions
 from pilotage.cli.words import (
     Hints,
     Line,
-    Span,
+    TextSpan,
     Tone,
     ago,
     cleaned,
@@ -50,7 +50,7 @@ _OPEN = "open"
 _HEADINGS = ("RUN", "AGENT", "STATUS", "STARTED", "ACTIVITY")
 
 
-def standing(state: AgentState) -> Span:
+def standing(state: AgentState) -> TextSpan:
     """How a run stands, in a word or a few."""
     words = state.status.value
     if state.status is AgentStatus.INTERRUPTED:
@@ -58,24 +58,24 @@ def standing(state: AgentState) -> Span:
         words = f"waits for {state.awaits}" if state.awaits else known
     elif state.status is AgentStatus.FAILED and state.reason not in (None, AgentStateReason.EXECUTION_FAILED):
         words = f"failed: {state.reason.value.replace('_', ' ')}"
-    return Span(words, _TONES[state.status])
+    return TextSpan(words, _TONES[state.status])
 
 
 def run_lines(states: Sequence[AgentState], now: datetime, room: int | None = None) -> list[Line]:
     """Runs, one a line. On a terminal ids are abbreviated; where programs read, they are whole."""
     if not states:
-        return [line(Span("no runs", Tone.QUIET))]
-    headings = [Span(each, Tone.STRONG) for each in _HEADINGS]
+        return [line(TextSpan("no runs", Tone.QUIET))]
+    headings = [TextSpan(each, Tone.STRONG) for each in _HEADINGS]
     return columns([headings, *(_list_row(each, now, room is not None) for each in states)], room)
 
 
-def _list_row(state: AgentState, now: datetime, is_short: bool) -> list[Span]:
+def _list_row(state: AgentState, now: datetime, is_short: bool) -> list[TextSpan]:
     return [
-        Span(short(state.id) if is_short else state.id, Tone.NAME),
-        Span(one_line(state.agent_type, 40)),
+        TextSpan(short(state.id) if is_short else state.id, Tone.NAME),
+        TextSpan(one_line(state.agent_type, 40)),
         standing(state),
-        Span(ago(state.created_at, now)),
-        Span("" if state.is_terminal else one_line(state.current_activity or ""), Tone.QUIET),
+        TextSpan(ago(state.created_at, now)),
+        TextSpan("" if state.is_terminal else one_line(state.current_activity or ""), Tone.QUIET),
     ]
 
 
@@ -93,11 +93,11 @@ class RunFacts:
 def run_page(facts: RunFacts, hints: Hints, now: datetime, room: int | None = None) -> list[Line]:
     """The page of a run."""
     state = facts.state
-    lines = columns([[Span(name, Tone.QUIET), each] for name, each in _about(state, now)])
+    lines = columns([[TextSpan(name, Tone.QUIET), each] for name, each in _about(state, now)])
     if facts.questions:
-        lines += [(), line(Span("waits for", Tone.STRONG)), *open_questions(facts.questions, hints)]
+        lines += [(), line(TextSpan("waits for", Tone.STRONG)), *open_questions(facts.questions, hints)]
     if facts.moments:
-        lines += [(), line(Span("did", Tone.STRONG)), *timeline_lines(facts.moments, room)]
+        lines += [(), line(TextSpan("did", Tone.STRONG)), *timeline_lines(facts.moments, room)]
     lines += _came_to(facts)
     if (next_step := what_next(state, hints, is_asked=bool(facts.questions))) is not None:
         lines += [(), next_step]
@@ -108,12 +108,12 @@ def what_next(state: AgentState, hints: Hints, *, is_asked: bool) -> Line | None
     """What to do about a run that goes no further by itself."""
     run = short(state.id)
     if state.awaits:
-        return line("answer it: ", Span(hints.command("runs", "send", run, "TEXT"), Tone.NAME))
+        return line("answer it: ", TextSpan(hints.command("runs", "send", run, "TEXT"), Tone.NAME))
     if state.status is AgentStatus.INTERRUPTED and is_asked:
         resume = hints.command("runs", "resume", run)
-        return line("then, unless a worker does: ", Span(resume, Tone.NAME))
+        return line("then, unless a worker does: ", TextSpan(resume, Tone.NAME))
     if state.status in (AgentStatus.INTERRUPTED, AgentStatus.ACTIVE, AgentStatus.CANCELLING):
-        return line("if nobody drives it: ", Span(hints.command("runs", "resume", run), Tone.NAME))
+        return line("if nobody drives it: ", TextSpan(hints.command("runs", "resume", run), Tone.NAME))
     return None
 
 
@@ -123,34 +123,34 @@ def output_text(output: object) -> str:
     return cleaned(text)
 
 
-def _about(state: AgentState, now: datetime) -> list[tuple[str, Span]]:
+def _about(state: AgentState, now: datetime) -> list[tuple[str, TextSpan]]:
     about = [
-        ("run", Span(state.id, Tone.NAME)),
-        ("agent", Span(one_line(state.agent_type))),
+        ("run", TextSpan(state.id, Tone.NAME)),
+        ("agent", TextSpan(one_line(state.agent_type))),
         ("status", standing(state)),
-        ("started", Span(f"{day_and_time(state.created_at)} ({ago(state.created_at, now)})")),
-        ("changed", Span(f"{day_and_time(state.updated_at)} ({ago(state.updated_at, now)})")),
+        ("started", TextSpan(f"{day_and_time(state.created_at)} ({ago(state.created_at, now)})")),
+        ("changed", TextSpan(f"{day_and_time(state.updated_at)} ({ago(state.updated_at, now)})")),
     ]
     if state.wake_at is not None:
-        about.append(("wakes", Span(day_and_time(state.wake_at))))
+        about.append(("wakes", TextSpan(day_and_time(state.wake_at))))
     if (parent := state.metadata.get("parent")) is not None:
-        about.append(("part of", Span(one_line(str(parent)), Tone.NAME)))
+        about.append(("part of", TextSpan(one_line(str(parent)), Tone.NAME)))
     return about
 
 
 def _came_to(facts: RunFacts) -> list[Line]:
     result = facts.result
     if result is None:
-        return [(), line(Span(facts.why_not, Tone.BAD))] if facts.why_not else []
+        return [(), line(TextSpan(facts.why_not, Tone.BAD))] if facts.why_not else []
     lines: list[Line] = []
     if result.error is not None:
         words = f"{result.error.get('message')} ({result.error.get('code')})"
-        lines += [(), line(Span("failed with", Tone.STRONG)), line(Span(cleaned(words), Tone.BAD))]
+        lines += [(), line(TextSpan("failed with", Tone.STRONG)), line(TextSpan(cleaned(words), Tone.BAD))]
     if result.output is not None:
-        lines += [(), line(Span("came to", Tone.STRONG))]
+        lines += [(), line(TextSpan("came to", Tone.STRONG))]
         lines += [line(each) for each in output_text(result.output).splitlines()]
     if result.turns or result.spent.tool_calls:
-        lines += [(), line(Span(spent_words(result), Tone.QUIET))]
+        lines += [(), line(TextSpan(spent_words(result), Tone.QUIET))]
     return lines
 
 
@@ -166,11 +166,13 @@ def ending_lines(result: RunResult, hints: Hints, *, is_kept: bool, is_asked: bo
     """The end of a run, and what to do where it is none."""
     match result.state.status:
         case AgentStatus.COMPLETED:
-            lines = [line(Span("✓ completed", Tone.GOOD), Span(f": {spent_words(result)}", Tone.QUIET))]
+            lines = [
+                line(TextSpan("✓ completed", Tone.GOOD), TextSpan(f": {spent_words(result)}", Tone.QUIET))
+            ]
         case AgentStatus.CANCELLED:
-            lines = [line(Span("cancelled", Tone.ASKING), Span(_why(result), Tone.QUIET))]
+            lines = [line(TextSpan("cancelled", Tone.ASKING), TextSpan(_why(result), Tone.QUIET))]
         case AgentStatus.FAILED:
-            lines = [line(Span(f"✗ failed{_why(result)}", Tone.BAD))]
+            lines = [line(TextSpan(f"✗ failed{_why(result)}", Tone.BAD))]
         case _:
             next_step = what_next(result.state, hints, is_asked=is_asked)
             lines = [next_step] if next_step is not None else []
@@ -186,7 +188,9 @@ def _why(result: RunResult) -> str:
 
 
 def _where(result: RunResult, hints: Hints) -> Line:
-    return line(Span(f"look into it: {hints.command('runs', 'show', short(result.state.id))}", Tone.QUIET))
+    return line(
+        TextSpan(f"look into it: {hints.command('runs', 'show', short(result.state.id))}", Tone.QUIET)
+    )
 
 
 @value
@@ -222,12 +226,12 @@ def _moment(rows: Sequence[AgentEvidence]) -> Moment:
     action = str(first.payload["action_id"]).removeprefix("run/")
     attempt = first.payload.get("attempt")
     return Moment(
-        first.created_at,
-        "" if len(rows) == 1 else time_between(first.created_at, last.created_at),
-        str(first.payload.get("action_kind", "")).replace("_", " "),
-        action if attempt in (1, None) else f"{action} (attempt {attempt})",
-        _words(rows),
-        is_open,
+        at=first.created_at,
+        took="" if len(rows) == 1 else time_between(first.created_at, last.created_at),
+        kind=str(first.payload.get("action_kind", "")).replace("_", " "),
+        name=action if attempt in (1, None) else f"{action} (attempt {attempt})",
+        words=_words(rows),
+        is_open=is_open,
     )
 
 
@@ -278,12 +282,12 @@ def call_arguments(arguments: Mapping[str, JsonValue]) -> str:
     return ", ".join(f"{name}={json.dumps(each, ensure_ascii=False)}" for name, each in arguments.items())
 
 
-def _moment_row(moment: Moment) -> list[Span]:
+def _moment_row(moment: Moment) -> list[TextSpan]:
     tone = Tone.ASKING if moment.is_open else Tone.PLAIN
     return [
-        Span(time_of(moment.at), Tone.QUIET),
-        Span(moment.kind, tone),
-        Span(one_line(moment.name, 60), Tone.NAME),
-        Span(_OPEN if moment.is_open else moment.took, tone),
-        Span(one_line(moment.words), Tone.QUIET),
+        TextSpan(time_of(moment.at), Tone.QUIET),
+        TextSpan(moment.kind, tone),
+        TextSpan(one_line(moment.name, 60), Tone.NAME),
+        TextSpan(_OPEN if moment.is_open else moment.took, tone),
+        TextSpan(one_line(moment.words), Tone.QUIET),
     ]

@@ -20,7 +20,7 @@ from pilotage.cli.driving.telling import Telling
 from pilotage.cli.exit_codes import ExitCode
 from pilotage.cli.screen import Screen
 from pilotage.cli.views.json_forms import run_json
-from pilotage.cli.words import Hints, Span, Tone, line, short
+from pilotage.cli.words import Hints, TextSpan, Tone, line, short
 from pilotage.cli.work.reading_runs import find_question, find_run
 from pilotage.container.names import type_name
 from pilotage.errors import AgentDefinitionError, CallerError
@@ -46,7 +46,7 @@ async def run_agent(asked: Asked, agent: str, text: str | None, *, reasoning: bo
         run = await _opened(runs, definition, given, asked)
         hints = asked.hints(chosen.option)
         if run.is_kept and not asked.as_json:
-            screen.tell(line(Span(f"run {run.id}", Tone.QUIET)))
+            screen.tell(line(TextSpan(f"run {run.id}", Tone.QUIET)))
         telling = Telling(screen, hints, run.id, as_json=asked.as_json, reasoning=reasoning)
         return await follow(run, telling, asker)
 
@@ -127,10 +127,10 @@ async def answer(asked: Asked, text: str, decision: str, details: JsonObject, *,
         state = await _top_of(runs, question.agent_state_id, asked)
         if resumes:
             return await _resume(runs, state, asked, hints, screen)
-    resume = Span(hints.command("runs", "resume", short(state.id)), Tone.NAME)
+    resume = TextSpan(hints.command("runs", "resume", short(state.id)), Tone.NAME)
     screen.answer(
         {"request_id": question.id, "decision": decision, "run": run_json(state)},
-        line(Span(decision, Tone.STRONG), f": {question.prompt}"),
+        line(TextSpan(decision, Tone.STRONG), f": {question.prompt}"),
         aside=line("a worker takes the run up, or: ", resume),
         as_json=asked.as_json,
     )
@@ -188,7 +188,7 @@ async def fork(asked: Asked, text: str, at: int | None, *, resumes: bool) -> int
         state = await runs.fork(origin.id, at=at, principal=asked.principal)
         if resumes:
             return await _resume(runs, state, asked, hints, screen)
-    resume = Span(hints.command("runs", "resume", short(state.id)), Tone.NAME)
+    resume = TextSpan(hints.command("runs", "resume", short(state.id)), Tone.NAME)
     screen.answer(
         {"run": run_json(state)},
         line(f"run {state.id}, forked from {origin.id}"),

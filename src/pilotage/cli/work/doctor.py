@@ -27,7 +27,7 @@ from pilotage.cli.exit_codes import ExitCode
 from pilotage.cli.main import own_version
 from pilotage.cli.screen import Screen
 from pilotage.cli.target import APP
-from pilotage.cli.words import Line, Span, Tone, cleaned, columns, line
+from pilotage.cli.words import Line, TextSpan, Tone, cleaned, columns, line
 from pilotage.cli.work.database import checked, opened
 from pilotage.container.application import Application
 from pilotage.container.plugins import (
@@ -77,9 +77,9 @@ class Finding:
 
 
 _MARKS = {
-    Health.WELL: Span("✓", Tone.GOOD),
-    Health.NOTE: Span("·", Tone.QUIET),
-    Health.OFF: Span("✗", Tone.BAD),
+    Health.WELL: TextSpan("✓", Tone.GOOD),
+    Health.NOTE: TextSpan("·", Tone.QUIET),
+    Health.OFF: TextSpan("✗", Tone.BAD),
 }
 
 
@@ -101,14 +101,16 @@ def off(what: str, words: object, remedy: str = "") -> Finding:
 def finding_lines(findings: Sequence[Finding]) -> list[Line]:
     """All findings, one below the other, with what to do."""
     lines: list[Line] = []
-    names = columns([[_MARKS[each.health], Span(each.what, Tone.STRONG), Span("")] for each in findings])
+    names = columns(
+        [[_MARKS[each.health], TextSpan(each.what, Tone.STRONG), TextSpan("")] for each in findings]
+    )
     for name, each in zip(names, findings, strict=True):
         first, *rest = cleaned(each.words).splitlines() or [""]
         indent = " " * sum(len(span.text) for span in name)
-        lines.append((*name, Span(first)))
+        lines.append((*name, TextSpan(first)))
         lines += [line(indent, more) for more in rest]
         if each.remedy:
-            lines.append(line(indent, Span(cleaned(each.remedy), Tone.NAME)))
+            lines.append(line(indent, TextSpan(cleaned(each.remedy), Tone.NAME)))
     return lines
 
 

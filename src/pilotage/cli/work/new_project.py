@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pilotage.cli.screen import Screen
-from pilotage.cli.words import Span, Tone, line
+from pilotage.cli.words import TextSpan, Tone, line
 from pilotage.errors import CallerError
 
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
@@ -42,8 +42,8 @@ def new_project(name: str, folder: Path | None = None) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     screen = Screen.of_process()
-    screen.say(*(line(Span(f"{name}/{path}", Tone.NAME)) for path in written))
-    screen.tell(line("try it: ", Span(f'cd {name} && pilotage run Greeter "greet Ada"', Tone.NAME)))
+    screen.say(*(line(TextSpan(f"{name}/{path}", Tone.NAME)) for path in written))
+    screen.tell(line("try it: ", TextSpan(f'cd {name} && pilotage run Greeter "greet Ada"', Tone.NAME)))
 
 
 def project_files(name: str, package: str) -> dict[str, str]:

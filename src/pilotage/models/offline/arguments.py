@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.models.offline.grammar import Command, Word
+from pilotage.models.offline.grammar import SpokenCommand, Word
 from pilotage.models.offline.parameters import Kind, Parameter, is_path
 from pilotage.models.offline.words import ARTICLES, PREPOSITIONS, SPREADING, stem, words_of
 from pilotage.values import value
@@ -31,7 +31,7 @@ class Filled:
     refused: tuple[str, ...] = ()
 
 
-def calls_of(command: Command, tool_name: str, parameters: Sequence[Parameter]) -> tuple[Filled, ...]:
+def calls_of(command: SpokenCommand, tool_name: str, parameters: Sequence[Parameter]) -> tuple[Filled, ...]:
     """The calls that a command asks for: one, or one for each thing that it names."""
     words = _without_name(command, tool_name)
     things = _spread(command, words, parameters)
@@ -39,7 +39,7 @@ def calls_of(command: Command, tool_name: str, parameters: Sequence[Parameter]) 
     return tuple(_filled(each, parameters, naming) for each in things)
 
 
-def named_in(command: Command, parameters: Sequence[Parameter]) -> JsonObject:
+def named_in(command: SpokenCommand, parameters: Sequence[Parameter]) -> JsonObject:
     """The values that a command gives by name, by a small word or by their looks; loose words are nobody's."""
     filling = _Filling(list(command.words), list(parameters), frozenset())
     for fill in (filling.take_json, filling.take_named, filling.take_pairs, filling.take_phrases):
@@ -48,7 +48,7 @@ def named_in(command: Command, parameters: Sequence[Parameter]) -> JsonObject:
     return filling.arguments
 
 
-def _without_name(command: Command, tool_name: str) -> list[Word]:
+def _without_name(command: SpokenCommand, tool_name: str) -> list[Word]:
     """The words that may be values: without those that only say which tool is meant."""
     naming = set(map(stem, words_of(tool_name)))
     words = list(command.words)
@@ -62,7 +62,9 @@ def _without_name(command: Command, tool_name: str) -> list[Word]:
     return kept
 
 
-def _spread(command: Command, words: Sequence[Word], parameters: Sequence[Parameter]) -> list[list[Word]]:
+def _spread(
+    command: SpokenCommand, words: Sequence[Word], parameters: Sequence[Parameter]
+) -> list[list[Word]]:
     """The words of each call: "a.txt and b.txt" are two where a tool takes one text."""
     takers = [p for p in parameters if p.is_required] or list(parameters[:1])
     may_spread = command.verb is None or command.verb in SPREADING or command.is_question

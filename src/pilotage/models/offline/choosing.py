@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from pilotage.agent.model_request import ModelToolSpec
 from pilotage.models.offline.arguments import calls_of
-from pilotage.models.offline.grammar import Command
+from pilotage.models.offline.grammar import SpokenCommand
 from pilotage.models.offline.parameters import Parameter, parameters_of
 from pilotage.models.offline.words import (
     ARTICLES,
@@ -76,13 +76,13 @@ def offered(spec: ModelToolSpec) -> OfferedTool:
     return _read(spec.name, spec.description or "", json.dumps(spec.parameters.schema, default=dict))
 
 
-def choose(command: Command, tools: Sequence[OfferedTool]) -> Choice | None:
+def choose(command: SpokenCommand, tools: Sequence[OfferedTool]) -> Choice | None:
     """The tool that fits best; of several that fit alike the one that needs nothing more, then the first offered."""
     good = [choice for tool in tools if (choice := rated(command, tool)).score >= ENOUGH]
     return max(good, key=lambda choice: (choice.score, -_missing(command, choice.tool)), default=None)
 
 
-def rated(command: Command, tool: OfferedTool) -> Choice:
+def rated(command: SpokenCommand, tool: OfferedTool) -> Choice:
     """How well a tool fits a command."""
     choice = Choice(tool)
     if command.head.lower() in (tool.name.lower(), tool.name.lower().rpartition(".")[2]):
@@ -117,13 +117,13 @@ def _rated_by_noun(noun: str, choice: Choice) -> Choice:
     return choice
 
 
-def _nouns(command: Command) -> set[str]:
+def _nouns(command: SpokenCommand) -> set[str]:
     """The words that may say what a command is about; without a verb that is known, all of them may."""
     words = [word.plain for word in command.words]
     return {stem(word) for word in words if word and word not in _NO_NOUNS}
 
 
-def _missing(command: Command, tool: OfferedTool) -> int:
+def _missing(command: SpokenCommand, tool: OfferedTool) -> int:
     return sum(len(call.missing) for call in calls_of(command, tool.name, tool.parameters))
 
 

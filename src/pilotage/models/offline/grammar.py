@@ -59,7 +59,7 @@ class Word:
 
 
 @value
-class Command:
+class SpokenCommand:
     """One thing that is asked for. `words` are those behind the verb; `head` is the word that was the verb."""
 
     words: tuple[Word, ...]
@@ -74,11 +74,11 @@ class Command:
         return " ".join(filter(None, [self.head, *(_spelled(word) for word in self.words)]))
 
 
-def parse(text: str, names: Collection[str] = ()) -> tuple[tuple[Command, ...], ...]:
+def parse(text: str, names: Collection[str] = ()) -> tuple[tuple[SpokenCommand, ...], ...]:
     """The stages of what was typed, each with its commands; `names` are those of the tools on offer."""
     words = list(_words(_BULLET.sub("", _without_call_form(text, names))))
     known = {name.lower() for name in names}
-    stages: list[list[Command]] = [[]]
+    stages: list[list[SpokenCommand]] = [[]]
     for piece, begins_stage in _pieces(words, known):
         if begins_stage and stages[-1]:
             stages.append([])
@@ -88,7 +88,7 @@ def parse(text: str, names: Collection[str] = ()) -> tuple[tuple[Command, ...], 
     return tuple(tuple(stage) for stage in _without_assent(stages) if stage)
 
 
-def substituted(command: Command, result: str, pronouns: Collection[str]) -> Command:
+def substituted(command: SpokenCommand, result: str, pronouns: Collection[str]) -> SpokenCommand:
     """The command with what came before in the place of "it"."""
     return replace(
         command,
@@ -96,7 +96,7 @@ def substituted(command: Command, result: str, pronouns: Collection[str]) -> Com
     )
 
 
-def _without_assent(stages: Sequence[Sequence[Command]]) -> list[list[Command]]:
+def _without_assent(stages: Sequence[Sequence[SpokenCommand]]) -> list[list[SpokenCommand]]:
     """An "ok" or a "thanks" beside commands asks for nothing; alone it is all that was said."""
     asking = [[each for each in stage if each.verb is not Verb.THANKS] for stage in stages]
     return asking if any(asking) else [list(stage) for stage in stages]
@@ -206,7 +206,7 @@ def _begins_command(words: Sequence[Word], position: int, names: Collection[str]
     return False
 
 
-def _command(words: Sequence[Word], names: Collection[str]) -> Command | None:
+def _command(words: Sequence[Word], names: Collection[str]) -> SpokenCommand | None:
     is_negated = _is_negated(words, names)
     words = _to_the_point(words, names)
     if not words:
@@ -220,9 +220,9 @@ def _command(words: Sequence[Word], names: Collection[str]) -> Command | None:
     else:
         verb, is_question = verb_of(head.plain), False
         if verb is None:
-            return Command(tuple(words), None, is_negated=is_negated)
+            return SpokenCommand(tuple(words), None, is_negated=is_negated)
         rest = _behind(rest, {"up"}) if head.plain == "look" else rest
-    return Command(tuple(rest), verb, head.text, is_question, is_negated)
+    return SpokenCommand(tuple(rest), verb, head.text, is_question, is_negated)
 
 
 def _is_negated(words: Sequence[Word], names: Collection[str]) -> bool:

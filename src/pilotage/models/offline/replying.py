@@ -15,9 +15,9 @@ from pilotage.agent.model_request import ModelRequest, ModelToolChoice, ToolCall
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.models.offline.arguments import calls_of
 from pilotage.models.offline.choosing import Choice, OfferedTool, choose, offered
-from pilotage.models.offline.grammar import Command, parse, substituted
+from pilotage.models.offline.grammar import SpokenCommand, parse, substituted
 from pilotage.models.offline.shaping import Known, shape
-from pilotage.models.offline.transcript import Outcome, Situation, situation_of
+from pilotage.models.offline.transcript import CallOutcome, Situation, situation_of
 from pilotage.models.offline.wording import (
     SIGNATURE,
     WHAT_IT_IS,
@@ -85,7 +85,7 @@ class _Conversation:
     """Goes through the stages of a question up to the first one that is not done yet."""
 
     def __init__(
-        self, situation: Situation, tools: Sequence[OfferedTool], stages: Sequence[Sequence[Command]]
+        self, situation: Situation, tools: Sequence[OfferedTool], stages: Sequence[Sequence[SpokenCommand]]
     ) -> None:
         self._situation = situation
         self._tools = tools
@@ -114,10 +114,12 @@ class _Conversation:
         self._said += map(told, self._untold)
         return self._answer(self._said)
 
-    def _tell(self, commands: Sequence[Command], steps: Sequence[_Step]) -> tuple[list[ModelToolCall], bool]:
+    def _tell(
+        self, commands: Sequence[SpokenCommand], steps: Sequence[_Step]
+    ) -> tuple[list[ModelToolCall], bool]:
         """Tell what came of a stage; the calls that are still to be made, and whether any has failed."""
         open_calls: list[ModelToolCall] = []
-        results: list[Outcome] = []
+        results: list[CallOutcome] = []
         for command, step in zip(commands, steps, strict=True):
             if not isinstance(step, _CallTools):
                 self._said.append(step.text)
@@ -132,7 +134,7 @@ class _Conversation:
         self._last = "\n".join(as_text(outcome.result) for outcome in results)
         return open_calls, any(outcome.error is not None for outcome in results)
 
-    def _taken(self, call: ModelToolCall) -> Outcome | None:
+    def _taken(self, call: ModelToolCall) -> CallOutcome | None:
         """What came of a call; known by the name, for the arguments in a transcript may be masked."""
         found = next((each for each in self._untold if each.call.name == call.name), None)
         if found is not None:
@@ -145,7 +147,7 @@ class _Conversation:
             reasoning=" ".join([WHAT_IT_IS, *reasons]), calls=_numbered(calls, self._situation)
         )
 
-    def _leave_out(self, commands: Sequence[Command]) -> None:
+    def _leave_out(self, commands: Sequence[SpokenCommand]) -> None:
         if commands:
             self._said.append(not_gone_on(commands))
 
@@ -155,7 +157,7 @@ class _Conversation:
         return OfflineReply(text if is_clear else f"{text}\n{SIGNATURE}")
 
 
-def _step(command: Command, tools: Sequence[OfferedTool], situation: Situation) -> _Step:
+def _step(command: SpokenCommand, tools: Sequence[OfferedTool], situation: Situation) -> _Step:
     is_small_talk = command.verb in (Verb.GREET, Verb.THANKS) and not command.words
     choice = None if command.is_negated or is_small_talk else choose(command, tools)
     if choice is None:
@@ -174,7 +176,7 @@ def _step(command: Command, tools: Sequence[OfferedTool], situation: Situation) 
 def _forced(
     calling: ToolCallingSpec,
     tools: Sequence[OfferedTool],
-    stages: Sequence[Sequence[Command]],
+    stages: Sequence[Sequence[SpokenCommand]],
     situation: Situation,
 ) -> OfflineReply:
     """A call that the request insists on; what the words do not give is made up, and said to be."""
@@ -182,7 +184,7 @@ def _forced(
     allowed = [tool for tool in tools if calling.tool_name in (None, tool.name)]
     best = next(filter(None, (choose(command, allowed) for command in commands)), None) or Choice(allowed[0])
     tool = best.tool
-    command = next(iter(commands), Command(()))
+    command = next(iter(commands), SpokenCommand(()))
     (filled, *_) = calls_of(command, tool.name, tool.parameters)
     spec = next(each for each in calling.tools if each.name == tool.name)
     known = Known(situation.question, commands, [outcome.result for outcome in situation.outcomes])
@@ -218,16 +220,16 @@ def _numbered(calls: Sequence[ModelToolCall], situation: Situation) -> tuple[Mod
     return tuple(replace(call, call_id=f"call-{number}") for number, call in enumerate(calls, start=first))
 
 
-def _all(stages: Sequence[Sequence[Command]]) -> list[Command]:
+def _all(stages: Sequence[Sequence[SpokenCommand]]) -> list[SpokenCommand]:
     return list(_flat(stages))
 
 
-def _flat(stages: Sequence[Sequence[Command]]) -> Iterator[Command]:
+def _flat(stages: Sequence[Sequence[SpokenCommand]]) -> Iterator[SpokenCommand]:
     for stage in stages:
         yield from stage
 
 
-def talk(command: Command, tools: Sequence[OfferedTool], situation: Situation) -> str:
+def talk(command: SpokenCommand, tools: Sequence[OfferedTool], situation: Situation) -> str:
     """An answer without any tool: what the rules know by themselves, or that they know nothing."""
     if command.is_negated:
         return not_followed(command)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from pilotage.jsonvalue import JsonObject, JsonValue, list_or_empty, object_or_empty
 from pilotage.models.offline.arguments import named_in
-from pilotage.models.offline.grammar import Command
+from pilotage.models.offline.grammar import SpokenCommand
 from pilotage.models.offline.parameters import Kind, Parameter, parameters_of, resolved
 from pilotage.models.offline.words import vocabulary
 from pilotage.values import value
@@ -35,7 +35,7 @@ class Known:
     """What an answer can be made from: the words of the answer, the commands, the results of tools."""
 
     text: str
-    commands: Sequence[Command] = ()
+    commands: Sequence[SpokenCommand] = ()
     results: Sequence[JsonValue] = ()
 
 

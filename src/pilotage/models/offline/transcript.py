@@ -14,7 +14,7 @@ from pilotage.values import value
 
 
 @value
-class Outcome:
+class CallOutcome:
     """A call, and what came of it as the model was told."""
 
     call: ModelToolCall
@@ -27,7 +27,7 @@ class Situation:
     """How far a conversation has come. `turns` holds what was called for the last question, turn by turn."""
 
     question: str
-    turns: tuple[tuple[Outcome, ...], ...] = ()
+    turns: tuple[tuple[CallOutcome, ...], ...] = ()
     earlier: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     instructions: str = ""
@@ -35,7 +35,7 @@ class Situation:
     calls_so_far: int = 0
 
     @property
-    def outcomes(self) -> tuple[Outcome, ...]:
+    def outcomes(self) -> tuple[CallOutcome, ...]:
         """Everything that was called for the question."""
         return tuple(outcome for turn in self.turns for outcome in turn)
 
@@ -48,17 +48,17 @@ def situation_of(request: ModelRequest) -> Situation:
     results = {m.tool_call_id: m.text for m in since if m.role is ModelMessageRole.TOOL}
     asking = [m for m in since if m.role is ModelMessageRole.ASSISTANT and m.tool_calls]
     return Situation(
-        messages[last].text if last >= 0 else "",
-        tuple(tuple(_outcome(call, results) for call in m.tool_calls) for m in asking),
-        _texts(before, ModelMessageRole.USER),
-        tuple(
+        question=messages[last].text if last >= 0 else "",
+        turns=tuple(tuple(_outcome(call, results) for call in m.tool_calls) for m in asking),
+        earlier=_texts(before, ModelMessageRole.USER),
+        shown=tuple(
             m.text
             for m in messages
             if m.role is ModelMessageRole.EVIDENCE and m.metadata.get("source") != "react"
         ),
-        "\n".join(_texts(messages, ModelMessageRole.SYSTEM)),
-        any(m.role is ModelMessageRole.ASSISTANT and not m.tool_calls for m in before),
-        sum(len(m.tool_calls) for m in messages),
+        instructions="\n".join(_texts(messages, ModelMessageRole.SYSTEM)),
+        has_spoken=any(m.role is ModelMessageRole.ASSISTANT and not m.tool_calls for m in before),
+        calls_so_far=sum(len(m.tool_calls) for m in messages),
     )
 
 
@@ -66,14 +66,14 @@ def _texts(messages: Sequence[ModelMessage], role: ModelMessageRole) -> tuple[st
     return tuple(message.text for message in messages if message.role is role)
 
 
-def _outcome(call: ModelToolCall, results: dict[str | None, str]) -> Outcome:
+def _outcome(call: ModelToolCall, results: dict[str | None, str]) -> CallOutcome:
     text = results.get(call.call_id or call.name)
     if text is None:
-        return Outcome(call, None, "it has not answered")
+        return CallOutcome(call, None, "it has not answered")
     result = _as_json(text)
     if isinstance(result, dict) and set(result) == {"error"}:
-        return Outcome(call, None, str(result["error"]))
-    return Outcome(call, result)
+        return CallOutcome(call, None, str(result["error"]))
+    return CallOutcome(call, result)
 
 
 def _as_json(text: str) -> JsonValue:

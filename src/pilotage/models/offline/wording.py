@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pilotage.agent.messages import ModelToolCall
 from pilotage.jsonvalue import JsonValue, canonical_json
 from pilotage.models.offline.choosing import Choice, OfferedTool
-from pilotage.models.offline.grammar import Command
+from pilotage.models.offline.grammar import SpokenCommand
 from pilotage.models.offline.parameters import Kind, Parameter
-from pilotage.models.offline.transcript import Outcome
+from pilotage.models.offline.transcript import CallOutcome
 from pilotage.models.offline.words import Verb
 
 WHAT_IT_IS = "I am Pilotage's offline model: a set of rules, not a language model."
@@ -37,12 +37,12 @@ def introduced(tools: Sequence[OfferedTool], instructions: str = "") -> str:
     return "\n".join(lines)
 
 
-def not_understood(command: Command, tools: Sequence[OfferedTool]) -> str:
+def not_understood(command: SpokenCommand, tools: Sequence[OfferedTool]) -> str:
     """That a command leads nowhere, and what would."""
     return f"I do not know what to do about {_quoted(command.text)}.\n{introduced(tools)}"
 
 
-def not_followed(command: Command) -> str:
+def not_followed(command: SpokenCommand) -> str:
     """That a command with a "not" is left alone."""
     return f"I do nothing about {_quoted(command.text)}: I follow commands, and this one says what not to do."
 
@@ -68,7 +68,7 @@ def greeting(name: str) -> str:
     return f"Good day, {name.strip().rstrip('.')}."
 
 
-def told(outcome: Outcome, verb: Verb | None = None) -> str:
+def told(outcome: CallOutcome, verb: Verb | None = None) -> str:
     """What came of a call, as it is; a person is greeted by the name that was found."""
     called = spelled(outcome.call)
     if outcome.error is not None:
@@ -79,7 +79,7 @@ def told(outcome: Outcome, verb: Verb | None = None) -> str:
     return f"{called} {_gave(result)}"
 
 
-def not_gone_on(commands: Sequence[Command]) -> str:
+def not_gone_on(commands: Sequence[SpokenCommand]) -> str:
     """What was left out because something before it failed."""
     return f"So I did not go on with {_enumerated([_quoted(each.text) for each in commands])}."
 
@@ -89,7 +89,7 @@ def spelled(call: ModelToolCall) -> str:
     return f"{call.name}({', '.join(_shortened(as_text(each)) for each in call.arguments.values())})"
 
 
-def reasoned(command: Command, choice: Choice, among: int) -> str:
+def reasoned(command: SpokenCommand, choice: Choice, among: int) -> str:
     """Why a tool was chosen."""
     others = "the only tool" if among == 1 else f"one of {among} tools"
     return f"{_quoted(command.text)}: {choice.tool.name}, {others}, because {_enumerated(choice.why)}."

@@ -16,7 +16,7 @@ from pilotage.runtime.children.children import Children
 from pilotage.runtime.door import step as steps
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import Decode, decoder_of
-from pilotage.runtime.journal.scope import Scope, entered, inside, running_task, scope_for
+from pilotage.runtime.journal.scope import StepScope, entered, inside, running_task, scope_for
 
 T = TypeVar("T")
 
@@ -24,11 +24,11 @@ T = TypeVar("T")
 class ScopedRuntime(IScopedRuntime):
     """The building blocks of one attempt at a run."""
 
-    def __init__(self, run: Run, scope: Scope | None = None) -> None:
+    def __init__(self, run: Run, scope: StepScope | None = None) -> None:
         self._run = run
         self._scope = scope
 
-    def inside(self, scope: Scope) -> ScopedRuntime:
+    def inside(self, scope: StepScope) -> ScopedRuntime:
         """Return the same building blocks in another scope."""
         return ScopedRuntime(self._run, scope)
 
@@ -86,7 +86,7 @@ class ScopedRuntime(IScopedRuntime):
         try:
             reached = to_json_value(given)
         except (TypeError, ValueError) as error:
-            raise AgentDefinitionError(f"loop({label!r}): the state cannot be kept: {error}.") from error
+            raise AgentDefinitionError(f"loop({label!r}): the state cannot be recorded: {error}.") from error
         Folds(self._run).add(path, label, {"result": reached})
         return reached
 
@@ -102,7 +102,7 @@ class ScopedRuntime(IScopedRuntime):
         check_gather(label, len(branches), limit, policy, quorum)
         with entered(self._scope):
             gather_id = scope_for(label).next_id(label)
-        gather = Gather(gather_id, label, branches, limit, policy, quorum)
+        gather = Gather(gather_id, label, branches, limit=limit, policy=policy, quorum=quorum)
         return cast("Sequence[T]", await RunningGather(self._run, gather).results())
 
 

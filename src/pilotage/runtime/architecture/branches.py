@@ -25,7 +25,7 @@ from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import Paused, RunInterruption, first_to_count, interruption_in
 from pilotage.runtime.journal.record_fields import counts_field, optional_text, record_of, value_field
 from pilotage.runtime.journal.replay import BranchStopped
-from pilotage.runtime.journal.scope import Scope, enter
+from pilotage.runtime.journal.scope import StepScope, enter
 from pilotage.runtime.people.requests import is_recovery
 from pilotage.values import value
 
@@ -263,7 +263,7 @@ class RunningGather:
         async with room:
             if self._decision() is not None:
                 return
-            enter(Scope(path, asyncio.current_task()))
+            enter(StepScope(path, asyncio.current_task()))
             try:
                 await self._run_or_read(number, path, branch)
             except (RunInterruption, BaseExceptionGroup) as end:

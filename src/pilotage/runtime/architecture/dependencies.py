@@ -35,7 +35,7 @@ from pilotage.runtime.architecture.memory import ScopedMemory
 from pilotage.runtime.architecture.tools import ScopedTools
 from pilotage.runtime.door.model import next_message_id
 from pilotage.runtime.door.run import Run
-from pilotage.runtime.journal.scope import Scope, entered, scope_for, worker_scope
+from pilotage.runtime.journal.scope import StepScope, entered, scope_for, worker_scope
 from pilotage.runtime.services import Provided
 from pilotage.schema.validation import MisfitsError, Validate, compile_validator, core_of_json
 
@@ -45,11 +45,11 @@ T = TypeVar("T")
 class ScopedModel(IScopedModel):
     """A run-aware model, with forced answers."""
 
-    def __init__(self, model: IAgentModel, scope: Scope | None = None) -> None:
+    def __init__(self, model: IAgentModel, scope: StepScope | None = None) -> None:
         self._model = model
         self._scope = scope
 
-    def inside(self, scope: Scope) -> ScopedModel:
+    def inside(self, scope: StepScope) -> ScopedModel:
         """Return the same model with its calls in another scope."""
         return ScopedModel(self._model, scope)
 
@@ -102,7 +102,7 @@ class RunDependencies(Dependencies):
         instructions: str,
         output: StructuredOutputSpec | None = None,
         max_turns: int = DEFAULT_MAX_TURNS,
-        scope: Scope | None = None,
+        scope: StepScope | None = None,
         change_tools: ToolsChange | None = None,
     ) -> None:
         by = run.source.attribution
@@ -218,7 +218,7 @@ class RunDependencies(Dependencies):
         return RunDependencies(**{**current, **changed})
 
 
-def _place(by: AgentEventAttribution, scope: Scope) -> str:
+def _place(by: AgentEventAttribution, scope: StepScope) -> str:
     """Return the place of a part of the run, below the place of the run itself."""
     path = scope.path.removeprefix("run/")
     return path if by.branch is None else f"{by.branch}/{path}"

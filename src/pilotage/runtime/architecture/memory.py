@@ -29,7 +29,7 @@ from pilotage.runtime.effect import STEP, PlainEffect, decoder_of
 from pilotage.runtime.exposure.given_context import TRUST
 from pilotage.runtime.exposure.trust import RECALL, RUN_INPUT, label_of_items
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.scope import Scope, entered, scope_for
+from pilotage.runtime.journal.scope import StepScope, entered, scope_for
 from pilotage.values import value
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ T = TypeVar("T")
 class ScopedMemory(IAgentMemory):
     """The application's memory for one run, restricted to the tenant and user of the run."""
 
-    def __init__(self, memory: IAgentMemory, run: Run, scope: Scope | None = None) -> None:
+    def __init__(self, memory: IAgentMemory, run: Run, scope: StepScope | None = None) -> None:
         self._memory = memory
         self._run = run
         self._context = run.context
@@ -78,7 +78,7 @@ class ScopedMemory(IAgentMemory):
         return await self._recalled(scope, {"everything": True}, partial(self._memory.export, scope))
 
     async def packs_for(self, use: MemoryUse, question: str) -> Sequence[ContextPack]:
-        """Return the items for every model call of the run: those that match the question, then the latest facts."""
+        """Return the items for every model call of the run: matches of the question, then the latest facts."""
         scope = MemoryScope.of(self._context)
         act = partial(_what_fits, self._memory, scope, question, use)
         items = await self._recalled(scope, {"question": question, "most": use.most}, act)

@@ -23,7 +23,7 @@ from pilotage.runtime.door.tool_binding import Invocation, KnownTool, offered_to
 from pilotage.runtime.door.tool_call import ToolCall, ToolCalls
 from pilotage.runtime.effect import Effect
 from pilotage.runtime.journal.interruptions import Paused, RunInterruption, first_to_count
-from pilotage.runtime.journal.scope import Scope, entered
+from pilotage.runtime.journal.scope import StepScope, entered
 from pilotage.values import value
 
 BoundTool: TypeAlias = Callable[..., object]
@@ -81,7 +81,7 @@ class ToolOffer:
 class ScopedTools(IScopedTools):
     """The tools on offer to one run, including its teammates."""
 
-    def __init__(self, offer: ToolOffer, calls: ToolCalls, scope: Scope | None = None) -> None:
+    def __init__(self, offer: ToolOffer, calls: ToolCalls, scope: StepScope | None = None) -> None:
         self._offer = offer
         self._calls = calls
         self._run = calls.run
@@ -97,7 +97,7 @@ class ScopedTools(IScopedTools):
         more = ToolOffer.of([*self._offer.tools, *tools], self._teammates)
         return ScopedTools(more, self._calls, self._scope)
 
-    def inside(self, scope: Scope) -> ScopedTools:
+    def inside(self, scope: StepScope) -> ScopedTools:
         """Return the same tools with their calls in another scope."""
         return ScopedTools(self._offer, self._calls, scope)
 

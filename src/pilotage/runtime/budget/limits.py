@@ -120,10 +120,10 @@ def _reached(code: LimitCode, account: Account, limit: str, happened: str) -> Li
     bound = f"AgentExecutionLimits.{limit}={getattr(account.limits, limit)}"
     match code:
         case LimitCode.USAGE_UNAVAILABLE:
-            end, way_out = "cannot be kept", "Use a model that reports its usage, or leave the limit out."
+            end, way_out = "cannot be enforced", "Use a model that reports its usage, or leave the limit out."
         case LimitCode.COST_UNAVAILABLE:
             end, way_out = (
-                "cannot be kept",
+                "cannot be enforced",
                 "Provide an IAgentPricing with the price, or leave the limit out.",
             )
         case _:

@@ -158,7 +158,7 @@ class Spending:
         self, model: str, usage: ModelUsage, reserved: BudgetAmount
     ) -> tuple[int | None, Decimal | None]:
         if reserved is not NOTHING:
-            self.let_go(reserved)
+            self.release(reserved)
         if usage is _NO_USAGE or usage == _NO_USAGE:
             return None, None
         tokens = _tokens_of(usage)
@@ -167,7 +167,7 @@ class Spending:
             account.add_tokens(tokens or 0, cost or FREE, usage)
         return tokens, cost
 
-    def let_go(self, reserved: BudgetAmount) -> None:
+    def release(self, reserved: BudgetAmount) -> None:
         """Release the reserved amount of a call that failed; its step stays counted."""
         for account in self.accounts:
             account.held_tokens -= reserved.tokens
@@ -179,7 +179,7 @@ class Spending:
             account.steps -= counted.steps
             account.tool_calls -= counted.tool_calls
         if reserved is not NOTHING:
-            self.let_go(reserved)
+            self.release(reserved)
 
     def absorb(self, amount: BudgetAmount, usage: ModelUsage = _NO_USAGE) -> None:
         """Count a recorded amount without checking limits: it was allowed when the action was done."""

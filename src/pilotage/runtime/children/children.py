@@ -31,10 +31,10 @@ from pilotage.runtime.events.forwarding import Relay
 from pilotage.runtime.exposure.trust import label_in, with_label
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.interruptions import HandedOver, LimitReached, Paused, RunDiverged
+from pilotage.runtime.journal.interruptions import LimitReached, Paused, RunDiverged, RunHandedOver
 from pilotage.runtime.journal.record_fields import optional_text, value_field
 from pilotage.runtime.journal.records import encode_amount, optional_amount
-from pilotage.runtime.journal.scope import Scope, scope_for
+from pilotage.runtime.journal.scope import StepScope, scope_for
 from pilotage.runtime.journal.start_record import MOST_GENERATIONS
 
 _COUNTED = (LimitCode.MAX_STEPS, LimitCode.MAX_TOKENS, LimitCode.MAX_COST)
@@ -46,7 +46,7 @@ class ChildRun(Effect):
     kind = CHILD
     boundary = AgentApprovalBoundaryKind.DELEGATION
 
-    def __init__(self, children: Children, task: ChildTask | None, scope: Scope, action: Action) -> None:
+    def __init__(self, children: Children, task: ChildTask | None, scope: StepScope, action: Action) -> None:
         super().__init__(scope, action)
         self._children = children
         self._task = task
@@ -136,22 +136,22 @@ class Children:
             if action.kind is AgentActionKind.DELEGATION and action.id.startswith(f"{path}/"):
                 await launcher.cancel_child(run.ledger.run, action, run.source.start.principal)
                 spent = self._spent.get(self._id_for(action.id), NOTHING)
-                child = ChildRun(self, None, Scope(path), action)
+                child = ChildRun(self, None, StepScope(path), action)
                 child.attempt = number
                 run.outcomes.begin(child)
-                run.outcomes.done(child, _ended(spent, words.ERROR, "nobody needs it any more"))
+                run.outcomes.done(child, _ended(spent, words.ERROR, "its result is no longer needed"))
 
     def fitting(self, agent: AgentRef, task: JsonObject, along: JsonObject) -> JsonObject:
-        """Return the task together with what goes along with it, as far as the agent takes it."""
+        """Return the task with the additional fields that the agent accepts."""
         return self._launcher.fitting(agent, task, along)
 
     def event_sink(self, child: str) -> Callable[[AgentEvent], None]:
-        """Return what takes the events of a child: this run emits them, except for those it has emitted before."""
+        """Return the sink for the events of a child: this run emits those that its log does not have."""
         relay = self._relays.get(child)
-        return relay.tell if relay is not None else self.run.events.write
+        return relay.forward if relay is not None else self.run.events.write
 
     async def bring_to_end(self, action_id: str, task: ChildTask) -> JsonObject:
-        """Return the output of a child or the words of its failure, and what it spent."""
+        """Return the record of a child that has ended: its output or its error message, and its spending."""
         run, child = self.run, self._id_for(action_id)
         found = await self._attach(child, task)
         if isinstance(found, ChildEnded):
@@ -173,7 +173,7 @@ class Children:
         return with_label(outcome, found.run.trust)
 
     def _counting(self, child: str, spent: BudgetAmount) -> BudgetAmount:
-        """Return what the delegation adds to the spending: a child of several delegations counts once."""
+        """Return the amount that the delegation adds to the spending: a child of several delegations counts once."""
         if child in self._counted:
             return NOTHING
         self._counted.add(child)
@@ -213,7 +213,7 @@ class Children:
                 raise Paused(*waits)
             case AgentStatus.ACTIVE:
                 # The process stops, and the child was left as it is; so is its parent.
-                raise HandedOver
+                raise RunHandedOver
             case _ if (reached := self._own_limit(result.interruption_reason)) is not None:
                 # It was no limit of the child's: there is nothing that its parent could still do about it.
                 raise reached
@@ -233,5 +233,5 @@ class Children:
 
 
 def _ended(spent: BudgetAmount, key: str, found: JsonValue) -> JsonObject:
-    """Return the record of a delegation: the output of the child or the words of its failure, and what it spent."""
+    """Return the record of a delegation: the output of the child or its error message, and its spending."""
     return {key: found, words.SPENT: encode_amount(spent)}

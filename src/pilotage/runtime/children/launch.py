@@ -75,7 +75,7 @@ class ChildLauncher:
         return self._services.definition_of(agent).agent_id
 
     def shown(self, agent: AgentRef, task: JsonValue) -> JsonValue:
-        """Return what others may see of a task for an agent."""
+        """Return the view of a task for an agent."""
         definition = self._services.definition_of(agent)
         try:
             return guard_json_value(encode_input(definition, task), input_fields(definition))
@@ -84,7 +84,7 @@ class ChildLauncher:
             return None
 
     def fitting(self, agent: AgentRef, task: JsonObject, along: JsonObject) -> JsonObject:
-        """Return the task together with what goes along with it, as far as the agent takes it."""
+        """Return the task with the additional fields that the agent accepts."""
         definition = self._services.definition_of(agent)
         taken = definition.execution.parameters if definition.execution else along
         return {**task, **{name: each for name, each in along.items() if name in taken}}
@@ -141,7 +141,7 @@ class ChildLauncher:
         return await self._starter.revive(state, rows, parent.source.start.principal, parent)
 
     async def _caught_up(self, parent: Run, child: str, rows: Sequence[JournalRow]) -> Relay:
-        """Let the parent emit what the child had emitted when a process died, as far as it has not."""
+        """Return the relay of a child, after it forwarded the logged events that the parent has not emitted."""
         by = decode_start(rows[0]).attribution(child)
         relay = Relay(parent.events, logged_events(await self._reader.stored_rows(parent.ledger.run)), child)
         for item in logged_events(rows):
@@ -154,7 +154,7 @@ class ChildLauncher:
         return ChildEnded(result_in(state, rows), spending.spent, label_at_end(rows))
 
     def _start(self, definition: AgentDefinition, parent: Run, task: ChildTask) -> RunStart:
-        """Return what a child starts with: never more than its parent has."""
+        """Return the start record of a child: its limits and tools are within those of its parent."""
         bounds, start = task.bounds, parent.source.start
         own = deadline_at(self._services.clock.now(), definition.spec, bounds.budget)
         return RunStart(
@@ -182,7 +182,7 @@ def cancellation_of(child: str) -> AgentSignal:
 
 
 def _check_same(rows: Sequence[JournalRow], definition: AgentDefinition, task: ChildTask) -> None:
-    """Check that a packet which was delegated before says the same.
+    """Check that a packet which was delegated before has the same content.
 
     Raises:
         AgentToolDispatchError: it asks another agent, or for something else.

@@ -19,7 +19,7 @@ _PACKET = "packet:"
 
 @value
 class ChildBounds:
-    """What a child run gets of what its parent has: never more."""
+    """The limits of a child run, within those of its parent."""
 
     budget: DelegationBudget = field(default_factory=DelegationBudget)
     capabilities: tuple[str, ...] | None = None
@@ -51,7 +51,7 @@ class ChildTask:
 
 @value
 class ChildEnded:
-    """A child run that had ended before its parent came back to it, and what it had spent."""
+    """A child run that ended before its parent was resumed, with its spending."""
 
     result: RunResult
     spent: BudgetAmount

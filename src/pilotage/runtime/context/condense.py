@@ -29,7 +29,7 @@ from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import count_field, objects_field, optional_text
 from pilotage.runtime.journal.records import encode_amount, optional_amount
-from pilotage.runtime.journal.scope import Scope
+from pilotage.runtime.journal.scope import StepScope
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
@@ -40,8 +40,8 @@ Plan: TypeAlias = NothingToDo | Rewrite | SummaryNeeded
 
 
 @value
-class Summary:
-    """The summary of earlier turns by a model, and what asking for it took."""
+class ModelSummary:
+    """The summary of earlier turns by a model, and the amount that the request cost."""
 
     text: str
     spent: BudgetAmount
@@ -51,7 +51,7 @@ class SummaryRefusedError(ModelCallError):
     """The admission did not let the model be asked for a summary."""
 
 
-Summarise: TypeAlias = Callable[[ModelRequest], Awaitable[Summary]]
+Summarise: TypeAlias = Callable[[ModelRequest], Awaitable[ModelSummary]]
 
 
 @value
@@ -65,7 +65,7 @@ class Condensation:
     budget: ContextTokenBudget
 
     async def decide(self, handler: IAgentContextHandler) -> ContextOptimizationAction | None:
-        """Return what to do about the context; None leaves it as it is."""
+        """Return the plan for the context; None leaves it as it is."""
         signals = self.signals
         if not signals:
             return None
@@ -77,12 +77,12 @@ class Condensation:
 
     @property
     def signals(self) -> Sequence[ContextHealthSignal]:
-        """What is wrong with the context."""
+        """The health signals of the context."""
         tokens, manifest = self.window.shown.tokens + self.beside, self.assembled.manifest
         return health_signals(tokens, self.request.context, self.budget, manifest_ref=manifest.id)
 
     def plan(self, window: ContextWindow, strategy: CompactionStrategy) -> Plan:
-        """Return what a strategy would do to the context, seen through a window."""
+        """Return the plan of a strategy for the context, seen through a window."""
         shown = window.shown
         excess = excess_of(shown.tokens + self.beside, self.budget, aim=AIM)
         return strategy.plan(shown.messages, excess=excess, estimator=shown.estimator)
@@ -102,7 +102,7 @@ class ContextChange(Effect):
 
     def __init__(
         self,
-        scope: Scope,
+        scope: StepScope,
         action: Action,
         condensation: Condensation,
         strategies: Sequence[CompactionStrategy],
@@ -155,14 +155,14 @@ class ContextChange(Effect):
                 window = self._carry_out(window, plan, summary, ())
         return window
 
-    async def _summary(self, plan: SummaryNeeded) -> Summary:
+    async def _summary(self, plan: SummaryNeeded) -> ModelSummary:
         """Return a summary; of a model that fails there is none, which leaves the context as it is."""
         try:
             return await self._summarise(plan.request())
         except SummaryRefusedError:
-            return Summary("", NOTHING)
+            return ModelSummary("", NOTHING)
         except ModelCallError:
-            return Summary("", ONE_STEP)
+            return ModelSummary("", ONE_STEP)
 
     def _carry_out(
         self,
@@ -172,7 +172,7 @@ class ContextChange(Effect):
         signals: Sequence[ContextHealthSignal],
         number: int | None = None,
     ) -> ContextWindow:
-        """Return the window after a plan; with a number, what was done is put on record."""
+        """Return the window after a plan; with a number, the change is recorded."""
         match plan:
             case NothingToDo():
                 return window

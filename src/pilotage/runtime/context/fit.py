@@ -1,4 +1,4 @@
-"""Fitting requests to their context: what a model call shows the model, assembled, measured and condensed.
+"""Fitting requests to the context budget: the messages of a model call, assembled, measured and condensed.
 
 A program hands in its whole transcript with every call; the stage remembers the condensed form of its beginning. The
 changes of a context are recorded with the call, so that replay repeats it without a further call.
@@ -35,7 +35,7 @@ class FittedRequest:
 
 @value
 class ContextPolicy:
-    """What an agent and its application say about contexts."""
+    """The context settings of an agent and its application."""
 
     budget: ContextTokenBudget | None = None
     strategies: tuple[CompactionStrategy, ...] = ()
@@ -66,7 +66,7 @@ class ContextStage:
         return self._is_needed or bool(request.context)
 
     def also_show(self, packs: Sequence[ContextPack]) -> None:
-        """Show these with every request from here on, beside what the caller of the run gave it."""
+        """Add these packs to every request from here on, after those of the run's input."""
         if packs:
             given = self._given or AgentContext()
             self._given = replace(given, packs=(*given.packs, *packs))
@@ -98,7 +98,7 @@ class Fitting:
         self._assembled = self._assemble(self._manifest_id)
 
     def condensation(self) -> Condensation | None:
-        """Return what is to be done about a context with a budget; None for one without."""
+        """Return the condensation of a context with a budget; None for one without."""
         stage = self._stage
         if stage.budget is None:
             return None
@@ -122,7 +122,7 @@ class Fitting:
 
 
 def _with_given(request: ModelRequest, given: AgentContext) -> ModelRequest:
-    """Return the request with what the caller of the run gave it; a pack of the program's own is not shown twice."""
+    """Return the request with the packs of the run's input; a pack of the program's own is not shown twice."""
     own = {pack.id for pack in request.context}
     return replace(
         request,

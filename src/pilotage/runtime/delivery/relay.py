@@ -127,14 +127,14 @@ class OutboxRelay:
         *,
         owner: str,
         clock: IClock,
-        bell: OutboxNotifier,
+        notifier: OutboxNotifier,
         settings: RelaySettings,
     ) -> None:
         self._outbox = outbox
         self._receivers = receivers
         self._owner = owner
         self._clock = clock
-        self._bell = bell
+        self._notifier = notifier
         self._settings = settings
         self._is_stopping = False
         self._deliveries: set[asyncio.Task[None]] = set()
@@ -149,7 +149,7 @@ class OutboxRelay:
     async def stop(self) -> None:
         """Stop after the deliveries under way, and release all other claimed facts."""
         self._is_stopping = True
-        self._bell.ring()
+        self._notifier.notify()
         relaying, self._relaying = self._relaying, None
         if relaying is not None:
             await asyncio.wait([relaying])
@@ -159,7 +159,7 @@ class OutboxRelay:
         try:
             while not self._is_stopping:
                 if not await self._take():
-                    await self._bell.wait(self._clock, self._settings.poll_seconds)
+                    await self._notifier.wait(self._clock, self._settings.poll_seconds)
         finally:
             if self._deliveries:
                 await asyncio.wait(self._deliveries)
@@ -184,7 +184,7 @@ class OutboxRelay:
     def _finished(self, delivery: asyncio.Task[None]) -> None:
         _ = delivery.cancelled() or delivery.exception()
         self._deliveries.discard(delivery)
-        self._bell.ring()
+        self._notifier.notify()
 
     async def _deliver(self, entries: Sequence[OutboxEntry], claimed_until: float) -> None:
         """Deliver facts of one run in order; those that do not fit into the claim are released."""
@@ -274,7 +274,7 @@ class EventSubscriptions(IPostProcessor):
         if wanting and not graph.contains(IAgentOutbox):
             yield Problem(
                 "agent_outbox_missing",
-                f"{', '.join(wanting)} wants to hear of facts about runs, and nothing provides IAgentOutbox.",
+                f"{', '.join(wanting)} subscribes to facts about runs, and nothing provides IAgentOutbox.",
                 remedy='Install the provider: pip install "pilotage[sqlalchemy]".',
                 family=AgentPersistenceConfigurationError,
                 detail=(IAgentOutbox,),
@@ -284,7 +284,9 @@ class EventSubscriptions(IPostProcessor):
 def _short_lived(node: Node, subscription: FactSubscription) -> tuple[str, str] | None:
     if node.pod.scope is Scope.SINGLETON:
         return None
-    words = f"{subscription.name} wants to hear of facts, and {node.label} lives in scope {node.pod.scope.value!r}"
+    words = (
+        f"{subscription.name} subscribes to facts, and {node.label} lives in scope {node.pod.scope.value!r}"
+    )
     return f"{words}: there is no instance when one comes.", "Make it a singleton."
 
 
@@ -308,7 +310,7 @@ class AgentEventRelay(ILifecycle):
             receivers,
             owner=services.owner,
             clock=services.clock,
-            bell=services.bell,
+            notifier=services.outbox_notifier,
             settings=self._settings,
         )
         self._relay.start()

@@ -95,7 +95,7 @@ class Sweeper:
         self._backlog = backlog
         self._leases = leases
         self._settings = settings
-        self._bell = OutboxNotifier()
+        self._notifier = OutboxNotifier()
         self._back_off = BackOff()
         self._driven: set[asyncio.Task[None]] = set()
         self._under_way: set[RunKey] = set()
@@ -111,7 +111,7 @@ class Sweeper:
     async def stop(self) -> None:
         """Take up no more runs, and hand all runs of this process over: other processes go on with them."""
         self._is_stopping = True
-        self._bell.ring()
+        self._notifier.notify()
         await self._runs.hand_over(self._settings.grace_seconds)
         sweeping, self._sweeping = self._sweeping, None
         if sweeping is not None:
@@ -134,7 +134,7 @@ class Sweeper:
             while not self._is_stopping:
                 if not await self._take():
                     await self._report_unknown()
-                    await self._bell.wait(self._services.clock, self._settings.poll_seconds)
+                    await self._notifier.wait(self._services.clock, self._settings.poll_seconds)
         finally:
             if listening is not None:
                 listening.cancel()
@@ -146,7 +146,7 @@ class Sweeper:
             async with wake_ups.subscribe() as hints:
                 while True:
                     await hints.next()
-                    self._bell.ring()
+                    self._notifier.notify()
 
     async def _take(self) -> bool:
         """Claim as many runs as there are free places and drive them; False where there is nothing to do."""
@@ -173,7 +173,7 @@ class Sweeper:
     def _returned(self, driven: asyncio.Task[None]) -> None:
         _ = driven.cancelled() or driven.exception()
         self._driven.discard(driven)
-        self._bell.ring()
+        self._notifier.notify()
 
     async def _drive(self, run: RunKey) -> None:
         """Drive a run as far as it gets; without progress it is delayed."""

@@ -82,7 +82,7 @@ _APPROVED = frozenset({CONTEXT_CHANGE, PUBLICATION})
 
 @value
 class GatePorts:
-    """What an application provides for the admission; None where there is nothing, or the built-in no-op."""
+    """The ports of an application for the admission; None where there is none, or the built-in no-op."""
 
     permissions: IAgentPermissions | None = None
     hooks: tuple[IAgentHooks, ...] = ()
@@ -98,13 +98,13 @@ class GatePorts:
         permissions = container.get_or_none(IAgentPermissions)
         budget = container.get_or_none(IAgentBudget)
         return cls(
-            None if type(permissions) is AllowAll else permissions,
-            tuple(container.get_all(IAgentHooks)),
-            None if type(budget) is NoBudget else budget,
-            container.get_or_none(IAgentApprovalHandler),
-            container.get_or_none(IAgentRecoveryHandler),
-            container.get_or_none(IAgentSwitches),
-            container.get_or_none(GateSettings),
+            permissions=None if type(permissions) is AllowAll else permissions,
+            hooks=tuple(container.get_all(IAgentHooks)),
+            budget=None if type(budget) is NoBudget else budget,
+            approval=container.get_or_none(IAgentApprovalHandler),
+            recovery=container.get_or_none(IAgentRecoveryHandler),
+            switches=container.get_or_none(IAgentSwitches),
+            settings=container.get_or_none(GateSettings),
         )
 
 
@@ -140,7 +140,7 @@ def admission_of(
 
 
 class SwitchStage(Stage):
-    """Kill switches. A run that finds something off pauses and looks again when it is resumed.
+    """Kill switches. A run that finds one off pauses, and checks it again when it is resumed.
 
     Switches that cannot be read are off. An ephemeral run cannot wait, so it ends.
     """
@@ -219,7 +219,7 @@ class PermissionStage(Stage):
 
 
 class TrustStage(Stage):
-    """What trust labels and the capabilities of the run say about a tool call, from declarations only."""
+    """The verdict of trust labels and of the run's capabilities on a tool call, from declarations only."""
 
     def admit(self, run: Run, effect: Effect) -> None:
         tool, capabilities = effect.descriptor, run.source.start.capabilities
@@ -264,7 +264,7 @@ class LimitStage(Stage):
 
 
 class BudgetStage(Stage):
-    """The application's budget: something is set aside before the effect begins, and settled by what it took."""
+    """The application's budget: an amount is reserved before the effect begins, and settled by its real use."""
 
     def __init__(self, budget: IAgentBudget, caller: PortCaller) -> None:
         self._budget = budget
@@ -290,7 +290,7 @@ class BudgetStage(Stage):
         return effect.settle(NOTHING)
 
     async def _settle(self, run: Run, reservation: BudgetReservation, used: BudgetAmount) -> None:
-        """Tell the budget what was really used; where the journal settles it, with the next commit."""
+        """Report the amount really used to the budget; where the journal settles it, with the next commit."""
         if self._budget.is_settled_by_journal and run.ledger.is_durable:
             run.ledger.settle_budget(BudgetSettlement(reservation, used))
         else:
@@ -298,7 +298,7 @@ class BudgetStage(Stage):
 
 
 class ApprovalStage(Stage):
-    """The approval of a person, where the effect, a stage before or the application's handler wants one.
+    """The approval of a person, where the effect, an earlier stage or the application's handler requires one.
 
     Where a person was asked before, that answer counts, whatever the handler would say by now.
     """
@@ -315,7 +315,7 @@ class ApprovalStage(Stage):
         return None
 
     async def wants_approval(self, run: Run, effect: Effect) -> Ask | None:
-        """Return the question that the application's handler wants to put about an effect; None without one."""
+        """Return the question of the application's handler about an effect; None without one."""
         handler = self._handler
         if handler is None:
             return None

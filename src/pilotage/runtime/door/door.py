@@ -85,7 +85,7 @@ async def perform(run: Run, effect: Effect) -> Any:
 
 
 def ask_ahead(run: Run, effects: Sequence[Effect]) -> None:
-    """Put the questions about effects that must wait for another one, so that all can be answered at once."""
+    """Ask the questions about effects that must wait for another one, so that all can be answered at once."""
     for effect in effects:
         if run.replay.knows(effect.action.id):
             continue
@@ -96,7 +96,7 @@ def ask_ahead(run: Run, effects: Sequence[Effect]) -> None:
 
 
 def _put(run: Run, question: Question) -> None:
-    """Put a question without taking an answer: that belongs to the moment the effect begins."""
+    """Ask a question without taking an answer: the answer is taken when the effect begins."""
     recorded = run.replay.take(question.action)
     if recorded is None:
         run.outcomes.ask(question)
@@ -131,7 +131,7 @@ async def _begin(run: Run, effect: Effect) -> object:
 
 
 async def _give_back(run: Run, effect: Effect, stages: Sequence[Stage]) -> None:
-    """Give back what stages hold for an effect that a later one did not let pass."""
+    """Give back the reservations of stages for an effect that a later stage refused."""
     for stage in stages:
         giving_back = stage.give_back(run, effect)
         if giving_back is not None:
@@ -139,7 +139,7 @@ async def _give_back(run: Run, effect: Effect, stages: Sequence[Stage]) -> None:
 
 
 def _refused(run: Run, effect: Effect, reason: str) -> Exception:
-    """Record that an effect must not begin. What is recorded counts, now and in replay."""
+    """Record that an effect must not begin; the record counts, now and in replay."""
     error = effect.refused(reason)
     if not isinstance(error, ToolError):
         return error
@@ -162,7 +162,7 @@ def _carry_out(run: Run, effect: Effect) -> Awaitable[object]:
 
 
 async def _dispatch(run: Run, effect: Effect) -> object:
-    """Carry out what is recorded as begun, once that is committed and the lease is certain."""
+    """Perform an effect that is recorded as begun, once the row is committed and the lease is certain."""
     run.outcomes.begin(effect)
     await run.ledger.barrier()
     await run.ensure_lease()
@@ -236,7 +236,7 @@ async def _leave_to_people(run: Run, effect: Effect) -> None:
 
 
 async def _find_out(run: Run, effect: Effect) -> object:
-    """Find out what became of a call that raised an unknown error: the tool may know, else people are asked."""
+    """Determine the unknown outcome of a call that raised: ask the tool's reconciler, else a person."""
     found = await _reconcile(run, effect)
     if found is _UNKNOWN:
         return await _ask_people(run, effect)
@@ -247,7 +247,7 @@ async def _find_out(run: Run, effect: Effect) -> object:
 
 
 async def _reconcile(run: Run, effect: Effect) -> object:
-    """Return what the tool knows of an attempt: its result, None for what has not happened, or `_UNKNOWN`."""
+    """Return the reconciled outcome of an attempt: its result, None if it did not happen, or `_UNKNOWN`."""
     if effect.reconcile is None:
         return _UNKNOWN
     try:
@@ -280,7 +280,7 @@ async def _ask_people(run: Run, effect: Effect) -> object:
 
 
 async def _handler_answer(run: Run, effect: Effect, number: int) -> RecoveryRetried | RecoveryDone | None:
-    """Return what the application's recovery handler knows about an unknown outcome; None asks a person.
+    """Return the answer of the application's recovery handler about an unknown outcome; None asks a person.
 
     Raises:
         RunEnded: the handler ends the run.

@@ -37,7 +37,7 @@ class GateSettings:
 
 
 class NoAnswerError(Exception):
-    """A port has no answer; the message is the name of what it raised."""
+    """A port has no answer; the message is the name of its error."""
 
 
 class PortCaller:
@@ -139,5 +139,5 @@ def shown_call(effect: Effect) -> ModelToolCall:
 
 
 def shown_arguments(view: JsonValue) -> JsonObject:
-    """Return what others may see of arguments as an object."""
+    """Return the view of arguments as an object."""
     return view if isinstance(view, dict) else {} if view is None else {"arguments": view}

@@ -203,7 +203,7 @@ class RunAwareModel(IAgentModel):
         self._model = model
 
     @property
-    def behind(self) -> IAgentModel:
+    def unwrapped_model(self) -> IAgentModel:
         """Return the wrapped model."""
         return self._model
 
@@ -255,7 +255,7 @@ def plain_model(model: IAgentModel) -> IAgentModel:
 
     For wrappers: a call of the wrapper is the action, and its calls of the wrapped models are part of it.
     """
-    return model.behind if isinstance(model, RunAwareModel) else model
+    return model.unwrapped_model if isinstance(model, RunAwareModel) else model
 
 
 def next_message_id(run: Run) -> str:

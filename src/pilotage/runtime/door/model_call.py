@@ -18,7 +18,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.spending import count_reply
-from pilotage.runtime.context.condense import ContextChange, Summary, SummaryRefusedError
+from pilotage.runtime.context.condense import ContextChange, ModelSummary, SummaryRefusedError
 from pilotage.runtime.context.fit import FittedRequest
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.model_reply import ReplyRecorder
@@ -79,7 +79,7 @@ class ModelCall(ModelEffect):
         return self._ended(ModelCallError(str(rejection)))
 
     def _ended(self, error: ModelCallError) -> Exception:
-        """Record that the model was not asked. What is recorded counts, now and in replay."""
+        """Record that the model was not asked; the record counts, now and in replay."""
         run = self._run
         run.speaker = (self.action.id, run.ledger.epoch)
         run.spending.absorb(ONE_STEP)
@@ -101,11 +101,11 @@ class SummaryCall(ModelEffect):
             response = await self.port.complete(self.request)
             used += run.spending.settle_model_call(self.model, response.usage, self.held)
         except ModelCallError:
-            run.spending.let_go(self.held)
+            run.spending.release(self.held)
             raise
         finally:
             await self.settle(used)
-        return Summary(response.content, used)
+        return ModelSummary(response.content, used)
 
     def refused(self, reason: str) -> Exception:
         return SummaryRefusedError(f"the model call is not allowed: {reason}")
@@ -144,7 +144,7 @@ class ModelReading(OpenStream):
         return self._call.scope.path
 
     async def drain(self) -> None:
-        """Read on for the reader; for one that has left, what was read is the reply."""
+        """Read the rest of the stream for its reader; if the reader has left, the part read so far is the reply."""
         if self.reader is None or self.reader() is None:
             await self.close()
             return
@@ -229,7 +229,7 @@ class ModelReading(OpenStream):
                 run.spending.absorb(change.spent)
         call.fit(fitting.fitted())
 
-    async def _summarise(self, request: ModelRequest) -> Summary:
+    async def _summarise(self, request: ModelRequest) -> ModelSummary:
         """Return the model's summary of earlier turns.
 
         Raises:
@@ -239,7 +239,7 @@ class ModelReading(OpenStream):
         action_id = f"{call.action.id}/{words.CONDENSED}/summary#{self._summaries}"
         action = self._run.action(action_id, _MODEL_CALL, words.SUMMARY)
         summary = SummaryCall(self._run, call.scope, action, request, port=call.port, model=call.model)
-        made: Summary = await perform(self._run, summary)
+        made: ModelSummary = await perform(self._run, summary)
         return made
 
     async def read(self) -> ModelStreamEvent:
@@ -281,7 +281,7 @@ class ModelReading(OpenStream):
             await run.hooks.after_model(run.context, response, call.program_request, run.redactor)
 
     def _check_alive(self) -> None:
-        """Raise what ended the attempt in the middle of the stream."""
+        """Raise the interruption that ended the attempt in the middle of the stream."""
         if self._liveness.must_look:
             self._liveness.check(self._call.scope)
 
@@ -289,7 +289,7 @@ class ModelReading(OpenStream):
         await self._call.settle(used)
 
     async def close(self) -> None:
-        """Leave the stream: the program is given, now and in replay, what was read of it."""
+        """Close the stream: the program gets the part that was read, now and in replay."""
         self._is_new, self._replay = False, _NOTHING_LEFT
         if not self.is_open:
             return

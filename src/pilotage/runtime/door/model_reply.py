@@ -32,7 +32,7 @@ class ReportedUsage:
 
 @value
 class PartialUsage:
-    """What a stream took as far as it was read; `is_estimated` where the model did not report all of it."""
+    """The usage of a stream as far as it was read; `is_estimated` where the model did not report all of it."""
 
     usage: ModelUsage
     is_estimated: bool
@@ -45,7 +45,7 @@ def expected_usage(request: ModelRequest) -> ModelUsage:
 
 
 def usage_of_left(request: ModelRequest, pieces: Sequence[str], report: ReportedUsage | None) -> PartialUsage:
-    """Return what a request and the pieces that were read of its reply took; a report covers the pieces before it."""
+    """Return the usage of a request and of the pieces read of its reply; a report covers the pieces before it."""
     known = report.usage if report is not None else ModelUsage()
     reports_output = known.output_tokens is not None or known.total_tokens is not None
     uncounted = "".join(pieces[report.pieces if report is not None and reports_output else 0 :])
@@ -101,7 +101,7 @@ class ReplyRecorder:
         return event
 
     def end(self, response: ModelResponse) -> BudgetAmount:
-        """Record the whole reply, and return what it took."""
+        """Record the whole reply, and return its usage."""
         run = self._run
         if response.metadata:
             self._model = response.answered_by or self._model
@@ -117,7 +117,7 @@ class ReplyRecorder:
         return run.spending.settle_model_call(self._model, response.usage, self._effect.held)
 
     def leave(self, *, is_stopped: bool) -> None:
-        """Record what was read of a stream that its reader left; a stopped attempt makes the call again instead."""
+        """Record the part read of a stream that its reader left; a stopped attempt repeats the call instead."""
         left = self._counted()
         self._observe(left.usage, "left")
         if not is_stopped:
@@ -139,7 +139,7 @@ class ReplyRecorder:
                 words.USAGE_ESTIMATED: left.is_estimated,
             }
         else:
-            self._run.spending.let_go(self._effect.held)
+            self._run.spending.release(self._effect.held)
         self._observe(usage, error=str(getattr(error, "code", type(error).__name__)))
         if isinstance(error, AgentStructuredOutputError):
             misfit: JsonObject = {words.ERROR: str(error), words.PROBLEMS: list(error.problems)}

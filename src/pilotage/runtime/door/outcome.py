@@ -38,19 +38,19 @@ _TOOLS_AND_STEPS = frozenset({AgentActionKind.TOOL_CALL, AgentActionKind.STEP})
 class Outcomes:
     """Writes the rows of the actions of one attempt. `under_way` has the actions that were begun and have no outcome.
 
-    `is_seen` is True if the views have a reader: the results of an ephemeral run without hooks have none.
+    `has_readers` is True if the views have a reader: the results of an ephemeral run without hooks have none.
     """
 
-    def __init__(self, ledger: Ledger, redactor: Redactor, *, is_seen: bool = True) -> None:
+    def __init__(self, ledger: Ledger, redactor: Redactor, *, has_readers: bool = True) -> None:
         self.under_way: dict[str, tuple[Action, int]] = {}
         self.late: LateOutcomes | None = None
-        self.is_seen = is_seen
+        self.has_readers = has_readers
         self._closed: set[str] = set()
         self._ledger = ledger
         self._redactor = redactor
 
     def ask(self, effect: Effect) -> None:
-        """Write the row that says that an effect begins, with the fact that becomes true by it."""
+        """Write the row of an effect that begins, with the fact that follows from it."""
         record, view = effect.asked()
         self._ledger.append(
             effect.action, JournalStage.BEFORE, effect.attempt, record, view, effect.descriptor
@@ -121,7 +121,7 @@ class Outcomes:
             )
         except RunOwnershipLost:
             if self.late is not None:
-                self.late.tell(effect.action, effect.attempt, outcome.view)
+                self.late.report(effect.action, effect.attempt, outcome.view)
             raise
         if self.under_way and self.under_way.pop(effect.action.id, None) is not None:
             self._closed.add(effect.action.id)
@@ -141,12 +141,12 @@ class Outcomes:
         if self._may_hold_secrets(effect):
             recorded = self._without_secrets(effect, whole)
         record: JsonObject = {words.RESULT: recorded}
-        view = effect.view_of(result) if self.is_seen else record
+        view = effect.view_of(result) if self.has_readers else record
         given = result if recorded is whole or recorded == whole else effect.decode(recorded)
         return new_outcome(record, view, given)
 
     def _report(self, effect: Effect, *, has_failed: bool) -> None:
-        """Report what may have changed something; the outcome of a child is reported by the child."""
+        """Publish the fact of an effect that may have changed something; a child reports its own outcome."""
         action = effect.action
         if not action.is_read_only and action.kind in _TOOLS_AND_STEPS:
             state = self._ledger.state
@@ -158,7 +158,7 @@ class Outcomes:
         return self._redactor.revision > 0 or (tool is not None and bool(tool.secret_results))
 
     def _without_secrets(self, effect: Effect, result: JsonValue) -> JsonValue:
-        """Secrets are in no record, not even in a sealed one."""
+        """Remove secrets from a record: not even a sealed one holds them."""
         if secrets := _secrets_of(effect):
             result = guard_json_value(result, secrets, EvidenceExposurePolicy())
         return secretless(result, self._redactor) if self._redactor.revision else result
@@ -186,16 +186,16 @@ class LateOutcomes:
         self._epoch = epoch
         self._reports: set[asyncio.Future[None]] = set()
 
-    def tell(self, action: Action, attempt: int, view: JsonObject) -> None:
+    def report(self, action: Action, attempt: int, view: JsonObject) -> None:
         """Report the outcome of an action that this attempt may not record any more."""
         if _is_asked_about(action.kind, action.idempotency) and not action.is_read_only:
-            self._report(action.id, attempt, view)
+            self._send(action.id, attempt, view)
 
-    def tell_rows(self, rows: Iterable[JournalRow]) -> None:
+    def report_rows(self, rows: Iterable[JournalRow]) -> None:
         """Report the outcomes among rows that the store refused because another owner has the run."""
         for row in rows:
             if row.stage is JournalStage.AFTER and _is_asked_about(row.kind, row.idempotency):
-                self._report(row.action_id, row.attempt, object_or_empty(row.view))
+                self._send(row.action_id, row.attempt, object_or_empty(row.view))
 
     @property
     def is_settled(self) -> bool:
@@ -208,10 +208,10 @@ class LateOutcomes:
             await asyncio.wait(self._reports)
 
     async def about(self, action_id: str, attempt: int) -> tuple[JsonValue, ...]:
-        """Return what former owners reported of an attempt; nothing where it cannot be read."""
+        """Return the late outcomes that former owners reported of an attempt; empty where they cannot be read."""
         return await late_outcomes_of(self._port, self._run, action_id, attempt)
 
-    def _report(self, action_id: str, attempt: int, view: JsonObject) -> None:
+    def _send(self, action_id: str, attempt: int, view: JsonObject) -> None:
         outcome = LateOutcome(self._run, action_id, attempt, self._epoch, view)
         report = asyncio.ensure_future(self._append(outcome))
         self._reports.add(report)
@@ -226,7 +226,7 @@ class LateOutcomes:
 async def late_outcomes_of(
     port: IAgentLateOutcomes, run: RunKey, action_id: str, attempt: int
 ) -> tuple[JsonValue, ...]:
-    """Return what former owners reported of an attempt, as a recovery request shows it."""
+    """Return the late outcomes of an attempt, as a recovery request shows them."""
     try:
         found = await port.list_by_action(run, action_id)
     except Exception:  # noqa: BLE001 - they help to decide, and nothing depends on them
@@ -235,5 +235,5 @@ async def late_outcomes_of(
 
 
 def _is_asked_about(kind: AgentActionKind | None, idempotency: Idempotency) -> bool:
-    """Return whether a person may be asked about its outcome: what may be repeated is simply done again."""
+    """Return whether a person may be asked about its outcome: a repeatable action is performed again instead."""
     return kind in _TOOLS_AND_STEPS and idempotency not in MAY_BE_REPEATED

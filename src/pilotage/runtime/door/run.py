@@ -41,7 +41,7 @@ from pilotage.runtime.journal.action import Action, fingerprint_of, idempotency_
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.replay import Replay
-from pilotage.runtime.journal.scope import Scope
+from pilotage.runtime.journal.scope import StepScope
 from pilotage.runtime.journal.start_record import RunStart
 from pilotage.runtime.people.questions import Questions
 from pilotage.runtime.people.signals import SignalQueue
@@ -58,7 +58,7 @@ _WITHOUT_RUN = (Questions, SignalQueue)
 
 @value
 class Overrides:
-    """What one caller wants instead of what the application provides."""
+    """The model and prices of one caller, instead of those of the application."""
 
     model: IAgentModel | None = None
     pricing: IAgentPricing | None = None
@@ -81,7 +81,7 @@ class RunPorts:
 
 @value
 class RunSource:
-    """What an attempt at a run is composed from, besides its journal.
+    """The inputs of an attempt at a run, besides its journal.
 
     `pending` are the signals that waited when the attempt began, `history` the earlier turns of the conversation.
     """
@@ -102,7 +102,7 @@ class RefusedError(Exception):
 
 
 class ModelEffect(Effect):
-    """A request to a model. It keeps what its admission reserved until the reply has come.
+    """A request to a model. It holds the reservation of its admission until the reply is complete.
 
     `program_request` is the request before it was fitted to its context.
     """
@@ -111,7 +111,14 @@ class ModelEffect(Effect):
     """The parts of the fitted context, for readers of the record."""
 
     def __init__(
-        self, run: Run, scope: Scope, action: Action, request: ModelRequest, *, port: IAgentModel, model: str
+        self,
+        run: Run,
+        scope: StepScope,
+        action: Action,
+        request: ModelRequest,
+        *,
+        port: IAgentModel,
+        model: str,
     ) -> None:
         self.scope = scope
         self.action = action
@@ -134,7 +141,7 @@ class Stage(ABC):
         """
 
     def give_back(self, run: Run, effect: Effect) -> Awaitable[None] | None:
-        """Give back what the stage holds for an effect that a later stage did not let pass."""
+        """Give back the reservation of the stage for an effect that a later stage refused."""
         return None
 
 
@@ -290,8 +297,8 @@ class Run:
         is_read_only: bool = True,
     ) -> Action:
         """Return an action of this run; that of an ephemeral run needs no fingerprint."""
-        is_kept = self.ledger.is_durable
-        fingerprint = fingerprint_of(self.salt, action_id, kind, name, asked) if is_kept else ""
+        is_durable = self.ledger.is_durable
+        fingerprint = fingerprint_of(self.salt, action_id, kind, name, asked) if is_durable else ""
         return new_action(action_id, kind, name, asked, view, idempotency, is_read_only, fingerprint)
 
     def idempotency_key(self, effect: Effect) -> str:
@@ -309,7 +316,7 @@ class Run:
             raise late
 
     def go_live(self) -> None:
-        """Let the program's words be new from here on, once everything recorded was asked for."""
+        """Treat every event from now on as new, once all recorded actions were requested."""
         if self.replay.is_used_up:
             self.events.go_live()
 
@@ -331,13 +338,13 @@ class Run:
             await self.ledger.prove_ownership()
 
     def learn(self, effect: Effect) -> None:
-        """Join the label of an effect's result with what the program knows."""
+        """Join the label of an effect's result with the label of the run."""
         tool = effect.descriptor
         if tool is not None:
             self.trust = label_after_tool(self.trust, tool)
 
     def learn_inside(self, effect: Effect) -> None:
-        """Count and join what happened inside an effect that replay does not enter."""
+        """Count the spending and join the labels inside an effect that replay does not enter."""
         if rows := self.replay.inside(effect.action.id):
             count_rows(rows, self.spending)
             self.trust = self.trust.join(label_of_recalled(rows))
@@ -359,7 +366,7 @@ class LiveRun:
     task: asyncio.Task[RunResult]
     cancel: Callable[[AgentSignal], Awaitable[bool]]
     cancel_unstored: Callable[[AgentSignal], Awaitable[bool]]
-    hear: Callable[[AgentSignal], None]
+    receive: Callable[[AgentSignal], None]
     hand_over: Callable[[], None]
     is_ending: Callable[[], bool]
 

@@ -23,7 +23,7 @@ from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.effect import NO_OUTCOME, Effect
 from pilotage.runtime.events.projections import events_of
 from pilotage.runtime.journal.interruptions import RunEnded
-from pilotage.runtime.journal.scope import Scope, inside, running_task, scope_for
+from pilotage.runtime.journal.scope import StepScope, inside, running_task, scope_for
 from pilotage.runtime.people.signals import SignalIntake
 
 _HANDLER = "on_signal:"
@@ -47,14 +47,14 @@ class SignalHandlers:
         self._recall_secrets = recall_secrets
 
     async def before(self, effect: Effect) -> None:
-        """Let handlers take in what waits for them, before an effect begins."""
+        """Give pending signals to their handlers, before an effect begins."""
         action_id = effect.action.id
         if not is_inside_an_action(action_id.rpartition("/")[0]):
             await self._take_in(effect.scope, action_id)
 
     async def at_end(self) -> None:
-        """Let handlers take in what waits when the program has ended, until nothing waits any more."""
-        number, liveness, scope = 1, self._run.replay.liveness, Scope("run", running_task())
+        """Give pending signals to their handlers when the program has ended, until none is left."""
+        number, liveness, scope = 1, self._run.replay.liveness, StepScope("run", running_task())
         while not liveness.is_paused and not liveness.is_ending:
             if not await self._take_in(scope, f"{_END}#{number}"):
                 return
@@ -71,7 +71,7 @@ class SignalHandlers:
             with inside(path, running_task()), self._own_messages(path):
                 await self._handle(path, signal)
 
-    async def _take_in(self, scope: Scope, action_id: str) -> bool:
+    async def _take_in(self, scope: StepScope, action_id: str) -> bool:
         boundary, is_new = _beside(action_id, "signals:"), self._run.replay.is_used_up
         record = await _taken(self._run, self._run.signals.for_handlers(scope, boundary))
         if record is None:
@@ -106,7 +106,7 @@ class SignalHandlers:
 
     @contextmanager
     def _own_messages(self, path: str) -> Generator[None]:
-        """Keep the words of a handler apart from those of the program's model."""
+        """Separate the messages of a handler from those of the program's model."""
         run = self._run
         before, run.speaker = run.speaker, f"{run.id}:{path.removeprefix('run/')}"
         try:
@@ -115,8 +115,8 @@ class SignalHandlers:
             run.speaker = before
 
 
-async def with_signals(run: Run, scope: Scope, action_id: str, request: ModelRequest) -> ModelRequest:
-    """Return a request with the signals of its run; what a tool or a handler asks a model takes none in."""
+async def with_signals(run: Run, scope: StepScope, action_id: str, request: ModelRequest) -> ModelRequest:
+    """Return a request with the signals of its run; requests of tools and handlers take none in."""
     if is_inside_an_action(scope.path):
         return request
     boundary, is_new = f"{scope.path}/signals#{action_id.rpartition('#')[2]}", run.replay.is_used_up
@@ -131,7 +131,7 @@ async def with_signals(run: Run, scope: Scope, action_id: str, request: ModelReq
 
 
 async def next_signal(kind: AgentSignalKind) -> AgentSignal:
-    """The next signal of a kind that was sent to this run: `await next_signal(AgentSignalKind.EXTERNAL_EVENT)`.
+    """Return the next signal of a kind sent to this run: `await next_signal(AgentSignalKind.EXTERNAL_EVENT)`.
 
     Where none has come the run pauses and leaves nothing in memory; in replay the same signal comes again. Each signal
     is given once. One that came before a model call is a part of the transcript by then, and is given all the same;
@@ -164,7 +164,7 @@ async def next_signal(kind: AgentSignalKind) -> AgentSignal:
 async def _taken(
     run: Run, intake: SignalIntake, waits_for: AgentSignalKind | None = None
 ) -> JsonObject | None:
-    """Return the record of what is taken in at a boundary: as it was, or now; None where there is nothing."""
+    """Return the record of the signals taken in at a boundary, recorded or new; None where there are none."""
     intake.is_live = run.replay.is_used_up
     intake.waits_for = waits_for
     record = await perform(run, intake)

@@ -1,4 +1,4 @@
-"""Named steps, and values from outside: what a hand-written `execute()` asks for by itself.
+"""Named steps, time, ids and random numbers: the effects that a hand-written `execute()` requests itself.
 
 Inside a run each of these is an effect: performed once, and given back as it was in replay. Outside a run they are
 plain calls, so that an agent made by hand stays plain business logic.
@@ -47,21 +47,21 @@ async def step(
 
 
 async def now() -> datetime:
-    """The time; in replay the time it was then."""
+    """Return the time; in replay the recorded one."""
     run = active_run()
     clock = run.ports.clock if run else SystemClock()
     return await _value(run, words.NOW, clock.now)
 
 
 async def uid() -> str:
-    """A new unguessable id; in replay the same one."""
+    """Return a new unguessable id; in replay the recorded one."""
     run = active_run()
     ids = run.ports.ids if run else SystemIds()
     return await _value(run, words.UID, ids.uid)
 
 
 async def random() -> float:
-    """A random number from 0 (included) to 1 (excluded); in replay the same one."""
+    """Return a random number from 0 (included) to 1 (excluded); in replay the recorded one."""
     run = active_run()
     ids = run.ports.ids if run else SystemIds()
     return await _value(run, words.RANDOM, ids.random)

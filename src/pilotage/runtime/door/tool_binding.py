@@ -108,19 +108,19 @@ def known_tool(function: ToolFunction, holder: type) -> KnownTool:
     name, metadata = descriptor.schema.name, descriptor.metadata
     fills = descriptor.takes_runtime_context or bool(descriptor.secrets)
     return KnownTool(
-        descriptor,
-        descriptor.interface,
-        original_function(function),
-        decoder_of(function),
-        name,
-        f"tool:{name}",
-        descriptor.effective_idempotency,
-        metadata.is_read_only,
-        metadata.requires_approval_candidate,
-        is_async(function),
-        descriptor.binding is not ToolBinding.NOTHING,
-        metadata.deferred,
-        is_async(function) and not fills and metadata.timeout.seconds is None,
+        descriptor=descriptor,
+        interface=descriptor.interface,
+        function=original_function(function),
+        decode=decoder_of(function),
+        name=name,
+        label=f"tool:{name}",
+        idempotency=descriptor.effective_idempotency,
+        is_read_only=metadata.is_read_only,
+        needs_approval=metadata.requires_approval_candidate,
+        is_async=is_async(function),
+        takes_owner=descriptor.binding is not ToolBinding.NOTHING,
+        is_deferred=metadata.deferred,
+        is_plain=is_async(function) and not fills and metadata.timeout.seconds is None,
     )
 
 

@@ -35,7 +35,7 @@ from pilotage.runtime.door.tool_binding import (
 )
 from pilotage.runtime.effect import TOOL_CALL, Ask, Effect
 from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.scope import Place, Scope, enter_thread, scope_for
+from pilotage.runtime.journal.scope import Place, StepScope, enter_thread, scope_for
 from pilotage.safety.fields import SecretRef
 from pilotage.safety.guard import ContextExposurePolicy, guard_json_value
 from pilotage.values import value
@@ -49,7 +49,7 @@ class ToolCall(Effect):
     kind = TOOL_CALL
     boundary = AgentApprovalBoundaryKind.TOOL_INVOCATION
 
-    def __init__(self, calls: ToolCalls, invocation: Invocation, scope: Scope, action: Action) -> None:
+    def __init__(self, calls: ToolCalls, invocation: Invocation, scope: StepScope, action: Action) -> None:
         tool = invocation.tool
         self.scope = scope
         self.action = action
@@ -93,7 +93,7 @@ class ToolCalls:
     def invoke(
         self, tool: ToolFunction, arguments: Mapping[str, object], call_id: str | None = None
     ) -> Awaitable[object]:
-        """Perform a call for the model: a sync tool goes to a thread, the result is what a model may see of it."""
+        """Perform a call for the model: a sync tool runs in a thread, the result is the model's view of it."""
         invocation = Invocation(*offered_tool(tool), dict(arguments), in_thread=True)
         return self._shown(self.prepared(invocation, call_id))
 
@@ -111,7 +111,7 @@ class ToolCalls:
         if self.run.streams_at(call.scope.path):
             raise AgentToolDispatchError(
                 f"{name} is a sync tool, called while a model's stream is read; "
-                "the run records the reply first. Make the tool async, or call it behind the loop."
+                "the run records the reply first. Make the tool async, or call it after the loop."
             )
         performing = perform(self.run, call)
         try:
@@ -149,7 +149,7 @@ class ToolCalls:
         return call
 
     def act(self, call: ToolCall) -> Awaitable[object]:
-        """Carry a call out, in its time and with what the run fills in."""
+        """Perform a call, within its timeout and with the arguments that the run injects."""
         invocation, run = call.invocation, self.run
         tool = invocation.tool
         is_direct = run.ports.tool_handler is None and run.source.deadline is None and call.arguments is None
@@ -201,7 +201,7 @@ class ToolCalls:
     async def _handle(
         self, handler: IAgentToolHandler, call: ToolCall, arguments: Mapping[str, object]
     ) -> object:
-        """Let the application's own handler carry a call out; its result is one the tool could have had."""
+        """Perform a call by the application's handler; its result must fit the tool's result type."""
         tool, shown = call.invocation.tool, as_object(to_json_value(arguments))
         asked = ModelToolCall(tool.name, shown, call.action.id)
         try:
@@ -282,12 +282,12 @@ class _Thread:
 
 
 def tools_in_threads(run: RunKey) -> tuple[str, ...]:
-    """Return the names of the tools whose threads work for a run; a thread outlives the attempt that gave up on it."""
+    """Return the names of the tools with threads that work for a run; a thread may outlive its attempt."""
     return tuple(thread.tool for thread, _ in _threads().values() if thread.run == run)
 
 
 async def run_in_thread(thread: _Thread, function: Callable[[], object]) -> object:
-    """Call a function in a thread, after an earlier thread of the same call that still lives.
+    """Call a function in a thread, after an earlier thread of the same call has ended.
 
     A thread cannot be stopped: a caller that gives up leaves it to run.
     """

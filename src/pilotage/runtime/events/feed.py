@@ -1,4 +1,4 @@
-"""Live feed of a run's events: cursors, a bounded queue per subscriber, and the transcript of what a reader got.
+"""Live feed of a run's events: cursors, a bounded queue per subscriber, and the transcript of a reader.
 
 Subscribers never slow the run down. Readers get text before it is durable. After a crash the next attempt continues
 from the last commit: each event goes to the position of its cursor and replaces everything from there on.

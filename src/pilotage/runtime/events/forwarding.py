@@ -39,7 +39,7 @@ class Relay:
         """Forward an event of the child's log."""
         self._write(event)
 
-    def tell(self, event: AgentEvent) -> None:
+    def forward(self, event: AgentEvent) -> None:
         """Forward a live event of the child, after the marks on the output of a model call that it repeats."""
         replay = self._filters.get(event.attribution.run_id)
         if replay is not None and not event.metadata.get(SUPERSEDED):

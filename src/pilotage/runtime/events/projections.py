@@ -82,7 +82,14 @@ def _tool_events(
     yield ToolCallStartEvent(by, call_id, tool.name, message_id, metadata)
     yield ToolCallArgsDeltaEvent(by, call_id, arguments)
     yield ToolCallEndEvent(by, call_id)
-    yield ToolCallResultEvent(by, call_id, tool.name, message_id, result, tool.metadata)
+    yield ToolCallResultEvent(
+        attribution=by,
+        call_id=call_id,
+        tool_name=tool.name,
+        message_id=message_id,
+        result=result,
+        metadata=tool.metadata,
+    )
 
 
 class YieldProjector:

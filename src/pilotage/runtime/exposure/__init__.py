@@ -1,1 +1,1 @@
-"""What may be shown to whom: trust labels, redaction, exposure modes."""
+"""Exposure of content: trust labels, redaction, exposure modes."""

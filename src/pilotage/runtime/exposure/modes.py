@@ -288,7 +288,7 @@ class Exposure:
             yield from text.release()
 
     def _end(self, text_id: TextId) -> Iterator[AgentEvent]:
-        """End one text; what is left of it leaves before the event that ends it."""
+        """End one text; the rest of it is emitted before the event that ends it."""
         self._latest = None
         text = self._texts.pop(text_id, None)
         yield from text.finish() if text else ()

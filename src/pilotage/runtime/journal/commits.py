@@ -49,7 +49,7 @@ _new_commit = unchecked(JournalCommit)
 
 @value
 class Opening:
-    """What only the first commit of a run carries: its parent run, its conversation, the lease of its owner."""
+    """The parts of a run's first commit only: its parent run, its conversation, the lease of its owner."""
 
     parent: RunKey | None = None
     conversation: str | None = None
@@ -112,7 +112,7 @@ class CommitDraft:
         self._add_without_action(texts, words.RUN, JournalStage.CLAIMED)
 
     def draw_up(self, state: AgentState) -> JournalCommit:
-        """Make one commit of everything in the draft; what is added from now on belongs to the next one."""
+        """Return one commit of everything in the draft; later additions belong to the next one."""
         if not self.rows and not self.log.is_waiting:
             # A commit without a row would not move the head: an attempt that read the run before this change could
             # still take over the run as it was.
@@ -339,7 +339,7 @@ class CommitQueue:
             self._writer.enlist(self)
 
     def _release_waiting(self) -> None:
-        """Let tasks go on whose changes are committed; for the others the next commit is enlisted."""
+        """Resume tasks with committed changes; enlist the next commit for the others."""
         self._is_enlisted = False
         waiting, self._waiting = self._waiting, []
         for changes, durable in waiting:
@@ -364,35 +364,35 @@ class OutboxNotifier:
     """Wakes a waiting task; a ring without a waiting task wakes the next one at once."""
 
     def __init__(self) -> None:
-        self._rung = asyncio.Event()
+        self._notified = asyncio.Event()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wake the waiting task."""
-        self._rung.set()
+        self._notified.set()
 
     async def wait(self, clock: IClock, seconds: float) -> None:
         """Return after a ring, or after so many seconds."""
-        waits = [asyncio.ensure_future(self._rung.wait()), asyncio.ensure_future(clock.sleep(seconds))]
+        waits = [asyncio.ensure_future(self._notified.wait()), asyncio.ensure_future(clock.sleep(seconds))]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for each in waits:
                 each.cancel()
             await asyncio.wait(waits)
-        self._rung.clear()
+        self._notified.clear()
 
 
 class NotifyingJournal(IAgentJournal):
     """A journal that wakes the outbox relay after every commit that carries facts."""
 
-    def __init__(self, journal: IAgentJournal, bell: OutboxNotifier) -> None:
+    def __init__(self, journal: IAgentJournal, notifier: OutboxNotifier) -> None:
         self._journal = journal
-        self._bell = bell
+        self._notifier = notifier
 
     async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
         outcomes = await self._journal.commit(commits)
         if any(commit.outbox for commit in commits):
-            self._bell.ring()
+            self._notifier.notify()
         return outcomes
 
     def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:

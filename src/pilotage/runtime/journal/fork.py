@@ -13,7 +13,7 @@ from pilotage.runtime.journal.stored_words import RESULT_ACTION
 
 
 def fork_rows(run_id: str, rows: Sequence[JournalRow], at: int | None = None) -> list[JournalRow]:
-    """Return the rows that a fork at row `at` starts with: the first one, and those of all actions that are done.
+    """Return the first rows of a fork at row `at`: the start of the run, and the rows of all actions that are done.
 
     Open questions and the result are left out: the fork gets its own. So is an approval of an action that was not done
     by then: it is bound to an attempt of the original run.
@@ -45,7 +45,7 @@ def fork_rows(run_id: str, rows: Sequence[JournalRow], at: int | None = None) ->
 
 
 def _is_settled(question: str, closed: set[str], rejected: set[str]) -> bool:
-    """Whether an answered question allows nothing more: its action is done, or was rejected."""
+    """Return whether an answered question allows nothing more: its action is done, or was rejected."""
     about = question.rpartition("/")[0]
     return about != RESULT_ACTION and question in closed and (about in closed or question in rejected)
 

@@ -79,7 +79,7 @@ class StoreUnavailable(RunInterruption):
     """The journal cannot be written, and whether it has the last rows is unknown: no further effect may begin."""
 
 
-class HandedOver(RunInterruption):
+class RunHandedOver(RunInterruption):
     """The process shuts down: the run stays as it is, and its next owner continues from there."""
 
 
@@ -91,7 +91,7 @@ class StartRefused(RunInterruption):
     """The run cannot begin: another run has its conversation, or its parent run is ending."""
 
 
-_FIRST_TO_COUNT = (RunOwnershipLost, StoreUnavailable, RunDiverged, LimitReached, RunEnded, HandedOver)
+_FIRST_TO_COUNT = (RunOwnershipLost, StoreUnavailable, RunDiverged, LimitReached, RunEnded, RunHandedOver)
 
 
 def what_counts(end: BaseException) -> BaseException:

@@ -22,8 +22,8 @@ _IDLE_CHECK_SECONDS = 2.0
 class LeaseRenewer:
     """Renews leases at equal intervals, each from when it is added until it is dropped.
 
-    The task starts with the first lease. It ends by itself when there is none left, or in `rest`. Most runs end before
-    their lease has to be renewed.
+    The task starts with the first lease. It ends by itself when there is none left, or in `stop_if_idle`. Most runs
+    end before their lease has to be renewed.
     """
 
     def __init__(self, clock: IClock, every_seconds: float) -> None:
@@ -47,7 +47,7 @@ class LeaseRenewer:
         if lease in self._renewals:
             self._renewals[lease].cancel()
 
-    async def rest(self) -> None:
+    async def stop_if_idle(self) -> None:
         """End all tasks of the renewer, unless there still is a lease to renew."""
         tasks = [*self._renewals.values(), *([self._task] if self._task is not None else ())]
         if self._due or not tasks:
@@ -76,7 +76,7 @@ class LeaseRenewer:
 
 @value
 class LeaseSettings:
-    """How long other processes wait before they take over a run whose owner does not renew its lease.
+    """The time after which other processes take over a run, if its owner does not renew the lease.
 
     All processes of a store should have the same. An owner is sure of its run for two thirds of the time: with a
     shorter lease runs are taken over sooner, and an owner survives shorter outages of the store.
@@ -111,7 +111,7 @@ async def release_unused(leases: IAgentLeases, run: RunKey, owner: str) -> None:
 
 
 class Leasing:
-    """The leases of one owner: what is the same for all of its runs."""
+    """The settings and the renewer that all leases of one owner share."""
 
     def __init__(
         self, leases: IAgentLeases, owner: str, clock: IClock, settings: LeaseSettings | None = None
@@ -119,7 +119,7 @@ class Leasing:
         self.leases, self.owner, self.clock = leases, owner, clock
         self.seconds = (settings or LeaseSettings()).seconds
         self.request = LeaseRequest(owner, self.seconds)
-        self.keeper = LeaseRenewer(clock, self.seconds * _RENEW_SHARE)
+        self.renewer = LeaseRenewer(clock, self.seconds * _RENEW_SHARE)
 
 
 class HeldLease:
@@ -127,7 +127,7 @@ class HeldLease:
 
     def __init__(self, leasing: Leasing, run: RunKey) -> None:
         self._leasing = leasing
-        self._leases, self._clock, self._renewer = leasing.leases, leasing.clock, leasing.keeper
+        self._leases, self._clock, self._renewer = leasing.leases, leasing.clock, leasing.renewer
         self._run, self._owner, self._seconds = run, leasing.owner, leasing.seconds
         self._safe_until = 0.0
         self._unanswered = 0

@@ -1,4 +1,4 @@
-"""The ledger of a run: what its attempt writes, appended at once and committed at barriers.
+"""The ledger of a run: the writes of its attempt, appended at once and committed at barriers.
 
 The log is the lock. The first commit of an attempt is a CLAIMED row with a new epoch; a head that moved means that
 another owner has the run, and ends the attempt.
@@ -91,7 +91,7 @@ class Ledger(CommitQueue):
         tool: AgentToolDescriptor | None = None,
         added: JsonObject | None = None,
     ) -> None:
-        """Append a row of an action, durable after the next barrier. A record that says more than its view is sealed.
+        """Append a row of an action, durable after the next barrier. A record that exceeds its view is sealed.
 
         `added` goes into the view only.
         """

@@ -66,7 +66,7 @@ def encode_approval_answer(
 
 
 def is_rejection(record: JsonObject) -> bool:
-    """Whether the record of an answer says no to an action."""
+    """Return whether the record of an answer rejects an action."""
     return record.get(words.DECISION) == ApprovalDecision.REJECT.value
 
 

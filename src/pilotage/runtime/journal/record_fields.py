@@ -39,11 +39,11 @@ class DamagedRecordError(RunError):
         self.action_id = action_id
 
     def within(self, key: str) -> DamagedRecordError:
-        """The same error for a field of the object under `key`."""
+        """Return the same error for a field of the object under `key`."""
         return DamagedRecordError(f"{key}.{self.key}", self.expected, seq=self.seq, action_id=self.action_id)
 
     def in_row(self, row: JournalRow) -> DamagedRecordError:
-        """The same error with the row that holds the record."""
+        """Return the same error with the row that holds the record."""
         return DamagedRecordError(self.key, self.expected, seq=row.seq, action_id=row.action_id)
 
 

@@ -183,7 +183,16 @@ class Recording:
 def recorded_action(row: JournalRow) -> Action:
     """Return the action that a row belongs to, with the fields that the row has."""
     kind = row.kind or AgentActionKind.STEP
-    return Action(row.action_id, kind, row.action_id, None, None, row.idempotency, False, row.fingerprint)
+    return Action(
+        id=row.action_id,
+        kind=kind,
+        name=row.action_id,
+        asked=None,
+        view=None,
+        idempotency=row.idempotency,
+        is_read_only=False,
+        fingerprint=row.fingerprint,
+    )
 
 
 def _difference(row: JournalRow, action: Action) -> str:

@@ -1,4 +1,4 @@
-"""Records of model calls, of what a run spent, returned and took in: values from and to JSON. Pure.
+"""Records of model calls, spending, results and signals: values from and to JSON. Pure.
 
 Decoders raise `DamagedRecordError` where a record holds something else.
 """
@@ -109,7 +109,7 @@ class Answer:
 
 
 def encode_result(answer: Answer, spent: BudgetAmount, error: JsonObject | None = None) -> JsonObject:
-    """Return the record of an answer, whole or partial; what has its default is left out.
+    """Return the record of an answer, whole or partial; fields with their default are left out.
 
     Raises:
         TypeError: the output has no JSON form.
@@ -149,12 +149,12 @@ def decode_result(state: AgentState, row: JournalRow | None) -> RunResult:
 
 
 def optional_amount(record: JsonObject) -> BudgetAmount | None:
-    """Return what a record says was spent, None where it does not say."""
+    """Return the spending in a record, None where it has none."""
     return nested(record, words.SPENT, decode_amount) if words.SPENT in record else None
 
 
 def taken_ids(row: JournalRow) -> Iterator[str]:
-    """Return the ids of the signals that the view of a row says were taken in."""
+    """Return the ids of the signals that were taken in, from the view of a row."""
     taken = object_or_empty(row.view).get(words.RESULT) if row.kind is AgentActionKind.SIGNAL else None
     for signal in taken if isinstance(taken, (list, tuple)) else ():
         signal_id = signal.get(words.ID) if isinstance(signal, dict) else None

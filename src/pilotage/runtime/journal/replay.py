@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import (
-    HandedOver,
     LimitReached,
     Paused,
     RunDiverged,
     RunEnded,
+    RunHandedOver,
     RunInterruption,
 )
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
-from pilotage.runtime.journal.scope import Scope, running_task
+from pilotage.runtime.journal.scope import StepScope, running_task
 
 _UNDER_WAY = ("tool:", "step:")
 
@@ -77,7 +77,7 @@ class Liveness:
         """
         return self._end if self._is_met else None
 
-    def begin(self, scope: Scope) -> asyncio.Task[object] | None:
+    def begin(self, scope: StepScope) -> asyncio.Task[object] | None:
         """Register the begin of an action and return its task; `ended` must follow, whatever the outcome.
 
         Raises:
@@ -100,7 +100,7 @@ class Liveness:
         self.under_way += 1
         return current
 
-    def ended(self, scope: Scope, end: BaseException | None = None) -> None:
+    def ended(self, scope: StepScope, end: BaseException | None = None) -> None:
         """Register the end of an action, with the exception it raised."""
         if end is not None:
             self._register_exception(scope, end)
@@ -108,7 +108,7 @@ class Liveness:
         if self._idle is not None and not self.under_way:
             self._idle.set()
 
-    def _register_exception(self, scope: Scope, end: BaseException) -> None:
+    def _register_exception(self, scope: StepScope, end: BaseException) -> None:
         """End the branch or the attempt, where the exception of an action requires it."""
         if isinstance(end, Paused):
             self.pause(scope, end)
@@ -116,7 +116,7 @@ class Liveness:
             self.end(end)
             self._is_met = True
 
-    def pause(self, scope: Scope, pause: Paused) -> None:
+    def pause(self, scope: StepScope, pause: Paused) -> None:
         """Pause the calling task and every scope above the given one."""
         self._paused.append((scope.path, running_task(), pause))
 
@@ -124,7 +124,7 @@ class Liveness:
         """End the attempt: in every branch, further actions raise `end`."""
         if self._end is None:
             self._end = end
-            self.must_look = not isinstance(end, Paused | HandedOver)
+            self.must_look = not isinstance(end, Paused | RunHandedOver)
 
     def take_back_pause(self) -> bool:
         """Withdraw a requested pause; return False if a branch has stopped for it already."""
@@ -133,7 +133,7 @@ class Liveness:
         self._end = None
         return True
 
-    def check(self, scope: Scope) -> None:
+    def check(self, scope: StepScope) -> None:
         """Raise the interruption that ended the attempt, or the pause of this branch."""
         self.begin(scope)
         self.under_way -= 1

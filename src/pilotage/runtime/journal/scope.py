@@ -16,7 +16,7 @@ from pilotage.agent.tools.declare import IToolCalls, active_tool_calls, original
 from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
 
 
-class Scope:
+class StepScope:
     """One place in the structure of a run; numbers the actions requested there."""
 
     __slots__ = ("_guests", "_ordinals", "owner", "path")
@@ -25,7 +25,7 @@ class Scope:
         self.path = path
         self.owner = owner
         self._ordinals: dict[str, int] = {}
-        self._guests: dict[str, Scope] | None = None
+        self._guests: dict[str, StepScope] | None = None
 
     def next_id(self, label: str) -> str:
         """Return the id of the next action with this label."""
@@ -36,20 +36,20 @@ class Scope:
         """Return the id that `next_id` will return."""
         return f"{self.path}/{label}#{self._ordinals.get(label, 0) + 1}"
 
-    def branch(self, name: str, owner: Task[object] | None = None) -> Scope:
+    def branch(self, name: str, owner: Task[object] | None = None) -> StepScope:
         """Return a new scope below this one; equal names are distinguished by an ordinal."""
-        return Scope(self.next_id(name), owner)
+        return StepScope(self.next_id(name), owner)
 
-    def contains(self, other: Scope) -> bool:
+    def contains(self, other: StepScope) -> bool:
         """Return whether the other scope is below this one."""
         return other.path.startswith(f"{self.path}/")
 
-    def as_host_of(self, guest: Scope) -> Scope:
+    def as_host_of(self, guest: StepScope) -> StepScope:
         """Return the scope below this one for calls bound to a scope elsewhere: the same in every attempt."""
         name = guest.path.rpartition("/")[2]
         guests = self._guests = self._guests or {}
         if name not in guests:
-            guests[name] = Scope(f"{self.path}/{name}", self.owner)
+            guests[name] = StepScope(f"{self.path}/{name}", self.owner)
         return guests[name]
 
     def is_led_by(self, task: Task[object] | None) -> bool:
@@ -65,7 +65,7 @@ class Place:
 
     __slots__ = ("calls", "is_thread", "scope")
 
-    def __init__(self, calls: IToolCalls, scope: Scope, *, is_thread: bool = False) -> None:
+    def __init__(self, calls: IToolCalls, scope: StepScope, *, is_thread: bool = False) -> None:
         self.calls = calls
         self.scope = scope
         self.is_thread = is_thread
@@ -89,7 +89,7 @@ def current_place() -> Place | None:
     return place if isinstance(place, Place) else None
 
 
-def enter_run(calls: IToolCalls, scope: Scope) -> Token[IToolCalls | None]:
+def enter_run(calls: IToolCalls, scope: StepScope) -> Token[IToolCalls | None]:
     """Make the code of this task part of a run; return the token for `leave_run`."""
     return active_tool_calls.set(Place(calls, scope))
 
@@ -99,7 +99,7 @@ def leave_run(token: Token[IToolCalls | None]) -> None:
     active_tool_calls.reset(token)
 
 
-def enter(scope: Scope) -> None:
+def enter(scope: StepScope) -> None:
     """Make a scope of the same run the current one of this task, to the end of the task."""
     active_tool_calls.set(Place(_here().calls, scope))
 
@@ -126,7 +126,7 @@ class Inside:
 
     __slots__ = ("_scope", "_token")
 
-    def __init__(self, scope: Scope | None) -> None:
+    def __init__(self, scope: StepScope | None) -> None:
         self._scope = scope
         self._token: Token[IToolCalls | None] | None = None
 
@@ -146,10 +146,10 @@ class Inside:
 
 def inside(path: str, task: Task[object] | None) -> Inside:
     """Return a context manager that puts the requests of a task below the action of this id."""
-    return Inside(Scope(path, task))
+    return Inside(StepScope(path, task))
 
 
-def entered(scope: Scope | None) -> Inside:
+def entered(scope: StepScope | None) -> Inside:
     """Return a context manager that puts requests into this scope; None changes nothing.
 
     All requests inside a branch or turn stay inside it, whatever scope they are bound to: its row stands for all.
@@ -157,12 +157,12 @@ def entered(scope: Scope | None) -> Inside:
     return Inside(_place_of(scope) if scope is not None else None)
 
 
-def worker_scope(name: str) -> Scope:
+def worker_scope(name: str) -> StepScope:
     """Return a new scope for the calling task, below its current one."""
     return scope_for(name).branch(name, running_task())
 
 
-def scope_for(label: str, asked: JsonValue = None) -> Scope:
+def scope_for(label: str, asked: JsonValue = None) -> StepScope:
     """Return the scope of the calling task; the branch of a new task is named by its first request.
 
     Without a task (in a thread), and where a scope has no owner, this is the current scope itself.
@@ -186,7 +186,7 @@ def scope_for(label: str, asked: JsonValue = None) -> Scope:
     return branch
 
 
-def _place_of(scope: Scope) -> Scope:
+def _place_of(scope: StepScope) -> StepScope:
     """Return the scope for calls bound to `scope`, given the current place of the program."""
     here = _here().scope
     if here.path == scope.path or here.contains(scope):

@@ -1,4 +1,4 @@
-"""Sealing of records and signals: which are sealed, with what context, and how they are opened.
+"""Sealing of records and signals: which are sealed, with which context, and how they are opened.
 
 Pure but for the sealer. A view may say more than its record. Where it says less, readers must not see the rest: the
 record is sealed, or, in an application without a key, handled as `WithoutKey` says.
@@ -31,7 +31,7 @@ _FETCHED = frozenset({AgentActionKind.TOOL_CALL, AgentActionKind.MODEL_CALL})
 
 
 class WithoutKey(Enum):
-    """What to do with a record that says more than its view where there is no key to seal it."""
+    """How an application without a key treats a record with more content than its view."""
 
     FETCH_AGAIN = auto()
     KEEP_PLAIN = auto()
@@ -39,7 +39,7 @@ class WithoutKey(Enum):
 
 
 def without_key_for(action: Action, tool: AgentToolDescriptor | None = None) -> WithoutKey:
-    """Return what to do with the records of an action in an application without a key.
+    """Return how an application without a key treats the records of an action.
 
     Only a read-only action can be performed again. Where a tool declares nothing sensitive, the view of its result is
     shorter only because of its size, so the record may stay plain.
@@ -68,7 +68,7 @@ class Seals:
         attempt: int,
         without_key: WithoutKey = WithoutKey.REFUSE,
     ) -> JsonValue | SealedRecord:
-        """Return the record as it is stored: plain where the view says the same, else sealed.
+        """Return the record as it is stored: plain where the view equals it, else sealed.
 
         Raises:
             RecordSealError: it must be sealed and cannot be.
@@ -116,17 +116,17 @@ class Seals:
 
 
 def _is_sealed(row: JournalRow) -> bool:
-    """Whether a record is sealed; a plain one is not decoded to find out."""
+    """Return whether a record is sealed, without decoding it."""
     return not row.is_plain and isinstance(row.record, SealedRecord)
 
 
 def has_record(row: JournalRow) -> bool:
-    """Whether the row has a record; without one, replay performs the action again."""
+    """Return whether the row has a record; without one, replay performs the action again."""
     return row.record != NOT_KEPT
 
 
 def withholds(record: JsonValue, view: JsonValue) -> bool:
-    """Whether the record says anything that the view does not."""
+    """Return whether the record holds anything that the view does not."""
     if record is view or record == view:
         return False
     if isinstance(record, Mapping) and isinstance(view, Mapping):
@@ -135,7 +135,7 @@ def withholds(record: JsonValue, view: JsonValue) -> bool:
 
 
 def _is_same(one: JsonValue, other: JsonValue) -> bool:
-    """Whether two values are equal as JSON; only containers are compared as text."""
+    """Return whether two values are equal as JSON; only containers are compared as text."""
     if one is other or one == other:
         return True
     return isinstance(one, _CONTAINERS) and canonical_json(one) == canonical_json(other)
@@ -189,7 +189,7 @@ class SignalSeals:
 
 
 def _must_be_sealed(signal: AgentSignal, *, is_redacted: bool) -> bool:
-    """Whether a signal holds anything that only its run may read."""
+    """Return whether a signal holds anything that only its run may read."""
     if signal.kind is AgentSignalKind.APPROVAL_DECISION:
         return any(value is not None for name, value in signal.payload.items() if name not in _PLAIN_KEYS)
     return is_redacted and signal.kind.lane is AgentSignalLane.MESSAGE and bool(signal.payload)

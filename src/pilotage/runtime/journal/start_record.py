@@ -100,7 +100,7 @@ def encode_start(start: RunStart) -> JsonObject:
 
 @lru_cache(maxsize=256)
 def _encode_principal(principal: Principal) -> JsonValue:
-    """Cached: few principals start many runs."""
+    """Return the record of a principal, cached: few principals start many runs."""
     return to_json_value(principal)
 
 
@@ -226,7 +226,7 @@ def _parsed_instruction(definition: AgentDefinition, instruction: str) -> object
 
 
 def _is_instruction(given: object) -> TypeGuard[JsonObject]:
-    """Whether an input is a mapping with an instruction, and with nothing else but earlier messages."""
+    """Return whether an input is a mapping with an instruction, and with nothing else but earlier messages."""
     if not _is_mapping(given):
         return False
     prompt = given.get(words.INSTRUCTION)
@@ -284,7 +284,7 @@ def trace_position(trace: str) -> JsonObject:
 
 
 def claimed_by(row: JournalRow) -> str | None:
-    """Return the owner that a row says took the run over; None for every other row."""
+    """Return the principal in a row of a claim; None for every other row."""
     if row.stage is not JournalStage.CLAIMED:
         return None
     found = object_or_empty(row.record).get(words.CLAIMED_BY)

@@ -94,7 +94,7 @@ class Questions:
         return answers
 
     def wait_for(self, request: JsonObject) -> Paused:
-        """Keep a question open; the return value pauses the call that waits for it."""
+        """Register an open question and return the pause of the call that waits for it."""
         request_id = text_field(request, words.ID)
         self.open[request_id] = request
         return Paused(request_id)
@@ -148,7 +148,7 @@ class Question(Effect):
         ledger = self._questions.ledger
         if not ledger.is_durable:
             reason = (
-                f"{self.action.name!r} needs an answer from a person, and nobody keeps this run while it waits. "
+                f"{self.action.name!r} needs an answer from a person, and an ephemeral run cannot wait for one. "
                 "Make the agent durable: AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)."
             )
             raise RunEnded(AgentSituation.FAILED, reason, code="agent_approval_unavailable")
@@ -251,7 +251,7 @@ class RecoveryQuestion(Question):
 
 
 class ResultQuestion(Question):
-    """What came of a call that the caller of the run carries out."""
+    """The question for the result of a call that the caller of the run performs."""
 
     def __init__(self, questions: Questions, about: Effect) -> None:
         super().__init__(questions, about, words.RESULT)

@@ -43,13 +43,13 @@ def approval_request(effect: Effect, place: RequestPlace, ask: Ask) -> AgentAppr
     if request is None:
         action, boundary = effect.asked_about, effect.boundary
         request = AgentApprovalRequest(
-            place.request_id,
-            place.run_id,
-            boundary,
-            f"Approve {boundary.value.replace('_', ' ')} {action.name!r}?",
-            ToolRisk(),
-            action.id,
-            _WITHOUT_MODIFY,
+            id=place.request_id,
+            agent_state_id=place.run_id,
+            boundary=boundary,
+            prompt=f"Approve {boundary.value.replace('_', ' ')} {action.name!r}?",
+            risk=ToolRisk(),
+            action_ref=action.id,
+            allowed_decisions=_WITHOUT_MODIFY,
             arguments={"view": action.view} if action.view is not None else {},
             attempt=place.attempt,
             call_id=action.id,
@@ -60,7 +60,7 @@ def approval_request(effect: Effect, place: RequestPlace, ask: Ask) -> AgentAppr
 def recovery_request(
     effect: Effect, place: RequestPlace, late: tuple[JsonValue, ...] = ()
 ) -> AgentRecoveryRequest:
-    """Return the request to say what became of an attempt; `late` holds outcomes that a former owner reported."""
+    """Return the question about the unknown outcome of an attempt; `late` holds outcomes of a former owner."""
     reason = f"It is not known whether attempt {place.attempt} of {effect.action.name!r} took effect."
     return replace(_about(effect, place, reason), late_outcomes=late)
 
@@ -110,7 +110,7 @@ def _tool_request(effect: Effect, place: RequestPlace, reason: str | None) -> Ag
 
 
 def _worded(request: AgentApprovalRequest, wanted: AgentApprovalRequest) -> AgentApprovalRequest:
-    """Return the run's own request in the words of the handler; what binds it to the call stays the run's."""
+    """Return the run's request with the text of the handler; the fields that bind it to the call do not change."""
     decisions = [each for each in wanted.allowed_decisions if each in request.allowed_decisions]
     return replace(
         request,
@@ -146,7 +146,7 @@ def guarded_answer(effect: Effect, record: JsonObject) -> JsonObject:
 
 
 def decided_by(signal: AgentSignal) -> str | None:
-    """Return the person that an answer names; None where the signal does not say."""
+    """Return the person named by an answer; None where the signal has none."""
     decider = signal.payload.get(DECIDED_BY)
     return decider if isinstance(decider, str) and decider.strip() else None
 

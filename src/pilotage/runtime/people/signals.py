@@ -31,7 +31,7 @@ from pilotage.runtime.journal.record_fields import (
     list_field,
     texts_field,
 )
-from pilotage.runtime.journal.scope import Scope
+from pilotage.runtime.journal.scope import StepScope
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 from pilotage.values import value
 
@@ -101,20 +101,20 @@ class SignalQueue:
         self.settle_pauses()
 
     def settle_pauses(self) -> None:
-        """Use up the pause signals: the run pauses, or goes on after all."""
+        """Consume the pause signals: the run pauses, or continues after all."""
         for signal_id in self._pauses:
             self._ledger.consume_signal(signal_id)
         self._pauses.clear()
 
-    def all_waiting(self, scope: Scope, boundary: str, position: int) -> SignalIntake:
+    def all_waiting(self, scope: StepScope, boundary: str, position: int) -> SignalIntake:
         """Return the effect that takes in all signals, for the transcript at this position and for handlers."""
         return SignalIntake(self, scope, boundary, tuple, position=position)
 
-    def for_handlers(self, scope: Scope, boundary: str) -> SignalIntake:
+    def for_handlers(self, scope: StepScope, boundary: str) -> SignalIntake:
         """Return the effect that takes in the signals with handlers, up to the first one that waits for a model."""
         return SignalIntake(self, scope, boundary, self._first_handled, position=0)
 
-    def one(self, scope: Scope, boundary: str, kind: AgentSignalKind) -> SignalIntake:
+    def one(self, scope: StepScope, boundary: str, kind: AgentSignalKind) -> SignalIntake:
         """Return the effect that takes in the first signal of a kind that the program was not given.
 
         One that a model was shown counts too: a program that waits for an event must not miss it because a model was
@@ -174,7 +174,7 @@ class SignalQueue:
         return replace(request, messages=tuple(messages))
 
     def recall(self, rows: Sequence[JournalRow]) -> None:
-        """Add what was taken in inside a part of the program that replay does not enter."""
+        """Add the signals that were taken in inside a part of the program that replay does not enter."""
         for row in rows:
             if row.kind is AgentActionKind.SIGNAL:
                 decode_row(row, self._read)
@@ -215,7 +215,7 @@ class SignalIntake(Effect):
     def __init__(
         self,
         queue: SignalQueue,
-        scope: Scope,
+        scope: StepScope,
         boundary: str,
         choose: Choose,
         *,
@@ -224,7 +224,16 @@ class SignalIntake(Effect):
     ) -> None:
         kind = AgentActionKind.SIGNAL
         fingerprint = fingerprint_of(queue.salt, boundary, kind, name, None)
-        action = Action(boundary, kind, name, None, None, Idempotency.IDEMPOTENT, True, fingerprint)
+        action = Action(
+            id=boundary,
+            kind=kind,
+            name=name,
+            asked=None,
+            view=None,
+            idempotency=Idempotency.IDEMPOTENT,
+            is_read_only=True,
+            fingerprint=fingerprint,
+        )
         super().__init__(scope, action)
         self._queue = queue
         self._choose = choose

@@ -25,15 +25,15 @@ from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.feed import close
 from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
-    HandedOver,
     LimitReached,
     Paused,
     RunDiverged,
     RunEnded,
+    RunHandedOver,
     RunInterruption,
     what_counts,
 )
-from pilotage.runtime.journal.scope import Scope, enter_run, leave_run
+from pilotage.runtime.journal.scope import StepScope, enter_run, leave_run
 from pilotage.runtime.journal.start_record import trace_position
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.ending import Ending, error_of
@@ -117,7 +117,15 @@ class RunAttempt:
         """Return the run as it is reached from outside, with the task that drives this attempt."""
         # A cancellation by the parent run has no stored signal.
         unstored = partial(self.cancel, is_stored=False)
-        return LiveRun(self.run, task, self.cancel, unstored, self.hear, self.hand_over, self.is_ending)
+        return LiveRun(
+            run=self.run,
+            task=task,
+            cancel=self.cancel,
+            cancel_unstored=unstored,
+            receive=self.receive,
+            hand_over=self.hand_over,
+            is_ending=self.is_ending,
+        )
 
     def is_ending(self) -> bool:
         """Return whether the program has ended: the attempt completes, pauses or stops."""
@@ -142,9 +150,9 @@ class RunAttempt:
     def hand_over(self) -> None:
         """End at the next boundary and leave the run to another owner; an attempt that is ending completes."""
         if not self._is_ending and not self._is_cancelled:
-            self.run.replay.liveness.end(HandedOver())
+            self.run.replay.liveness.end(RunHandedOver())
 
-    def hear(self, signal: AgentSignal) -> None:
+    def receive(self, signal: AgentSignal) -> None:
         """Receive a signal: a message for the next boundary, or a request to pause there or to go on."""
         signals, liveness = self.run.signals, self.run.replay.liveness
         if not signals.receive(signal) or self._is_ending or self._is_cancelled:
@@ -222,7 +230,7 @@ class RunAttempt:
         match end:
             case Paused():
                 return await self._ending.pause(end)
-            case HandedOver():
+            case RunHandedOver():
                 return await self._ending.hand_over(end)
             case RunDiverged():
                 return await self._ending.interrupt(end)
@@ -257,7 +265,7 @@ class RunAttempt:
     async def _execute(self) -> None:
         run = self.run
         enter_run_context(run.context)
-        self._entered = enter_run(self._tools, Scope("run", self._task))
+        self._entered = enter_run(self._tools, StepScope("run", self._task))
         writer, secrets = run.events, run.secrets_to_recall
         events = self._program.events()
         try:

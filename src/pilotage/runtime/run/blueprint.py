@@ -49,12 +49,12 @@ def blueprint_of(definition: AgentDefinition, instance: object, services: Servic
         return known
     spec = definition.spec
     created = Blueprint(
-        services,
-        definition.instructions or "",
-        find_architecture(spec.architecture),
-        next(iter(models_held_by(instance)), None),
-        ToolOffer.of(_tools_held_by(instance), teammates_of(spec, services.definition_of)),
-        _output_of(spec.output_type),
+        services=services,
+        instructions=definition.instructions or "",
+        architecture=find_architecture(spec.architecture),
+        model=next(iter(models_held_by(instance)), None),
+        offer=ToolOffer.of(_tools_held_by(instance), teammates_of(spec, services.definition_of)),
+        output=_output_of(spec.output_type),
     )
     object.__setattr__(instance, _BLUEPRINT, created)
     return created
@@ -108,8 +108,8 @@ def deferred_tools_of(
     """
     if not can_wait_for_callers(definition):
         raise CallerError(
-            f"agent {definition.agent_id!r} cannot wait for tools that its caller carries out: that takes runs which "
-            "are kept, and a loop that a model drives. Leave the tools out."
+            f"agent {definition.agent_id!r} cannot wait for tools that its caller carries out: that takes "
+            "durable runs, and a loop that a model drives. Leave the tools out."
         )
     known = set(_names(blueprint_of(definition, services.instance_of(definition), services).offer))
     for tool in given:
@@ -209,7 +209,7 @@ def check_driven(services: Services, definition: AgentDefinition) -> None:
     except PodNotFoundError as error:
         names = [node.name for node in services.app.graph.providers(IAgentModel)]
         raise ModelNotFoundError(
-            f"nobody says which model drives {definition.agent_id!r}: there are {', '.join(map(repr, names))}. Inject "
+            f"no model is selected for {definition.agent_id!r}: there are {', '.join(map(repr, names))}. Inject "
             "one of them into the agent, or select one: RunAgentInput(model_selection=ModelSelection(...))."
         ) from error
     services.driven.add(definition.agent_id)

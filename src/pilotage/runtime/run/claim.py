@@ -128,7 +128,7 @@ class RunClaims:
             await ledger.barrier()
         except RunOwnershipLost as lost:
             raise RunConflictError(
-                f"run {state.id!r} was taken by somebody else in the same moment."
+                f"run {state.id!r} was claimed by another process at the same time."
             ) from lost
         return ledger
 
@@ -148,7 +148,16 @@ class RunClaims:
     ) -> Ledger:
         run, services = RunKey(state.tenant_id, state.id), self._services
         writer_id = services.ids.uid()
-        return Ledger(run, state, head, services.writer, writer_id, services.seals(run), log, opening)
+        return Ledger(
+            run=run,
+            state=state,
+            head=head,
+            writer=services.writer,
+            writer_id=writer_id,
+            seals=services.seals(run),
+            log=log,
+            opening=opening,
+        )
 
     def _changes(
         self, definition: AgentDefinition, state: AgentState, history: RunHistory

@@ -1,4 +1,4 @@
-"""Composing an attempt at a run from what its application, its agent and its history say."""
+"""Composition of an attempt at a run from its application, its agent and its history."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Composer:
         forward = parent.part(Children).event_sink(by.run_id) if parent else None
         if not claimed.ledger.is_durable:
             return DirectEventWriter(exposure, forward)
-        ledger, logged = claimed.ledger, history.told if history else None
+        ledger, logged = claimed.ledger, history.events if history else None
         return DurableEventWriter(
             by, exposure, log=ledger.log, epoch=ledger.epoch, logged=logged, forward=forward
         )
@@ -167,19 +167,19 @@ class Composer:
             # What an earlier run of the conversation read, this one gets in its words.
             run.trust = run.trust.join(turn.trust)
         run.hooks = services.hooks
-        run.outcomes.is_seen = run.ledger.is_durable or run.hooks is not None
+        run.outcomes.has_readers = run.ledger.is_durable or run.hooks is not None
         if services.provided.telemetry is not None:
             run.telemetry = RunTelemetry(services.provided.telemetry)
             run.earlier_trace = last_trace(history.claims) if history else None
         if services.gate.budget is not None or run.spending.own.is_bounded:
-            logged = history.told if history else ()
+            logged = history.events if history else ()
             run.warnings = BudgetWarnings(run.events, run.telemetry, source.attribution, logged)
         if not run.ledger.is_durable:
             return
         if services.late_outcomes is not None:
             # What came of actions when another owner has the run by then.
             late = LateOutcomes(services.late_outcomes, run.ledger.run, run.ledger.epoch)
-            run.outcomes.late, run.ledger.on_lost = late, late.tell_rows
+            run.outcomes.late, run.ledger.on_lost = late, late.report_rows
         if spec.prompt_snapshots:
             run.prompts = PromptSnapshots(run.ledger, run.redactor, services.seals(run.ledger.run))
 
@@ -223,10 +223,17 @@ class Composer:
         if start.exits:
             dependencies = with_exits(dependencies, drawn.architecture, start.exits)
         recall = None if definition.spec.memory is None else self._recall(run, instruction.prompt)
-        return ArchitectureProgram(drawn.architecture, session, dependencies, instruction.prompt, run, recall)
+        return ArchitectureProgram(
+            architecture=drawn.architecture,
+            session=session,
+            dependencies=dependencies,
+            prompt=instruction.prompt,
+            run=run,
+            recall=recall,
+        )
 
     def _recall(self, run: Run, question: str) -> Callable[[], Awaitable[None]] | None:
-        """Return what shows every model call of a run what is remembered of its user."""
+        """Return the function that adds the memories of its user to every model call of a run."""
         use, memory = run.source.definition.spec.memory, self._services.provided.memory
         if use is None or memory is None:
             return None
@@ -272,15 +279,15 @@ class Composer:
 def _source(claimed: Claimed) -> RunSource:
     start, run_id = claimed.start, claimed.ledger.run.run_id
     return _new_source(
-        claimed.definition,
-        claimed.instance,
-        start,
-        start.context(run_id),
-        start.attribution(run_id),
-        claimed.deadline,
-        claimed.pending,
-        claimed.turns,
-        claimed.overrides,
+        definition=claimed.definition,
+        instance=claimed.instance,
+        start=start,
+        context=start.context(run_id),
+        attribution=start.attribution(run_id),
+        deadline=claimed.deadline,
+        pending=claimed.pending,
+        history=claimed.turns,
+        overrides=claimed.overrides,
     )
 
 
@@ -290,7 +297,14 @@ def _questions(run: Run) -> Questions:
         if signal.kind is AgentSignalKind.APPROVAL_DECISION:
             answers.setdefault(str(signal.payload.get("request_id")), []).append(signal)
     on_rejection = run.source.definition.spec.on_rejection
-    return Questions(run.ledger, answers, on_rejection, run.redactor, run.ports.clock, run.ports.ids)
+    return Questions(
+        ledger=run.ledger,
+        answers=answers,
+        on_rejection=on_rejection,
+        redactor=run.redactor,
+        clock=run.ports.clock,
+        ids=run.ports.ids,
+    )
 
 
 def _signals(run: Run) -> SignalQueue:

@@ -24,11 +24,11 @@ from pilotage.runtime.history import cancellation_error
 from pilotage.runtime.journal.interruptions import (
     AWAITS,
     CancelledMeanwhile,
-    HandedOver,
     LimitReached,
     Paused,
     RunDiverged,
     RunEnded,
+    RunHandedOver,
     RunInterruption,
 )
 from pilotage.runtime.journal.records import Answer
@@ -58,7 +58,7 @@ class RemainingTasks:
             await self._in_time(asyncio.wait(siblings))
 
     async def settle(self, end: RunInterruption, *, at_once: bool = False) -> None:
-        """Let nothing new begin; return when no call is under way any more.
+        """Refuse new calls, and return when none is under way any more.
 
         Raises:
             CancelledMeanwhile: the run was cancelled in the meantime.
@@ -118,7 +118,7 @@ class RemainingTasks:
 
 @value
 class EndingPolicy:
-    """What the end of a run needs of its agent and application.
+    """The settings of an agent and its application for the end of a run.
 
     `conversation` and `question` are what a completed run adds to its conversation; `sensitive` are the parts of the
     output that only the caller gets to see.
@@ -146,7 +146,7 @@ class Ending:
         return self._tasks.is_waiting
 
     def hurry(self) -> None:
-        """Stop what is still under way where it stands."""
+        """Cancel the calls that are still under way."""
         self._tasks.stop()
 
     async def complete(self, answer: Answer) -> RunResult:
@@ -206,8 +206,8 @@ class Ending:
         self._flush_or_drop()
         return await Pausing(self._run).pause(pause)
 
-    async def hand_over(self, end: HandedOver) -> RunResult:
-        """Leave a run as it is because the process stops: what is under way ends and is recorded."""
+    async def hand_over(self, end: RunHandedOver) -> RunResult:
+        """Leave a run as it is because the process stops: calls under way end and are recorded."""
         try:
             await self._tasks.settle(end)
         except LimitReached as late:
@@ -232,7 +232,7 @@ class Ending:
         await ledger.barrier()
 
     async def finish_cancelling(self) -> RunResult:
-        """Stop what is under way, clean up, end the run.
+        """Stop the calls under way, clean up, end the run.
 
         Raises:
             RunInterruption: the run is not this attempt's any more, so that there is nothing to clean up.
@@ -276,26 +276,26 @@ class Ending:
         await ledger.barrier()
         run.events.release()
         return RunResult(
-            ledger.state,
-            answer.output,
-            answer.usage,
-            answer.turns,
-            answer.interruption,
-            error,
-            answer.learned or {},
-            spent,
+            state=ledger.state,
+            output=answer.output,
+            usage=answer.usage,
+            turns=answer.turns,
+            interruption_reason=answer.interruption,
+            error=error,
+            artifacts=answer.learned or {},
+            spent=spent,
         )
 
 
 class Pausing:
-    """Ends an attempt with a pause: the state says what the run waits for and until when, in one commit."""
+    """Ends an attempt with a pause: the state names the wait and its time limit, in one commit."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._ledger = run.ledger
 
     async def pause(self, pause: Paused | None) -> RunResult:
-        """Pause for the answers of people, for what `pause` says, or because of a pause signal."""
+        """Pause for the answers of people, for the reason of `pause`, or because of a pause signal."""
         run, waits = self._run, self._run.questions.open
         stopped_by = pause if pause is not None and pause.reason else run.replay.liveness.stopped_by
         state = self._waiting(waits) if waits else self._waiting_for(stopped_by)
@@ -308,7 +308,7 @@ class Pausing:
         return await self._commit(Paused(*waits))
 
     async def diverge(self, divergence: RunDiverged) -> RunResult:
-        """Interrupt the run until a person has looked at what its program did not do again."""
+        """Interrupt the run until a person has examined the recorded actions that its program did not request again."""
         facts: JsonObject = {
             "divergence": {"action": divergence.action_id, "difference": divergence.difference}
         }
@@ -390,7 +390,7 @@ def running(state: AgentState) -> AgentState:
 
 
 def error_of(end: BaseException) -> JsonObject:
-    """Return what callers get of a failure: a code, the words, whether a retry may help."""
+    """Return the error of a failure for callers: a code, a message, whether a retry may help."""
     match end:
         case LimitReached(code=code, reason=reason):
             return {"code": code.value, "message": reason, "retryable": False}

@@ -27,7 +27,7 @@ from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.events.writer import DirectEventWriter
 from pilotage.runtime.run.blueprint import problems_with
 from pilotage.runtime.run.start import RunStarts, run_id_of
-from pilotage.runtime.run.supervise import RunHandle, Supervisor
+from pilotage.runtime.run.supervise import RunHandle, RunSupervisor
 from pilotage.runtime.services import Services
 
 _run_key = unchecked(RunKey)
@@ -102,13 +102,13 @@ def _no_watch() -> None:
     """Do nothing: signals from other processes are read when the run is resumed."""
 
 
-class RunOpener:
+class CallerRuns:
     """Opens runs for callers of agents; `watch` is called when one is live, so that it gets signals sent elsewhere."""
 
     def __init__(
         self,
         services: Services,
-        launcher: Supervisor,
+        launcher: RunSupervisor,
         starts: RunStarts,
         watch: Callable[[], None] = _no_watch,
     ) -> None:
@@ -147,7 +147,13 @@ class RunOpener:
             if named is not None and resumes:
                 return self._durable(await self._resumed(definition, named, principal, overrides))
             handle = await self._starts.start(
-                definition.agent_id, given, principal, named, None, {}, overrides
+                definition.agent_id,
+                given,
+                principal,
+                alias=named,
+                conversation=None,
+                metadata={},
+                overrides=overrides,
             )
             return self._durable(handle)
         if resumes:
@@ -155,7 +161,9 @@ class RunOpener:
                 f"run {named!r} cannot be resumed: agent {definition.agent_id!r} is not durable, so its runs end with "
                 "their readers. Make it durable: AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)."
             )
-        start = await self._starts.described(definition, given, principal, None, {}, overrides)
+        start = await self._starts.described(
+            definition, given, principal, conversation=None, metadata={}, overrides=overrides
+        )
         history = await self._launcher.history(start) if start.history else ()
         run = _run_key(principal.tenant, named or self._services.ids.uid())
         live = self._launcher.begin_ephemeral(
@@ -175,7 +183,7 @@ class RunOpener:
         records = self._launcher.records
         known = await records.find(name, principal.tenant)
         run_id = name if known is not None else run_id_of(principal.tenant, name)
-        state, rows = await records.standing(run_id, principal)
+        state, rows = await records.snapshot(run_id, principal)
         _check_resumable(definition, state)
         live = self._launcher.live(run_id)
         if live is not None and state.status is AgentStatus.INTERRUPTED:

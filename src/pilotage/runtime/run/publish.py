@@ -1,4 +1,4 @@
-"""The answer of a run: guarded as a whole, approved where the application wants it, sensitive parts hidden."""
+"""The answer of a run: guarded as a whole, approved where the application requires it, sensitive parts hidden."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pilotage.runtime.exposure.trust import with_label
 from pilotage.runtime.journal.action import RESULT, Action
 from pilotage.runtime.journal.interruptions import RunEnded
 from pilotage.runtime.journal.records import Answer, encode_result
-from pilotage.runtime.journal.scope import Scope
+from pilotage.runtime.journal.scope import StepScope
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
 
@@ -36,7 +36,7 @@ class Publication(Effect):
     boundary = AgentApprovalBoundaryKind.FINAL_PUBLICATION
 
     def __init__(self, publisher: Publisher, answer: Answer, settle: Callable[[], Awaitable[None]]) -> None:
-        self.scope = Scope("run")
+        self.scope = StepScope("run")
         self.action = publisher.action
         self.is_recorded = publisher.is_durable
         self._publisher = publisher
@@ -115,7 +115,7 @@ class Publisher:
             return replace(answer, output=None)
 
     def record_partial(self, answer: Answer, error: JsonObject) -> JsonObject:
-        """Record what a run leaves that stops short, and return the record."""
+        """Record the partial answer of a run that stops early, and return the record."""
         record = self.encoded(answer, error)
         publication = Publication(self, answer, _nothing_to_settle)
         if self.is_durable:
@@ -123,19 +123,19 @@ class Publisher:
         return record
 
     def encoded(self, answer: Answer, error: JsonObject | None = None) -> JsonObject:
-        """Return the record of an answer; for an ephemeral run only what its readers get of it."""
+        """Return the record of an answer; for an ephemeral run only the part for its readers."""
         if not self.is_durable:
             return {"result": to_json_value(answer.output)}
         return encode_result(answer, self._run.spending.spent, error)
 
     def outcome(self, record: JsonObject) -> Outcome:
-        """Return what is recorded and shown of an answer."""
+        """Return the record and the view of an answer."""
         run = self._run
         recorded = secretless(with_label(record, run.trust), run.redactor)
         return new_outcome(recorded, self.view_of(recorded), record)
 
     def view_of(self, record: JsonObject) -> JsonObject:
-        """Return what others may see of the record of a result."""
+        """Return the view of the record of a result."""
         if self._sensitive:
             record = {**record, "result": guard_json_value(record["result"], self._sensitive)}
         redactor = self._run.redactor

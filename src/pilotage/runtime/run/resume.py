@@ -11,7 +11,7 @@ from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.runtime.door.run import LiveRun
-from pilotage.runtime.run.supervise import RunHandle, Supervisor
+from pilotage.runtime.run.supervise import RunHandle, RunSupervisor
 from pilotage.runtime.run.watch import SignalWatch
 from pilotage.runtime.services import Services
 
@@ -22,7 +22,7 @@ _log = logging.getLogger("pilotage.runs")
 class RunResumer:
     """Resumes runs for callers, and drives answered runs in tasks of its own."""
 
-    def __init__(self, services: Services, supervisor: Supervisor, watch: SignalWatch) -> None:
+    def __init__(self, services: Services, supervisor: RunSupervisor, watch: SignalWatch) -> None:
         self._services = services
         self._supervisor = supervisor
         self._watch = watch
@@ -67,7 +67,7 @@ class RunResumer:
 
     async def _resumed(self, run_id: str, principal: Principal | None, tries: int = _TRIES) -> RunHandle:
         supervisor = self._supervisor
-        state, rows = await supervisor.records.standing(run_id, principal)
+        state, rows = await supervisor.records.snapshot(run_id, principal)
         if state.is_terminal:
             return supervisor.attached(state)
         if (parent := state.metadata.get("parent")) is not None:

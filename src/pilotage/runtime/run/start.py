@@ -27,7 +27,7 @@ from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import list_field
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest, encode_input
 from pilotage.runtime.run.blueprint import check_driven, deferred_tools_of, selection_of
-from pilotage.runtime.run.supervise import RunHandle, Supervisor
+from pilotage.runtime.run.supervise import RunHandle, RunSupervisor
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel
 
@@ -38,7 +38,7 @@ _RESERVED_KEYS = frozenset({"alias", "forked_from"})
 class RunStarts:
     """Starts durable runs."""
 
-    def __init__(self, services: Services, launcher: Supervisor) -> None:
+    def __init__(self, services: Services, launcher: RunSupervisor) -> None:
         self._services = services
         self._launcher = launcher
         self._starting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -61,7 +61,9 @@ class RunStarts:
             RunConflictError: the alias belongs to a run with another input, or another run has the conversation.
         """
         definition = self._services.definition_of(agent)
-        start = await self.described(definition, given, principal, conversation, metadata, overrides)
+        start = await self.described(
+            definition, given, principal, conversation=conversation, metadata=metadata, overrides=overrides
+        )
         if alias is None:
             return await self._begin(definition, start, self._services.ids.uid(), overrides)
         # The alias is chosen by the caller, so the run id is derived from it within the tenant.

@@ -103,7 +103,7 @@ class RunHandle:
         return await self._result()
 
 
-class Supervisor(RunStarter):
+class RunSupervisor(RunStarter):
     """Drives attempts as tasks that the runtime owns."""
 
     def __init__(self, services: Services) -> None:
@@ -133,7 +133,7 @@ class Supervisor(RunStarter):
     ) -> LiveRun:
         if parent is not None and not parent.ledger.is_durable:
             return self.begin_ephemeral(definition, start, run, parent=parent)
-        lease = self._services.hold_of(run)
+        lease = self._services.new_lease(run)
         ledger = await self.claims.begin(definition, start, run, lease)
         try:
             history = await self.history(start)
@@ -191,7 +191,7 @@ class Supervisor(RunStarter):
         parent: Run | None = None,
         overrides: Overrides = NO_OVERRIDES,
     ) -> LiveRun:
-        lease = await self._services.hold(RunKey(state.tenant_id, state.id))
+        lease = await self._services.acquire_lease(RunKey(state.tenant_id, state.id))
         try:
             claimed = await self._revived(state, rows, principal)
         except BaseException:
@@ -218,11 +218,20 @@ class Supervisor(RunStarter):
             # The signal is consumed: the state it requests must be recorded in the same commit.
             ledger.change_state(ledger.state.moved_to(AgentSituation.RUNNING))
         turns, instance = await self.history(start), services.instance_of(definition)
-        return Claimed(definition, instance, start, ledger, history, pending, deadline, turns)
+        return Claimed(
+            definition=definition,
+            instance=instance,
+            start=start,
+            ledger=ledger,
+            history=history,
+            pending=pending,
+            deadline=deadline,
+            turns=turns,
+        )
 
     async def end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
         run = RunKey(state.tenant_id, state.id)
-        lease = await self._services.hold(run)
+        lease = await self._services.acquire_lease(run)
         try:
             await self._end(state, signal, principal)
         finally:
@@ -230,7 +239,7 @@ class Supervisor(RunStarter):
 
     async def _end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
         # Read again, the rows first: the previous owner may have ended the run meanwhile.
-        state, rows = await self.records.standing(state.id, principal)
+        state, rows = await self.records.snapshot(state.id, principal)
         if state.is_terminal:
             return
         definition, history = self._services.definition_of(state.agent_type), RunHistory.of(rows)
@@ -354,7 +363,7 @@ class Supervisor(RunStarter):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        await self._services.rest()
+        await self._services.stop_idle_renewer()
 
     def _set_going(self, claimed: Claimed) -> LiveRun:
         attempt = self._composer.compose(claimed)

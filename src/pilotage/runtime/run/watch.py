@@ -10,7 +10,7 @@ from pilotage.agent.ports.leases import IAgentWakeUps
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.runtime.door.run import LiveRun
 from pilotage.runtime.journal.interruptions import RunInterruption
-from pilotage.runtime.run.supervise import Supervisor
+from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services
 
 POLL_SECONDS = 2.0
@@ -19,7 +19,7 @@ POLL_SECONDS = 2.0
 class SignalWatch:
     """Delivers pending signals to the live runs of this process while there are any."""
 
-    def __init__(self, services: Services, launcher: Supervisor) -> None:
+    def __init__(self, services: Services, launcher: RunSupervisor) -> None:
         self._services = services
         self._launcher = launcher
         self._watching: asyncio.Task[None] | None = None
@@ -83,7 +83,7 @@ class SignalWatch:
 
 async def _hand_over(live: LiveRun, signal: AgentSignal) -> None:
     if signal.kind is not AgentSignalKind.CANCEL:
-        live.hear(signal)
+        live.receive(signal)
         return
     # An attempt that is over cannot be cancelled; the present owner of the run gets the signal as well.
     with suppress(RunInterruption):

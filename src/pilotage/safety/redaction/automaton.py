@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pilotage.safety.redaction.program import Program
-from pilotage.safety.redaction.threads import Arrival, Attempt, Step, Threads
+from pilotage.safety.redaction.program import ScanProgram
+from pilotage.safety.redaction.threads import Arrival, Attempt, Threads, ThreadStep
 from pilotage.values import value
 
 _NOTHING = 0
@@ -39,7 +39,7 @@ class Shape(NamedTuple):
         return len(self.attempts) - self.fresh
 
 
-class State(dict[str, "State | Edge"]):
+class State(dict[str, "State | AutomatonEdge"]):
     """A state of the automaton; it maps the next character to where it leads.
 
     `idle`: nothing has begun. `certain`: the best match can grow, but neither its start nor its outcome can
@@ -53,19 +53,19 @@ class State(dict[str, "State | Edge"]):
         super().__init__()
         self.automaton = automaton
         self.shape = shape
-        self.edges: dict[int, State | Edge] = {}
+        self.edges: dict[int, State | AutomatonEdge] = {}
         self.idle = shape.fresh and shape.living == 0
         self.final = shape.winner >= 0 and shape.living == 0
         self.certain = shape.winner >= 0 and shape.rivals == 0 and automaton.agrees(shape)
         self.limits = automaton.limits_of(shape)
         self.is_limited = any(self.limits)
 
-    def __missing__(self, character: str) -> State | Edge:
+    def __missing__(self, character: str) -> State | AutomatonEdge:
         return self.automaton.learn(self, character)
 
 
 @value
-class Edge:
+class AutomatonEdge:
     """A step that changes more than the state: attempts end, begin or arrive.
 
     Attempts are numbered as in the state before. One `arrived_before` the character or with it. The edge `is_plain`
@@ -86,7 +86,7 @@ class Automaton:
     `limits` says per pattern how long a candidate may stay open, 0 for as long as it takes.
     """
 
-    def __init__(self, program: Program, outcomes: tuple[str, ...], limits: tuple[int, ...]) -> None:
+    def __init__(self, program: ScanProgram, outcomes: tuple[str, ...], limits: tuple[int, ...]) -> None:
         self._program = program
         self._threads = Threads(program)
         self._outcomes = outcomes
@@ -125,7 +125,7 @@ class Automaton:
         limits = (self._limits[self._threads.owner(thread)] for thread in attempt)
         return min((limit for limit in limits if limit), default=0)
 
-    def learn(self, state: State, character: str) -> State | Edge:
+    def learn(self, state: State, character: str) -> State | AutomatonEdge:
         """Where a character leads that the state has not seen before."""
         if self._remembered >= _MOST_REMEMBERED:
             self._forget()
@@ -162,15 +162,15 @@ class Automaton:
             self._remembered += sum(map(len, shape.attempts))
         return state
 
-    def _edge(self, state: State, kind: int) -> State | Edge:
+    def _edge(self, state: State, kind: int) -> State | AutomatonEdge:
         settled, before = self._threads.settle(state.shape.attempts, kind)
-        step = Step(self._threads, settled, kind)
+        step = ThreadStep(self._threads, settled, kind)
         target = self._state(self._next_shape(state.shape, step, step.arrived or before, kind))
         is_plain = target.shape.winner < 0 and not target.is_limited
-        edge = Edge(target, tuple(step.living), before, step.arrived, is_plain)
+        edge = AutomatonEdge(target, tuple(step.living), before, step.arrived, is_plain)
         return target if _is_quiet(state, edge) else edge
 
-    def _next_shape(self, shape: Shape, step: Step, arrival: Arrival | None, kind: int) -> Shape:
+    def _next_shape(self, shape: Shape, step: ThreadStep, arrival: Arrival | None, kind: int) -> Shape:
         attempts = step.attempts
         fresh = shape.fresh and arrival is None
         if fresh:
@@ -182,7 +182,7 @@ class Automaton:
         return Shape(tuple(attempts), fresh, winner, rivals, overdue)
 
 
-def _is_quiet(state: State, edge: Edge) -> bool:
+def _is_quiet(state: State, edge: AutomatonEdge) -> bool:
     """Whether nothing but the state changes, so that a reader need not look; limits only ever grow."""
     target = edge.target
     return (

@@ -16,7 +16,16 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from pilotage.safety.redaction.syntax import Atom, Boundary, Choice, Look, Repeat, Sequence, Side, Tree
+from pilotage.safety.redaction.syntax import (
+    Alternation,
+    Atom,
+    Boundary,
+    Look,
+    Repetition,
+    Sequence,
+    Side,
+    Tree,
+)
 
 
 class _Budget(NamedTuple):
@@ -100,15 +109,15 @@ def _beginning(parts: Items[Tree], budget: _Budget) -> _Beginning:
             return _Beginning(first.scoped, 1).then(_beginning(rest, budget.less(1)))
         case Look() | Boundary():
             return _Beginning(_assertion(first), 1).then(_beginning(rest, budget))
-        case Choice(options):
+        case Alternation(options):
             return _any_of(_beginning(_parts(option), budget) for option in options)
-        case Repeat():
+        case Repetition():
             return _run(first, rest, budget)
         case Sequence():
             return _beginning([*_parts(first), *rest], budget)
 
 
-def _run(run: Repeat, rest: Items[Tree], budget: _Budget) -> _Beginning:
+def _run(run: Repetition, rest: Items[Tree], budget: _Budget) -> _Beginning:
     body, least, most = run.body, run.least, run.most
     if least == 0:
         return _any_of([_run(replace(run, least=1), rest, budget), _beginning(rest, budget)])

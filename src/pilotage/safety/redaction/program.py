@@ -12,11 +12,11 @@ from collections.abc import Sequence as Items
 from typing import TypeAlias, assert_never
 
 from pilotage.safety.redaction.syntax import (
+    Alternation,
     Atom,
     Boundary,
-    Choice,
     Look,
-    Repeat,
+    Repetition,
     Sequence,
     Side,
     Tree,
@@ -62,7 +62,7 @@ class Match:
 Node: TypeAlias = Character | Fork | Peek | Match
 
 
-class Program:
+class ScanProgram:
     """The nodes of several patterns, tried in their order, and the atoms they share.
 
     `owners` says which pattern a node belongs to; the fork at the start belongs to none.
@@ -113,9 +113,9 @@ class Program:
                 for part in reversed(parts):
                     then = self._compile(part, then)
                 return then
-            case Choice(options):
+            case Alternation(options):
                 return self._add(Fork(tuple(self._compile(option, then) for option in options)))
-            case Repeat():
+            case Repetition():
                 return self._repeat(tree, then)
             case _:
                 assert_never(tree)
@@ -130,7 +130,7 @@ class Program:
         ]
         return self._add(Fork(tuple(ways)))
 
-    def _repeat(self, repeat: Repeat, then: int) -> int:
+    def _repeat(self, repeat: Repetition, then: int) -> int:
         if repeat.most is None:
             return self._loop(repeat, then)
         entry = then
@@ -140,7 +140,7 @@ class Program:
             entry = self._compile(repeat.body, entry)
         return entry
 
-    def _loop(self, repeat: Repeat, then: int) -> int:
+    def _loop(self, repeat: Repetition, then: int) -> int:
         fork = self._add(Fork(()))
         body = self._compile(repeat.body, fork)
         self.nodes[fork] = Fork((then, body) if repeat.lazy else (body, then))
@@ -149,11 +149,11 @@ class Program:
             entry = self._compile(repeat.body, entry)
         return entry
 
-    def _fork(self, repeat: Repeat, body: int, then: int) -> int:
+    def _fork(self, repeat: Repetition, body: int, then: int) -> int:
         return self._add(Fork((then, body) if repeat.lazy else (body, then)))
 
 
-def longest_hold(program: Program) -> int | None:
+def longest_hold(program: ScanProgram) -> int | None:
     """How many characters can at most be held back before they are decided; None: without end.
 
     Text is held from the start of a candidate, or from the end of its best match so far, while no

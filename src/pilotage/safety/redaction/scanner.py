@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from pilotage.safety.redaction.automaton import Automaton, Edge
+from pilotage.safety.redaction.automaton import Automaton, AutomatonEdge
 from pilotage.safety.redaction.prefilter import Prefilter
-from pilotage.safety.redaction.program import Program
+from pilotage.safety.redaction.program import ScanProgram
 from pilotage.safety.redaction.syntax import Tree
 from pilotage.values import value
 
@@ -114,7 +114,7 @@ class Rules:
         trees = tuple(rule.tree for rule in rules)
         limits = tuple(rule.limit for rule in rules)
         self.outcomes = tuple(rule.outcome for rule in rules)
-        self.program = Program(trees)
+        self.program = ScanProgram(trees)
         self.automaton = Automaton(self.program, self.outcomes, limits)
         self.prefilter = Prefilter(trees, limits)
 
@@ -250,7 +250,7 @@ class Scanner:
             end = min(end, self._deadline()[0])
         for at in range(position, end):
             step = state[text[at]]
-            if not isinstance(step, Edge):
+            if not isinstance(step, AutomatonEdge):
                 state = step
                 continue
             if not step.is_plain:
@@ -270,7 +270,7 @@ class Scanner:
         self._state = state
         return end
 
-    def _act(self, edge: Edge, at: int) -> int:
+    def _act(self, edge: AutomatonEdge, at: int) -> int:
         starts = [*self._starts, at]
         if edge.arrived_before:
             self._match(edge.arrived_before.pattern, starts[edge.arrived_before.attempt], at)

@@ -221,13 +221,13 @@ class StreamingRedactionSession:
         missed = self._auditor.finish()
         is_clean = not missed and self._detected_count == self._auditor.redacted_count
         return StreamingRedactionAudit(
-            StreamingRedactionAuditStatus.PASSED if is_clean else StreamingRedactionAuditStatus.FAILED,
-            self._detected_count,
-            self._auditor.redacted_count,
-            missed,
-            self._policy.buffer_size,
-            self._auditor.emitted_char_count,
-            self._scanner.decided,
+            status=StreamingRedactionAuditStatus.PASSED if is_clean else StreamingRedactionAuditStatus.FAILED,
+            detected_count=self._detected_count,
+            redacted_count=self._auditor.redacted_count,
+            missed_matches=missed,
+            buffer_size=self._policy.buffer_size,
+            emitted_char_count=self._auditor.emitted_char_count,
+            original_char_count=self._scanner.decided,
         )
 
 

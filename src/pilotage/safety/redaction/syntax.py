@@ -69,14 +69,14 @@ class Sequence:
 
 
 @value
-class Choice:
+class Alternation:
     """One of its options; the first that leads to a match wins."""
 
     options: tuple[Tree, ...]
 
 
 @value
-class Repeat:
+class Repetition:
     """Its body, between least and most times (None: without end), as often or as seldom as possible."""
 
     body: Tree
@@ -85,7 +85,7 @@ class Repeat:
     lazy: bool
 
 
-Tree: TypeAlias = Atom | Look | Boundary | Sequence | Choice | Repeat
+Tree: TypeAlias = Atom | Look | Boundary | Sequence | Alternation | Repetition
 
 
 def may_be_empty(tree: Tree) -> bool:
@@ -97,9 +97,9 @@ def may_be_empty(tree: Tree) -> bool:
             return True
         case Sequence(parts):
             return all(may_be_empty(part) for part in parts)
-        case Choice(options):
+        case Alternation(options):
             return any(may_be_empty(option) for option in options)
-        case Repeat(body, least):
+        case Repetition(body, least):
             return least == 0 or may_be_empty(body)
 
 
@@ -140,7 +140,7 @@ class _Parser:
         options = [self._sequence(flags)]
         while self._take("|"):
             options.append(self._sequence(flags))
-        return options[0] if len(options) == 1 else Choice(tuple(options))
+        return options[0] if len(options) == 1 else Alternation(tuple(options))
 
     def _sequence(self, flags: re.RegexFlag) -> Tree:
         parts: list[Tree] = []
@@ -166,7 +166,7 @@ class _Parser:
                 f"repeats something that may be empty before position {self._at}",
                 "Make what is repeated match at least one character, e.g. '(?:a+)?' instead of '(?:a*)*'",
             )
-        return Repeat(body, least, most, lazy)
+        return Repetition(body, least, most, lazy)
 
     def _bounds(self) -> tuple[int, int | None] | None:
         for sign, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):

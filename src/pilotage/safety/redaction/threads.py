@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from pilotage.safety.redaction.program import Character, Fork, Match, Peek, Program
+from pilotage.safety.redaction.program import Character, Fork, Match, Peek, ScanProgram
 from pilotage.safety.redaction.syntax import Side
 
 
@@ -46,7 +46,7 @@ class Arrival(NamedTuple):
 class Threads:
     """The threads of a program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ScanProgram) -> None:
         self._program = program
         self._expansions: dict[tuple[int, int], Attempt] = {}
 
@@ -112,7 +112,7 @@ def _behind(peek: Peek, thread: Thread, before: int) -> Iterator[Thread]:
         yield Thread(peek.next, thread.conditions)
 
 
-class Step:
+class ThreadStep:
     """All attempts taken over one character, in order, up to the first that has arrived.
 
     `living` numbers the attempts that go on.

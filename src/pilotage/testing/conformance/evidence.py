@@ -40,12 +40,20 @@ FULL = AgentEvidence(
         ),
         SensitiveFieldDescriptor(("keys",), SecretField(metadata={"vault": "a"}), each_value_at=(1,)),
     ),
-    created_at=datetime(2026, 3, 29, 3, 30, 0, 123456, tzinfo=timezone(timedelta(hours=2))),
+    created_at=datetime(2026, 3, 29, 3, 30, microsecond=123456, tzinfo=timezone(timedelta(hours=2))),
 )
 
 ADA, GRACE, EVE = Principal("ada"), Principal("grace"), Principal("eve", tenant="elsewhere")
 AT = datetime(2026, 11, 15, 12, 30, tzinfo=UTC)
-PAID = AuditEntry("run-1", ADA, "tool.pay", "done", AT, "run-1:7", {"attempt": 1, "note": "ärger"})
+PAID = AuditEntry(
+    run_id="run-1",
+    principal=ADA,
+    act="tool.pay",
+    outcome="done",
+    occurred_at=AT,
+    evidence_ref="run-1:7",
+    metadata={"attempt": 1, "note": "ärger"},
+)
 VIEW: JsonObject = {"capture": "structured", "result": {"paid": ["12.50", None, True], "note": "ärger\u0000"}}
 PAID_LATE = LateOutcome(RUN, "run/tool:pay#1", 1, 1, VIEW)
 

@@ -55,8 +55,15 @@ class MemoryConformance(Kit):
     async def test_what_is_remembered_comes_back_as_it_was(
         self, memory: IAgentMemory, second_memory: IAgentMemory, text: str
     ) -> None:
-        at = datetime(2026, 11, 15, 12, 0, 0, 123456, tzinfo=UTC)
-        item = MemoryItem(text, MemoryKind.EPISODE, text, WEB, {"step": [1, None, {"ü": text}]}, at)
+        at = datetime(2026, 11, 15, 12, 0, microsecond=123456, tzinfo=UTC)
+        item = MemoryItem(
+            id=text,
+            kind=MemoryKind.EPISODE,
+            text=text,
+            label=WEB,
+            metadata={"step": [1, None, {"ü": text}]},
+            created_at=at,
+        )
         assert await memory.remember(ADA, item) == item
         assert list(await second_memory.recall(ADA, text)) == [item]
         assert list(await second_memory.export(ADA)) == [item]

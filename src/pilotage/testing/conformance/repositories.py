@@ -87,7 +87,7 @@ class StateRepositoryConformance(Kit):
     async def test_a_given_time_of_creation_is_kept_as_the_moment_it_is(
         self, states: IAgentStateRepository
     ) -> None:
-        moment = datetime(2026, 3, 29, 3, 30, 0, 123456, tzinfo=timezone(timedelta(hours=2)))
+        moment = datetime(2026, 3, 29, 3, 30, microsecond=123456, tzinfo=timezone(timedelta(hours=2)))
         await states.save(replace(CREATED, created_at=moment))
         stored = (await states.get("run-1")).created_at
         assert stored == moment
@@ -241,7 +241,7 @@ class SignalRepositoryConformance(Kit):
         assert await signals.list_pending("run-1") == []
 
     async def test_a_signal_comes_back_unchanged(self, signals: IAgentSignalRepository) -> None:
-        moment = datetime(2026, 3, 29, 3, 30, 0, 123456, tzinfo=timezone(timedelta(hours=2)))
+        moment = datetime(2026, 3, 29, 3, 30, microsecond=123456, tzinfo=timezone(timedelta(hours=2)))
         given = replace(SIGNAL, created_at=moment)
         assert await signals.append(given) == given
         assert await signals.list_pending("run-1") == [given]

@@ -40,7 +40,16 @@ EVENT = OutboxEvent("RunStarted", 1, {"run": RUN.run_id})
 CHILD = JournalCommit(
     OTHER_RUN, "child", 0, (claim(1, epoch=1),), replace(STATE, id=OTHER_RUN.run_id), parent=RUN
 )
-FULL = JournalCommit(RUN, "full", 0, (claim(1, epoch=1),), STATE, (SIGNAL.id,), (EVIDENCE,), (EVENT,))
+FULL = JournalCommit(
+    run=RUN,
+    token="full",
+    expected_head=0,
+    rows=(claim(1, epoch=1),),
+    state=STATE,
+    consumed_signals=(SIGNAL.id,),
+    evidence=(EVIDENCE,),
+    outbox=(EVENT,),
+)
 
 _NO_JSON = cast(JsonObject, UNSTORABLE)
 UNSTORABLE_EVIDENCE = replace(EVIDENCE, id="evidence-2", payload=_NO_JSON)

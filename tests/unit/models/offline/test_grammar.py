@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pilotage.models.offline.grammar import Command, Word, parse, substituted
+from pilotage.models.offline.grammar import SpokenCommand, Word, parse, substituted
 from pilotage.models.offline.words import PRONOUNS, Verb
 
 NAMES = ["nickname", "pay", "docs.find"]
 
 
-def spelled(command: Command) -> str:
+def spelled(command: SpokenCommand) -> str:
     """A command as a line: its verb, then its words; quoted ones in quotes, JSON in bars."""
     return " ".join([command.verb.value if command.verb else "-", *map(_word, command.words)])
 

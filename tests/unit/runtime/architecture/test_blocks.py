@@ -10,16 +10,16 @@ from tests.unit.runtime.places import enter
 from pilotage.runtime.journal.interruptions import Paused
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.replay import BranchStopped, Liveness
-from pilotage.runtime.journal.scope import Scope, entered, inside, scope_for, worker_scope
+from pilotage.runtime.journal.scope import StepScope, entered, inside, scope_for, worker_scope
 
 
-def next_in(scope: Scope | None, label: str = "tool:a") -> str:
+def next_in(scope: StepScope | None, label: str = "tool:a") -> str:
     with entered(scope):
         return scope_for(label).next_id(label)
 
 
 async def test_a_worker_counts_in_its_own_scope() -> None:
-    enter(Scope("run", asyncio.current_task()))
+    enter(StepScope("run", asyncio.current_task()))
     worker = worker_scope("w")
     assert [next_in(worker), next_in(None), next_in(worker)] == [
         "run/w#1/tool:a#1",
@@ -29,7 +29,7 @@ async def test_a_worker_counts_in_its_own_scope() -> None:
 
 
 async def test_a_turn_that_a_worker_makes_keeps_what_it_asks_for() -> None:
-    enter(Scope("run", asyncio.current_task()))
+    enter(StepScope("run", asyncio.current_task()))
     worker = worker_scope("w")
     for turn in (1, 2):
         with inside(f"run/w#1/loop#1/{turn}", asyncio.current_task()):
@@ -37,7 +37,7 @@ async def test_a_turn_that_a_worker_makes_keeps_what_it_asks_for() -> None:
 
 
 async def test_a_worker_from_elsewhere_is_a_guest_of_the_branch_it_works_in() -> None:
-    enter(Scope("run", asyncio.current_task()))
+    enter(StepScope("run", asyncio.current_task()))
     first, second = worker_scope("w"), worker_scope("w")
     with inside("run/g#1/0", asyncio.current_task()):
         assert [next_in(first), next_in(second), next_in(first)] == [
@@ -49,7 +49,7 @@ async def test_a_worker_from_elsewhere_is_a_guest_of_the_branch_it_works_in() ->
 
 
 async def test_a_worker_made_in_a_branch_stays_in_it() -> None:
-    enter(Scope("run", asyncio.current_task()))
+    enter(StepScope("run", asyncio.current_task()))
     with inside("run/g#1/0", asyncio.current_task()):
         worker = worker_scope("w")
         assert next_in(worker) == "run/g#1/0/w#1/tool:a#1"
@@ -81,14 +81,14 @@ async def test_below_a_stopped_gather_nothing_begins_and_what_is_under_way_goes_
     liveness.stop("run/g#1")
     if is_stopped:
         with pytest.raises(BranchStopped):
-            liveness.check(Scope(path))
+            liveness.check(StepScope(path))
     liveness.restart("run/g#1")
-    liveness.check(Scope(path))
+    liveness.check(StepScope(path))
 
 
 async def test_a_pause_is_known_at_its_place_and_above_until_it_is_forgotten() -> None:
     liveness, pause = Liveness(Alive()), Paused("q")
-    liveness.pause(Scope("run/g#1/0"), pause)
+    liveness.pause(StepScope("run/g#1/0"), pause)
     assert liveness.pause_below("run/g#1/0") is pause
     assert liveness.pause_below("run/g#1") is pause
     assert liveness.pause_below("run/g#1/1") is None

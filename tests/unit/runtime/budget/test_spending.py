@@ -101,7 +101,7 @@ def test_steps_are_taken_before_they_are_done() -> None:
 
 def test_a_call_that_failed_was_a_step() -> None:
     run = spending(max_steps=1)
-    run.let_go(run.reserve_model_call())
+    run.release(run.reserve_model_call())
     assert refused(run.reserve_model_call).code is LimitCode.MAX_STEPS
 
 
@@ -146,7 +146,7 @@ def test_calls_side_by_side_see_what_is_held_for_each_other(bounds: dict[str, ob
         LimitCode.MAX_COST,
     }
     run.settle_model_call("small", ModelUsage(total_tokens=1), first)
-    run.let_go(second)
+    run.release(second)
     assert run.spent.tokens == 1
     assert run.limit_for_model_call() is None
 
@@ -285,11 +285,11 @@ def test_the_end_is_said_in_words(run: Spending, act: Callable[[Spending], objec
 
 def test_what_cannot_be_counted_is_said_in_words() -> None:
     assert refused(lambda: call(spending(max_tokens=5), ModelUsage())).reason == (
-        "AgentExecutionLimits.max_tokens=5 cannot be kept: the reply of 'small' does not say how many tokens it "
+        "AgentExecutionLimits.max_tokens=5 cannot be enforced: the reply of 'small' does not say how many tokens it "
         "took. Use a model that reports its usage, or leave the limit out."
     )
     assert refused(Spending(limits(max_cost=Decimal(1))).reserve_model_call).reason == (
-        "AgentExecutionLimits.max_cost=1 cannot be kept: nothing provides IAgentPricing. "
+        "AgentExecutionLimits.max_cost=1 cannot be enforced: nothing provides IAgentPricing. "
         "Provide an IAgentPricing with the price, or leave the limit out."
     )
 

@@ -120,13 +120,13 @@ def test_an_event_that_the_child_did_not_commit_is_not_forwarded_again_when_it_i
     relay, _, forwarded = relayed(log(STARTED, step("a")))
     again = RunStartedEvent(CHILD, {"epoch": 2})
     for event in (again, step("a"), step("b")):
-        relay.tell(event)
+        relay.forward(event)
     assert forwarded == [again, step("b")]
 
 
 def test_a_repeated_model_call_supersedes_its_events_in_the_parents_log() -> None:
     relay, _, forwarded = relayed(log(STARTED, says("one ")))
-    relay.tell(says("three", epoch=2))
+    relay.forward(says("three", epoch=2))
     mark, new = forwarded
     assert isinstance(mark, MessageDeltaEvent)
     assert (mark.message_id, mark.metadata) == ("child:model#1@1", {"superseded": True})
@@ -137,8 +137,8 @@ def test_a_text_is_superseded_once_though_both_logs_have_it() -> None:
     relay, _, forwarded = relayed(log(STARTED, says("one two")))
     relay.catch_up(says("one "))
     mark = MessageDeltaEvent(CHILD, "child:model#1@1", "", {"superseded": True})
-    relay.tell(mark)
-    relay.tell(says("three", epoch=2))
+    relay.forward(mark)
+    relay.forward(says("three", epoch=2))
     assert forwarded == [mark, says("three", epoch=2)]
 
 
@@ -153,7 +153,7 @@ def test_a_repeated_call_with_the_same_id_has_all_its_arguments() -> None:
     for event in (STARTED, call(1), arguments(OLD)):
         relay.catch_up(event)
     for event in (CALL_SUPERSEDED, call(2), arguments(NEW), CALLED):
-        relay.tell(event)
+        relay.forward(event)
     assert forwarded == [CALL_SUPERSEDED, call(2), arguments(NEW), CALLED]
 
 
@@ -164,7 +164,7 @@ def test_a_repeated_call_that_only_the_parent_had_logged_is_forwarded_whole(
     relay, _, forwarded = relayed(log(STARTED, call(1), arguments(OLD), *ended))
     relay.catch_up(STARTED)
     for event in (call(2), arguments(NEW), CALLED):
-        relay.tell(event)
+        relay.forward(event)
     assert forwarded == [CALL_SUPERSEDED, call(2), arguments(NEW), CALLED]
 
 
@@ -193,7 +193,7 @@ def test_a_call_that_is_repeated_twice_with_the_same_id_is_superseded_twice() ->
     for event in (STARTED, call(1), arguments(OLD)):
         relay.catch_up(event)
     for event in (CALL_SUPERSEDED, call(3), arguments(NEW), CALLED):
-        relay.tell(event)
+        relay.forward(event)
     assert forwarded == [CALL_SUPERSEDED, call(3), arguments(NEW), CALLED]
 
 

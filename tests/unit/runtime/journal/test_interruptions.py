@@ -10,11 +10,11 @@ from pilotage.agent.spec import LimitCode
 from pilotage.agent.state import AgentSituation
 from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
-    HandedOver,
     LimitReached,
     Paused,
     RunDiverged,
     RunEnded,
+    RunHandedOver,
     RunInterruption,
     RunOwnershipLost,
     StoreUnavailable,
@@ -31,7 +31,7 @@ IN_ORDER: tuple[RunInterruption, ...] = (
     RunDiverged("run/tool#1", "another tool"),
     LimitReached(LimitCode.TIMEOUT, "timeout", "too late"),
     ENDED,
-    HandedOver(),
+    RunHandedOver(),
     CancelledMeanwhile(),
     PAUSED,
 )

@@ -26,11 +26,11 @@ class Candle:
 
 
 class Room:
-    """A keeper, and time that passes for it."""
+    """A renewer, and time that passes for it."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.keeper = LeaseRenewer(self.clock, EVERY)
+        self.renewer = LeaseRenewer(self.clock, EVERY)
 
     async def wait(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -39,7 +39,7 @@ class Room:
 
     def lit(self, *, is_slow: bool = False) -> Candle:
         candle = Candle(is_slow=is_slow)
-        self.keeper.add(candle)
+        self.renewer.add(candle)
         return candle
 
 
@@ -57,7 +57,7 @@ async def test_each_is_renewed_in_its_own_time_until_it_is_dropped() -> None:
     assert (first.times, second.times) == (1, 0)
     await room.wait(4)
     assert (first.times, second.times) == (1, 1)
-    room.keeper.drop(first)
+    room.renewer.drop(first)
     await room.wait(6)
     assert (first.times, second.times) == (1, 1)
     await room.wait(4)
@@ -78,7 +78,7 @@ async def test_the_task_ends_by_itself_when_none_is_left() -> None:
     room = Room()
     first = room.lit()
     await room.wait(1)
-    room.keeper.drop(first)
+    room.renewer.drop(first)
     await room.wait(2)
     assert tasks() == 0
     again = room.lit()
@@ -91,17 +91,17 @@ async def test_at_rest_no_task_is_left() -> None:
     slow = room.lit(is_slow=True)
     await room.wait(EVERY)
     assert tasks() == 2
-    room.keeper.drop(slow)
-    await room.keeper.rest()
+    room.renewer.drop(slow)
+    await room.renewer.stop_if_idle()
     assert tasks() == 0
-    await room.keeper.rest()
+    await room.renewer.stop_if_idle()
 
 
 async def test_whoever_is_still_kept_is_kept_on() -> None:
     room = Room()
     candle = room.lit()
     await room.wait(0)
-    await room.keeper.rest()
+    await room.renewer.stop_if_idle()
     await room.wait(EVERY)
     assert candle.times == 1
 
@@ -128,7 +128,7 @@ def test_a_keeper_goes_on_in_another_event_loop(recwarn: pytest.WarningsRecorder
     async def light() -> Candle:
         candle = room.lit()
         await room.wait(EVERY)
-        room.keeper.drop(candle)
+        room.renewer.drop(candle)
         return candle
 
     assert [loop.run_until_complete(light()).times for loop in loops] == [1, 1]

@@ -8,11 +8,11 @@ from contextvars import copy_context
 import pytest
 from tests.unit.runtime.places import enter
 
-from pilotage.runtime.journal.scope import Scope, scope_for
+from pilotage.runtime.journal.scope import StepScope, scope_for
 
 
 def test_ids_count_per_label() -> None:
-    scope = Scope("run")
+    scope = StepScope("run")
     labels = ["tool:pay", "model", "tool:pay", "tool:look", "model"]
     assert [scope.next_id(label) for label in labels] == [
         "run/tool:pay#1",
@@ -24,7 +24,7 @@ def test_ids_count_per_label() -> None:
 
 
 def test_branches_of_one_name_are_told_apart_and_count_anew() -> None:
-    scope = Scope("run")
+    scope = StepScope("run")
     first, second = scope.branch("each"), scope.branch("each")
     assert [first.path, second.path] == ["run/each#1", "run/each#2"]
     assert first.next_id("model") == "run/each#1/model#1"
@@ -37,13 +37,13 @@ def test_without_a_run_there_is_no_scope() -> None:
 
 
 async def test_the_owner_works_in_its_scope_itself() -> None:
-    scope = Scope("run", asyncio.current_task())
+    scope = StepScope("run", asyncio.current_task())
     enter(scope)
     assert scope_for("model") is scope_for("tool:pay") is scope
 
 
 async def test_another_task_gets_one_branch_named_by_what_it_asks_for_first() -> None:
-    enter(Scope("run", asyncio.current_task()))
+    enter(StepScope("run", asyncio.current_task()))
 
     async def branch() -> list[str]:
         return [scope_for("tool:pay").path, scope_for("model").path]
@@ -53,7 +53,7 @@ async def test_another_task_gets_one_branch_named_by_what_it_asks_for_first() ->
 
 
 async def test_a_task_of_a_task_is_a_branch_of_its_branch() -> None:
-    enter(Scope("run", asyncio.current_task()))
+    enter(StepScope("run", asyncio.current_task()))
 
     async def inner() -> str:
         return scope_for("model").path
@@ -66,6 +66,6 @@ async def test_a_task_of_a_task_is_a_branch_of_its_branch() -> None:
 
 
 async def test_a_thread_without_a_loop_works_in_the_scope_of_its_caller() -> None:
-    scope = Scope("run", asyncio.current_task())
+    scope = StepScope("run", asyncio.current_task())
     enter(scope)
     assert await asyncio.to_thread(scope_for, "tool:look") is scope

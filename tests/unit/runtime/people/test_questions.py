@@ -28,7 +28,7 @@ from pilotage.runtime.journal.interruptions import Paused, RunDiverged, RunEnded
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import record_of
 from pilotage.runtime.journal.recording import Recording
-from pilotage.runtime.journal.scope import Scope
+from pilotage.runtime.journal.scope import StepScope
 from pilotage.runtime.people.questions import ApprovalQuestion, Questions
 from pilotage.runtime.people.requests import Ask
 from pilotage.testing import MemoryStore, SeededIds, VirtualClock
@@ -61,7 +61,7 @@ class Asked(Effect):
     kind = TOOL_CALL
 
     def __init__(self, action: Action, tool: AgentToolDescriptor) -> None:
-        super().__init__(Scope("run"), action)
+        super().__init__(StepScope("run"), action)
         self.descriptor = tool
 
     async def act(self) -> object:

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from pilotage.safety.redaction.automaton import Automaton
-from pilotage.safety.redaction.program import Program
+from pilotage.safety.redaction.program import ScanProgram
 from pilotage.safety.redaction.scanner import Rule, Rules, Scanner, scan
 from pilotage.safety.redaction.syntax import parse
 
@@ -42,7 +42,7 @@ def test_a_state_that_somebody_still_holds_forgets_its_edges_too() -> None:
 
 
 def test_characters_of_one_kind_share_their_edges() -> None:
-    automaton = Automaton(Program([parse("[a-z]1")]), ("",), (0,))
+    automaton = Automaton(ScanProgram([parse("[a-z]1")]), ("",), (0,))
     start = automaton.start("")
     assert start["a"] is start["b"]
     assert start["1"] is start["ё"]
@@ -50,7 +50,7 @@ def test_characters_of_one_kind_share_their_edges() -> None:
 
 
 def test_states_are_the_same_wherever_the_text_leads_to_them() -> None:
-    automaton = Automaton(Program([parse(r"\bab")]), ("",), (0,))
+    automaton = Automaton(ScanProgram([parse(r"\bab")]), ("",), (0,))
     assert automaton.start("x") is automaton.start("7")
     assert automaton.start("") is automaton.start("-")
     assert automaton.start("x") is not automaton.start("-")

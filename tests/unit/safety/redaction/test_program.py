@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pilotage.safety.redaction.program import Program, longest_hold
+from pilotage.safety.redaction.program import ScanProgram, longest_hold
 from pilotage.safety.redaction.syntax import UnsupportedPatternError, parse
 
 
@@ -30,11 +30,11 @@ from pilotage.safety.redaction.syntax import UnsupportedPatternError, parse
     ],
 )
 def test_text_is_held_until_a_match_is_certain(source: str, hold: int | None) -> None:
-    assert longest_hold(Program([parse(source)])) == hold
+    assert longest_hold(ScanProgram([parse(source)])) == hold
 
 
 def test_the_kinds_of_characters_are_those_of_re() -> None:
-    program = Program([parse(r"(?i:k)|\d|[a-f]")])
+    program = ScanProgram([parse(r"(?i:k)|\d|[a-f]")])
     kinds = {character: program.kind_of(character) for character in "kK\u212aé7٣afz😀"}
     assert kinds["k"] == kinds["K"] == kinds["\u212a"] == 0b001
     assert kinds["7"] == kinds["٣"] == 0b010
@@ -44,4 +44,4 @@ def test_the_kinds_of_characters_are_those_of_re() -> None:
 
 def test_counts_that_multiply_without_bounds_are_refused() -> None:
     with pytest.raises(UnsupportedPatternError, match="repeats too much"):
-        Program([parse("(?:(?:a{100}){100}){100}")])
+        ScanProgram([parse("(?:(?:a{100}){100}){100}")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from pilotage.adapters.sqlalchemy.columns import ExactText, Moment
+from pilotage.adapters.sqlalchemy.columns import ExactText, MomentColumn
 
 revision = "0001"
 down_revision = None
@@ -27,7 +27,7 @@ def upgrade() -> None:
         sa.Column("run_id", ExactText(), nullable=False),
         sa.Column("evidence_ref", ExactText(), nullable=True),
         sa.Column("document", ExactText(), nullable=False),
-        sa.Column("occurred_at", Moment(), nullable=False),
+        sa.Column("occurred_at", MomentColumn(), nullable=False),
         sa.PrimaryKeyConstraint("position"),
     )
     op.create_index(
@@ -46,7 +46,7 @@ def upgrade() -> None:
         sa.Column("tenant_id", ExactText(), nullable=False),
         sa.Column("digest", sa.String(length=64), nullable=False),
         sa.Column("content", ExactText(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("created_at", MomentColumn(), nullable=False),
         sa.PrimaryKeyConstraint("tenant_id", "digest"),
     )
     op.create_table(
@@ -63,7 +63,7 @@ def upgrade() -> None:
         sa.Column("kind", sa.String(length=32), nullable=False),
         sa.Column("manifest_ref", ExactText(), nullable=True),
         sa.Column("document", ExactText(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("created_at", MomentColumn(), nullable=False),
         sa.PrimaryKeyConstraint("position"),
         sa.UniqueConstraint(
             "evidence_id", "tenant_id", name=op.f("uq_pilotage_evidence_evidence_id_tenant_id")
@@ -94,7 +94,7 @@ def upgrade() -> None:
         sa.Column("attempt", sa.Integer(), nullable=False),
         sa.Column("epoch", sa.BigInteger(), nullable=False),
         sa.Column("view", ExactText(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("created_at", MomentColumn(), nullable=False),
         sa.PrimaryKeyConstraint("position"),
         sa.UniqueConstraint(
             "tenant_id", "run_id", "action_id", "attempt", "epoch", name="uq_pilotage_late_outcomes"
@@ -106,7 +106,7 @@ def upgrade() -> None:
         sa.Column("run_id", ExactText(), nullable=False),
         sa.Column("owner", ExactText(), nullable=False),
         sa.Column("granted_seconds", sa.Float(precision=53), nullable=False),
-        sa.Column("expires_at", Moment(), nullable=False),
+        sa.Column("expires_at", MomentColumn(), nullable=False),
         sa.PrimaryKeyConstraint("tenant_id", "run_id"),
     )
     op.create_table(
@@ -123,13 +123,13 @@ def upgrade() -> None:
         sa.Column("event_type", ExactText(), nullable=False),
         sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("payload", ExactText(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("created_at", MomentColumn(), nullable=False),
         sa.Column("status", sa.String(length=16), server_default="waiting", nullable=False),
         sa.Column("failures", sa.Integer(), server_default="0", nullable=False),
         sa.Column("problem", ExactText(), nullable=True),
         sa.Column("owner", ExactText(), nullable=True),
-        sa.Column("claimed_until", Moment(), nullable=True),
-        sa.Column("retry_at", Moment(), nullable=True),
+        sa.Column("claimed_until", MomentColumn(), nullable=True),
+        sa.Column("retry_at", MomentColumn(), nullable=True),
         sa.PrimaryKeyConstraint("position"),
         sa.UniqueConstraint(
             "tenant_id", "run_id", "number", name=op.f("uq_pilotage_outbox_tenant_id_run_id_number")
@@ -168,9 +168,9 @@ def upgrade() -> None:
         sa.Column("agent_type", ExactText(), nullable=True),
         sa.Column("state", ExactText(), nullable=True),
         sa.Column("ended", sa.Boolean(), server_default=sa.false(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=True),
-        sa.Column("updated_at", Moment(), nullable=True),
-        sa.Column("wake_at", Moment(), nullable=True),
+        sa.Column("created_at", MomentColumn(), nullable=True),
+        sa.Column("updated_at", MomentColumn(), nullable=True),
+        sa.Column("wake_at", MomentColumn(), nullable=True),
         sa.Column("awaits", sa.String(length=32), nullable=True),
         sa.Column("facts", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("parent_id", ExactText(), nullable=True),
@@ -215,8 +215,8 @@ def upgrade() -> None:
         sa.Column("signal_id", ExactText(), nullable=False),
         sa.Column("kind", sa.String(length=32), nullable=False),
         sa.Column("payload", ExactText(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
-        sa.Column("consumed_at", Moment(), nullable=True),
+        sa.Column("created_at", MomentColumn(), nullable=False),
+        sa.Column("consumed_at", MomentColumn(), nullable=True),
         sa.PrimaryKeyConstraint("tenant_id", "run_id", "number"),
         sa.UniqueConstraint("signal_id", "tenant_id", name=op.f("uq_pilotage_signals_signal_id_tenant_id")),
     )
@@ -240,7 +240,7 @@ def upgrade() -> None:
         sa.Column("name", ExactText(), nullable=False),
         sa.Column("reason", ExactText(), nullable=False),
         sa.Column("by", ExactText(), nullable=True),
-        sa.Column("since", Moment(), nullable=False),
+        sa.Column("since", MomentColumn(), nullable=False),
         sa.PrimaryKeyConstraint("position"),
         sa.UniqueConstraint("kind", "name", name=op.f("uq_pilotage_switches_kind_name")),
     )
@@ -253,7 +253,7 @@ def upgrade() -> None:
         sa.Column("content", ExactText(), nullable=False),
         sa.Column("trust", ExactText(), nullable=True),
         sa.Column("run_id", ExactText(), nullable=True),
-        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("created_at", MomentColumn(), nullable=False),
         sa.PrimaryKeyConstraint("tenant_id", "conversation_id", "number"),
     )
     op.create_index(
@@ -285,7 +285,7 @@ def upgrade() -> None:
         sa.Column("salt", ExactText(), nullable=False),
         sa.Column("erased", sa.String(length=64), nullable=True),
         sa.Column("token", ExactText(), nullable=True),
-        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("created_at", MomentColumn(), nullable=False),
         sa.ForeignKeyConstraint(
             ["tenant_id", "record_blob"],
             ["pilotage_blobs.tenant_id", "pilotage_blobs.digest"],

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from pilotage.adapters.sqlalchemy.columns import ExactText, HexText, Moment
+from pilotage.adapters.sqlalchemy.columns import ExactText, HexText, MomentColumn
 
 revision = "0002"
 down_revision = "0001"
@@ -34,7 +34,7 @@ _KEPT = (
     ("record", ExactText()),
     ("view", ExactText()),
     ("token", ExactText()),
-    ("created_at", Moment()),
+    ("created_at", MomentColumn()),
 )
 _PACKED = ("fingerprint", "record_blob", "view_blob", "digest", "salt", "erased")
 
@@ -64,14 +64,14 @@ _old_blobs = sa.table(
     sa.column("tenant_id", ExactText()),
     sa.column("digest", sa.String(64)),
     sa.column("content", ExactText()),
-    sa.column("created_at", Moment()),
+    sa.column("created_at", MomentColumn()),
 )
 _blobs = sa.table(
     "pilotage_blobs",
     sa.column("digest", HexText()),
     sa.column("tenant_id", ExactText()),
     sa.column("content", ExactText()),
-    sa.column("created_at", Moment()),
+    sa.column("created_at", MomentColumn()),
 )
 
 
@@ -134,7 +134,7 @@ def _make_tables() -> None:
         sa.Column("digest", HexText(), nullable=False),
         sa.Column("tenant_id", ExactText(), nullable=False),
         sa.Column("content", ExactText(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("created_at", MomentColumn(), nullable=False),
         sa.PrimaryKeyConstraint("digest"),
     )
     op.create_table(
@@ -157,7 +157,7 @@ def _make_tables() -> None:
         sa.Column("salt", HexText(), nullable=False),
         sa.Column("erased", HexText(), nullable=True),
         sa.Column("token", ExactText(), nullable=True),
-        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("created_at", MomentColumn(), nullable=False),
         sa.PrimaryKeyConstraint("place"),
         sa.ForeignKeyConstraint(["record_blob"], ["pilotage_blobs.digest"], name="fk_record_blob"),
         sa.ForeignKeyConstraint(["view_blob"], ["pilotage_blobs.digest"], name="fk_view_blob"),

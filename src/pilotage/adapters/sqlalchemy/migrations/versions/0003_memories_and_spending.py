@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from pilotage.adapters.sqlalchemy.columns import ExactText, Moment
+from pilotage.adapters.sqlalchemy.columns import ExactText, MomentColumn
 
 revision = "0003"
 down_revision = "0002"
@@ -33,7 +33,7 @@ def _make_memories() -> None:
         sa.Column("text", ExactText(), nullable=False),
         sa.Column("label", ExactText(), nullable=False),
         sa.Column("metadata", ExactText(), nullable=False),
-        sa.Column("created_at", Moment(), nullable=False),
+        sa.Column("created_at", MomentColumn(), nullable=False),
         sa.PrimaryKeyConstraint("position"),
         sa.UniqueConstraint(
             "tenant_id", "user_id", "agent_type", "item_id", name="uq_pilotage_memories_item"
@@ -60,7 +60,7 @@ def _make_spending() -> None:
     op.create_table(
         "pilotage_spending",
         sa.Column("tenant_id", ExactText(), nullable=False),
-        sa.Column("hour", Moment(), nullable=False),
+        sa.Column("hour", MomentColumn(), nullable=False),
         *_amount(),
         sa.PrimaryKeyConstraint("tenant_id", "hour"),
     )
@@ -69,7 +69,7 @@ def _make_spending() -> None:
         sa.Column("tenant_id", ExactText(), nullable=False),
         sa.Column("hold_id", ExactText(), nullable=False),
         *_amount(),
-        sa.Column("lapses_at", Moment(), nullable=False),
+        sa.Column("lapses_at", MomentColumn(), nullable=False),
         sa.PrimaryKeyConstraint("tenant_id", "hold_id"),
     )
 
