@@ -139,9 +139,9 @@ def a_moved_head_is_ignored(planting: Planting) -> None:
 def attempts_share_their_tokens(planting: Planting) -> None:
     init: Any = Ledger.__init__
 
-    def nameless(*given: Any) -> None:
-        ledger, run, state, head, writer, _, *rest = given
-        init(ledger, run, state, head, writer, f"epoch {head.epoch + 1}", *rest)
+    def nameless(*given: Any, **named: Any) -> None:
+        named["writer_id"] = f"epoch {named['head'].epoch + 1}"
+        init(*given, **named)
 
     planting.put(Ledger, "__init__", nameless)
 
