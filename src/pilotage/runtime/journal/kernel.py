@@ -97,6 +97,11 @@ class Kernel:
         """Return whether a recorded outcome is to be delivered, or a recorded call without outcome to be made."""
         return self._level < len(self._left)
 
+    @property
+    def has_waits(self) -> bool:
+        """Return whether a call is parked."""
+        return bool(self._waits)
+
     def open_scope(self, path: str, owner: object, around: Call | None = None) -> CallScope:
         """Return a scope with an order of its own: of the run, of a call that makes calls, of a `gather` branch."""
         record = self._record
@@ -193,6 +198,9 @@ class Kernel:
         match call.state:
             case CallState.UNCUT:
                 return self._cut_recorded(call, domain)
+            case CallState.HELD if call in self._gates:
+                self._gates.remove(call)
+                return CutShort(call)
             case CallState.HELD if self._may_cut(call):
                 call.is_struck = True
                 return HOLD

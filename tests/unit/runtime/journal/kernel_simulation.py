@@ -23,7 +23,6 @@ from pilotage.runtime.journal.decisions import (
     GateAnswer,
     HeldGate,
     Hold,
-    Idle,
     Pause,
     PutOff,
     Release,
@@ -226,7 +225,12 @@ class World:
     """Whether cuts are put into the order by their row instead of their place."""
 
     def __init__(
-        self, program: Program, rows: Sequence[RecordRow], chooser: Chooser, attempt: int, answers: frozenset[str]
+        self,
+        program: Program,
+        rows: Sequence[RecordRow],
+        chooser: Chooser,
+        attempt: int,
+        answers: frozenset[str],
     ) -> None:
         self.rows = list(rows)
         self.count = len(rows)
@@ -258,6 +262,13 @@ class World:
     # Running
 
     def run(self) -> Ended:
+        try:
+            return self._run()
+        finally:
+            for task in self.tasks:
+                task.body.close()
+
+    def _run(self) -> Ended:
         for _ in range(MOST_STEPS):
             if self.kernel.over is not None:
                 return self._ended("diverged" if isinstance(self.kernel.over, Diverge) else "paused")
@@ -296,7 +307,9 @@ class World:
         is_idle = not moves
         moves += [lambda timer=timer: self._fire(timer) for timer in self.timers if not timer.has_fired]
         if not self.ready or not self.rests:
-            turns = [lambda domain=domain: self._rest(domain) for domain in self.domains if self._has_turn(domain)]
+            turns = [
+                lambda domain=domain: self._rest(domain) for domain in self.domains if self._has_turn(domain)
+            ]
             moves += turns
             if not turns:
                 moves += self._stills(is_idle=is_idle, has_timers=bool(moves))
@@ -386,7 +399,7 @@ class World:
                 op = task.body.throw(error) if error is not None else task.body.send(value)
             except StopIteration as end:
                 self._task_ended(task, end.value, None)
-            except (Exception, CancelledError, OverError) as end:
+            except (RuntimeError, CancelledError, OverError) as end:
                 self._task_ended(task, None, end)
             else:
                 self._carry_out(task, op)
@@ -432,6 +445,11 @@ class World:
                 self.now = (task, self.chooser.choose(2), None)
             case "calm":
                 self._calm(task, op.given)
+            case _:
+                self._carry_out_call(task, op)
+
+    def _carry_out_call(self, task: Task, op: Op) -> None:
+        match op.kind:
             case "changed":
                 self._gate(task, op)
             case "made":
@@ -529,6 +547,8 @@ class World:
             task.put_off = False
         match decision:
             case Begin(is_again):
+                if task.put_off and not is_again:
+                    raise WrongError(f"{call} begins in a task that was cancelled")
                 self._begin(call, task, op, is_again=is_again)
             case ReturnAtOnce(row):
                 self._check_delivery(call, row)
@@ -696,8 +716,7 @@ def explore(
         chooser = Chooser(given)
         ended = world(program, rows, chooser, attempt, answers).run()
         for index in range(len(given), len(chooser.taken)):
-            for other in range(1, chooser.counts[index]):
-                stack.append([*chooser.taken[:index], other])
+            stack += [[*chooser.taken[:index], other] for other in range(1, chooser.counts[index])]
         yield ended
     raise WrongError("too many schedules")
 

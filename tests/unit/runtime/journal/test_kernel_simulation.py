@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -28,10 +30,30 @@ from tests.unit.runtime.journal.kernel_simulation import (
     stop,
     timer,
     tool,
+    toss,
     turn,
 )
 
-from pilotage.runtime.journal.positions import RecordRow, RowStage
+from pilotage.runtime.journal.decisions import (
+    END,
+    IDLE,
+    CutShort,
+    OnAsk,
+    OnCancel,
+    OnEnd,
+    OnRest,
+    Pause,
+)
+from pilotage.runtime.journal.kernel import Kernel
+from pilotage.runtime.journal.positions import (
+    Asked,
+    Call,
+    CallScope,
+    CallState,
+    Domain,
+    RecordRow,
+    RowStage,
+)
 
 
 async def sequence() -> Any:
@@ -352,20 +374,326 @@ def test_no_schedule_and_no_cut_changes_what_a_program_gets(program: Program) ->
     assert schedules >= records > 1
 
 
-def main() -> None:
-    import time
+def composed(kinds: Sequence[Callable[..., Any]], ends_with: str) -> Program:
+    """Return a program of two tasks with half of the calls each; every argument depends on all outcomes so far."""
 
+    async def program() -> Any:
+        seen: list[str] = []
+
+        async def work(calls: Sequence[Callable[..., Any]]) -> None:
+            for call in calls:
+                seen.append(await call(call.__name__, len(seen)))
+
+        half = len(kinds) // 2
+        tasks = [await spawn(work(kinds[:half])), await spawn(work(kinds[half:]))]
+        if ends_with == "stop":
+            await first(*tasks)
+            await stop(*tasks)
+        await join(*tasks)
+        return await pay("end", ",".join(seen))
+
+    program.__name__ = f"{'_'.join(kind.__name__ for kind in kinds)}_{ends_with}"
+    return program
+
+
+FAMILY = [
+    composed(kinds, ends_with)
+    for kinds in product((read, pay, quick, approve), repeat=4)
+    for ends_with in ("join", "stop")
+]
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_programs_composed_of_all_kinds_of_calls_never_diverge(part: int) -> None:
+    for program in FAMILY[part::32]:
+        generations(World, program, cuts=1, most=40)
+
+
+async def coin() -> Any:
+    await read("price")
+    if await toss():
+        await pay("pay a")
+    else:
+        await pay("pay b")
+    return await pay("end")
+
+
+async def random_arguments() -> Any:
+    async def one(number: int) -> None:
+        await pay("pay", (number, await toss()))
+
+    await join(*[await spawn(one(number)) for number in range(2)])
+
+
+async def leaves_out() -> Any:
+    await read("price")
+    if await toss():
+        await pay("pay")
+
+
+async def inserts() -> Any:
+    if await toss():
+        await read("new")
+    await read("price")
+    return await pay("pay")
+
+
+async def other_order() -> Any:
+    async def one(number: int) -> None:
+        await pay("pay", number)
+
+    numbers = (0, 1) if await toss() else (1, 0)
+    await join(*[await spawn(one(number)) for number in numbers])
+    return await pay("end", numbers[0])
+
+
+DISHONEST: list[Program] = [coin, random_arguments, leaves_out, inserts, other_order]
+
+
+def dishonest(world: type[World], program: Program) -> int:
+    """Try a program that depends on chance; return how many attempts diverged. The world checks that nothing began."""
+    diverged = 0
+    for ended in explore(world, program):
+        for cut in range(len(ended.rows) + 1):
+            ends = list(explore(world, program, ended.rows[:cut], attempt=2))
+            diverged += sum(1 for each in ends if each.how == "diverged")
+    return diverged
+
+
+@pytest.mark.parametrize("program", DISHONEST, ids=lambda program: program.__name__)
+def test_a_program_that_depends_on_chance_diverges_before_anything_new_begins(program: Program) -> None:
+    assert dishonest(World, program) > 0
+
+
+async def twins() -> Any:
+    out: list[str] = []
+
+    async def work(number: int) -> None:
+        out.append(await read("same"))
+        out.append(await pay("pay", number))
+
+    await join(*[await spawn(work(number)) for number in range(2)])
+    return await pay("end", ",".join(out))
+
+
+HONEST.append(twins)
+
+
+class NoPositions(Kernel):
+    """Law 1 off: whatever has the number is taken for the recorded call."""
+
+    def _fits(self, recorded: Call, asked: Asked) -> bool:
+        return True
+
+
+class NoOccurrences(Kernel):
+    """Law 1 off: tasks with equal first calls share a name."""
+
+    def branch(self, scope: CallScope, name: str) -> CallScope:
+        scope.branches.clear()
+        return super().branch(scope, name)
+
+
+class NothingHeld(Kernel):
+    """Law 2 off."""
+
+    def _may_begin(self, call: Call) -> bool:
+        return True
+
+
+class OutcomesOnly(Kernel):
+    """Law 2 weaker: recorded calls without outcome need not be made again before new ones begin."""
+
+    @property
+    def is_replaying(self) -> bool:
+        return any(
+            call.end is not None and call.state is not CallState.ENDED for call in self._record.calls()
+        )
+
+
+class InsideFirst(Kernel):
+    """Law 2 off for calls with recorded calls inside."""
+
+    def _may_begin(self, call: Call) -> bool:
+        return call.has_inside or super()._may_begin(call)
+
+
+class AnyOrder(Kernel):
+    """Law 3 off: the last outcome that is asked for comes first."""
+
+    def _take_turn(self, domain: Domain, call: Call) -> OnRest:
+        waiting = [each for each in domain.turns if each.state is CallState.WAITING]
+        if waiting:
+            domain.turns.remove(waiting[-1])
+            domain.turns.appendleft(waiting[-1])
+        return super()._take_turn(domain, domain.turns[0])
+
+
+class AloneAtFirst(Kernel):
+    """Law 3 off: a call that began when the owner was alone takes no turn, whoever came since."""
+
+    def _is_free(self, call: Call, domain: Domain, *, is_at_once: bool) -> bool:
+        return call.epoch >= 0 or super()._is_free(call, domain, is_at_once=is_at_once)
+
+
+class HeldAtOnce(Kernel):
+    """Law 3 off: a call that was held may return at once."""
+
+    def _is_free(self, call: Call, domain: Domain, *, is_at_once: bool) -> bool:
+        return is_at_once or super()._is_free(call, domain, is_at_once=is_at_once)
+
+
+class CutsNotAwaited(Kernel):
+    """Law 4 off: outcomes do not wait for a cut before them."""
+
+    def _take_turn(self, domain: Domain, call: Call) -> OnRest:
+        for index, each in enumerate(domain.turns):
+            if each.state is CallState.WAITING:
+                del domain.turns[index]
+                domain.turns.appendleft(each)
+                break
+        return super()._take_turn(domain, domain.turns[0])
+
+
+class CutsHeldCalls(Kernel):
+    """Law 4 off: a held call is cut short when it is cancelled."""
+
+    def cancel(self, call: Call) -> OnCancel:
+        if call.state is CallState.HELD and self._may_cut(call):
+            call.domain.held.remove(call)
+            return CutShort(call, self._cut(call, call.domain))
+        return super().cancel(call)
+
+
+class CutsPayments(Kernel):
+    """Law 4 off: what may not be repeated is cut short."""
+
+    def make(self, scope: CallScope, asked: Asked, *, is_repeatable: bool = True, call_id: str = "") -> Call:
+        return super().make(scope, asked, is_repeatable=True, call_id=call_id)
+
+
+class StrikesNobody(Kernel):
+    """Law 4 off: a cancellation that was put off does not strike."""
+
+    def ask(self, call: Call, *, is_struck: bool = False) -> OnAsk:
+        return super().ask(call)
+
+
+class PausesAtOnce(Kernel):
+    """Law 5 off: the attempt pauses when anything is parked."""
+
+    def rest(self, domain: Domain) -> OnRest:
+        return Pause(frozenset(self._waits.values())) if self._waits else super().rest(domain)
+
+
+class StandsStill(Kernel):
+    """Law 6 off."""
+
+    def _stand_still(self, due: Call) -> Any:
+        return IDLE
+
+
+class EndsEarly(Kernel):
+    """Law 7 off."""
+
+    def program_ended(self) -> OnEnd:
+        return END
+
+
+def with_kernel(kernel: type[Kernel]) -> type[World]:
+    return type(kernel.__name__, (World,), {"kernel_type": kernel})
+
+
+class NoRest(World):
+    """Law 3 off: turns are taken while the program moves."""
+
+    rests = False
+
+
+class NoRestLive(World):
+    """Law 3 off for live outcomes only."""
+
+    rests_live = False
+
+
+class NoBit(World):
+    """Law 3 off: rows do not say that an outcome took no turn."""
+
+    writes_bit = False
+
+
+class CutByRow(World):
+    """Law 4 off: a cut has its place by its row."""
+
+    cut_by_row = True
+
+
+MUTANTS: list[type[World]] = [
+    *map(
+        with_kernel,
+        (
+            NoPositions,
+            NoOccurrences,
+            NothingHeld,
+            OutcomesOnly,
+            InsideFirst,
+            AnyOrder,
+            AloneAtFirst,
+            HeldAtOnce,
+            CutsNotAwaited,
+            CutsHeldCalls,
+            CutsPayments,
+            StrikesNobody,
+            PausesAtOnce,
+            StandsStill,
+            EndsEarly,
+        ),
+    ),
+    NoRest,
+    NoRestLive,
+    NoBit,
+    CutByRow,
+]
+
+
+def caught_by(world: type[World]) -> list[str]:
+    """Return the programs that a mutant fails."""
+    caught: list[str] = []
+    for program in [*HONEST, *DISHONEST]:
+        try:
+            if program in HONEST:
+                generations(world, program, cuts=1, most=100)
+            else:
+                dishonest(world, program)
+        except WrongError as error:
+            caught.append(f"{program.__name__}: {error!r}")
+    return caught
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_the_simulation_fails_with_a_law_switched_off(mutant: type[World]) -> None:
+    assert caught_by(mutant)
+
+
+def main() -> None:
+    """Print how much was tried."""
     total = records = 0
-    for program in HONEST:
+    for program in [*HONEST, *FAMILY]:
         begin = time.time()
         try:
-            schedules, count = generations(World, program, cuts=2)
+            schedules, count = generations(World, program, cuts=2, most=60 if program in FAMILY else 400)
         except WrongError as error:
             print(program.__name__, "WRONG", str(error)[:1500])
             continue
         total, records = total + schedules, records + count
-        print(f"{program.__name__:24} {schedules:8} {count:7} {time.time() - begin:6.1f} s", flush=True)
-    print(total, records)
+        if program in HONEST:
+            print(f"{program.__name__:24} {schedules:8} {count:7} {time.time() - begin:6.1f} s", flush=True)
+    print(f"{total} schedules over {records} records")
+    for program in DISHONEST:
+        print(f"{program.__name__:24} {dishonest(World, program)} diverged")
+    for mutant in MUTANTS:
+        caught = caught_by(mutant)
+        print(f"{mutant.__name__:20} {len(caught):3} {caught[0][:150] if caught else 'SURVIVES'}")
 
 
 if __name__ == "__main__":
