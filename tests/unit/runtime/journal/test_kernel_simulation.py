@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -344,7 +344,7 @@ def generations(world: type[World], program: Program, cuts: int, most: int = 400
             if ended.how == "diverged":
                 raise WrongError(f"{program.__name__} diverged over {rows}: {ended.over}")
             ends[ended.rows] = ended
-        for ended in sample(list(ends.values()), most if generation == 0 else most // 20):
+        for ended in sample(list(ends.values()), most if generation == 0 else max(1, most // 20)):
             check_whole(world, program, ended, answers)
             if generation < cuts:
                 todo += [(ended.rows[:cut], answers, generation + 1) for cut in range(len(ended.rows))]
@@ -370,7 +370,7 @@ def check_whole(world: type[World], program: Program, ended: Ended, answers: fro
 
 @pytest.mark.parametrize("program", HONEST, ids=lambda program: program.__name__)
 def test_no_schedule_and_no_cut_changes_what_a_program_gets(program: Program) -> None:
-    schedules, records = generations(World, program, cuts=2)
+    schedules, records = generations(World, program, cuts=2, most=100)
     assert schedules >= records > 1
 
 
@@ -405,8 +405,8 @@ FAMILY = [
 
 @pytest.mark.parametrize("part", range(8))
 def test_programs_composed_of_all_kinds_of_calls_never_diverge(part: int) -> None:
-    for program in FAMILY[part::32]:
-        generations(World, program, cuts=1, most=40)
+    for program in FAMILY[part::96]:
+        generations(World, program, cuts=1, most=8)
 
 
 async def coin() -> Any:
@@ -656,23 +656,22 @@ MUTANTS: list[type[World]] = [
 ]
 
 
-def caught_by(world: type[World]) -> list[str]:
+def caught_by(world: type[World]) -> Iterator[str]:
     """Return the programs that a mutant fails."""
-    caught: list[str] = []
-    for program in [*HONEST, *DISHONEST]:
+    telling = [slow_hand_over, cut_order, quick_beside_slow, time_out_over_payment, twins]
+    for program in [*DISHONEST, *telling, *[each for each in HONEST if each not in telling]]:
         try:
             if program in HONEST:
-                generations(world, program, cuts=1, most=100)
+                generations(world, program, cuts=1, most=20)
             else:
                 dishonest(world, program)
         except WrongError as error:
-            caught.append(f"{program.__name__}: {error!r}")
-    return caught
+            yield f"{program.__name__}: {error!r}"
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_the_simulation_fails_with_a_law_switched_off(mutant: type[World]) -> None:
-    assert caught_by(mutant)
+    assert any(caught_by(mutant))
 
 
 def main() -> None:
@@ -692,7 +691,7 @@ def main() -> None:
     for program in DISHONEST:
         print(f"{program.__name__:24} {dishonest(World, program)} diverged")
     for mutant in MUTANTS:
-        caught = caught_by(mutant)
+        caught = list(caught_by(mutant))
         print(f"{mutant.__name__:20} {len(caught):3} {caught[0][:150] if caught else 'SURVIVES'}")
 
 
