@@ -71,6 +71,9 @@ from pilotage.runtime.journal.positions import (
 )
 
 _NO_CALLS: dict[int, Call] = {}
+# Looking a member up costs as much as a call.
+_MADE, _WAITING, _UNCUT, _HELD = CallState.MADE, CallState.WAITING, CallState.UNCUT, CallState.HELD
+_UNDER_WAY, _PARKED, _ENDED = CallState.UNDER_WAY, CallState.PARKED, CallState.ENDED
 
 
 class Kernel:
@@ -90,12 +93,9 @@ class Kernel:
         self._tasks = 0
         self.over: Over | None = None
         """The decision that ended the attempt."""
+        self.is_replaying = True
+        """Whether a recorded outcome is to be delivered, or a recorded call without outcome to be made."""
         self._advance()
-
-    @property
-    def is_replaying(self) -> bool:
-        """Return whether a recorded outcome is to be delivered, or a recorded call without outcome to be made."""
-        return self._level < len(self._left)
 
     @property
     def has_waits(self) -> bool:
@@ -154,7 +154,7 @@ class Kernel:
             self._use(call)
         call.domain = domain
         call.is_repeatable = is_repeatable
-        call.state = CallState.MADE
+        call.state = _MADE
         return call
 
     def ask(self, call: Call, *, is_struck: bool = False) -> OnAsk:
@@ -169,7 +169,7 @@ class Kernel:
             domain.moves += 1
             self._deliver_recorded(call)
             return ReturnAtOnce(end)
-        self._enter(call, CallState.UNCUT if call.is_cut else CallState.WAITING)
+        self._enter(call, _UNCUT if call.is_cut else _WAITING)
         if is_struck and call.is_cut:
             return self._cut_recorded(call, domain)
         return HOLD
@@ -180,12 +180,12 @@ class Kernel:
         Without a turn the call has ended. `is_at_once` is True if the event loop did not turn since the call was begun.
         """
         domain = call.domain
-        domain.moves += 1
         self._stop(call)
         if self._is_free(call, domain, is_at_once=is_at_once):
+            domain.moves += 1
             self._leave(call)
             return False
-        call.state = CallState.WAITING
+        call.state = _WAITING
         domain.turns.append(call)
         return True
 
@@ -216,7 +216,7 @@ class Kernel:
     def park(self, call: Call, wait: str, *, may_withdraw: bool = True) -> None:
         """Park a call under way: it waits for an answer, a signal, a long timer or a child."""
         self._stop(call)
-        call.state = CallState.PARKED
+        call.state = _PARKED
         call.epoch = WAS_HELD
         call.wait = wait if may_withdraw else None
         self._waits[call] = wait
@@ -233,7 +233,7 @@ class Kernel:
         if not self.is_replaying:
             return NEWLY_OPEN
         gate = Call(scope.path, scope.number, Asked("gate", name, ""))
-        gate.domain, gate.state = scope.domain, CallState.HELD
+        gate.domain, gate.state = scope.domain, _HELD
         scope.domain.moves += 1
         self._gates.append(gate)
         return HeldGate(gate)
@@ -299,16 +299,16 @@ class Kernel:
     def _ask_new(self, call: Call, domain: Domain, *, is_struck: bool) -> OnAsk:
         call.is_struck = is_struck and self._may_cut(call)
         if call.is_struck and not self.is_replaying:
-            self._enter(call, CallState.HELD)
+            self._enter(call, _HELD)
             return CutShort(call, self._cut(call, domain))
         if self._may_begin(call):
             call.epoch = NOT_ALONE if domain.others else domain.epoch
-            self._enter(call, CallState.UNDER_WAY)
+            self._enter(call, _UNDER_WAY)
             self._busy += 1
             return BEGIN_AGAIN if call.has_begun else BEGIN
         call.epoch = WAS_HELD
         domain.held.append(call)
-        self._enter(call, CallState.HELD)
+        self._enter(call, _HELD)
         return HOLD
 
     def _enter(self, call: Call, state: CallState) -> None:
@@ -317,23 +317,23 @@ class Kernel:
         around = call.domain.around
         if around is not None:
             around.inner += 1
-            if around.inner == 1 and around.state is CallState.UNDER_WAY:
+            if around.inner == 1 and around.state is _UNDER_WAY:
                 self._busy -= 1
 
     def _leave(self, call: Call) -> None:
-        call.state = CallState.ENDED
+        call.state = _ENDED
         self._open.discard(call)
         around = call.domain.around
         if around is not None:
             around.inner -= 1
-            if not around.inner and around.state is CallState.UNDER_WAY:
+            if not around.inner and around.state is _UNDER_WAY:
                 self._busy += 1
 
     def _stop(self, call: Call) -> None:
         """Take a call out of those under way or parked."""
-        if call.state is CallState.UNDER_WAY and not call.inner:
+        if call.state is _UNDER_WAY and not call.inner:
             self._busy -= 1
-        elif call.state is CallState.PARKED:
+        elif call.state is _PARKED:
             del self._waits[call]
 
     def _cut(self, call: Call, domain: Domain) -> int:
@@ -355,7 +355,7 @@ class Kernel:
         return CutShort(call)
 
     def _take_turn(self, domain: Domain, call: Call) -> OnRest:
-        if call.state is CallState.WAITING:
+        if call.state is _WAITING:
             domain.turns.popleft()
             domain.passed += 1
             domain.moves += 1
@@ -364,7 +364,7 @@ class Kernel:
                 self._deliver_recorded(call)
             return Deliver(call, call.end)
         if (
-            call.state is CallState.UNCUT
+            call.state is _UNCUT
             and call.is_struck
             and isinstance(cut := self._cut_recorded(call, domain), CutShort)
         ):
@@ -374,7 +374,7 @@ class Kernel:
         return self._stand_still(call)
 
     def _deliver_recorded(self, call: Call) -> None:
-        call.state = CallState.ENDED
+        call.state = _ENDED
         self._use(call)
 
     def _use(self, call: Call) -> None:
@@ -385,6 +385,7 @@ class Kernel:
     def _advance(self) -> None:
         while self._level < len(self._left) and not self._left[self._level]:
             self._level += 1
+        self.is_replaying = self._level < len(self._left)
 
     def _ready(self, domain: Domain) -> Release | CutShort | None:
         """Release the held calls that begin now; one that the program has cancelled meanwhile is cut short first."""
@@ -398,7 +399,7 @@ class Kernel:
             return CutShort(struck, self._cut(struck, domain))
         for call in ready:
             domain.held.remove(call)
-            call.state = CallState.UNDER_WAY
+            call.state = _UNDER_WAY
             self._busy += 1
         return Release(ready)
 
@@ -408,7 +409,7 @@ class Kernel:
     def _answer(self, gates: tuple[Call, ...], answer: GateAnswer) -> AnswerGates:
         for gate in gates:
             gate.domain.moves += 1
-            gate.state = CallState.ENDED
+            gate.state = _ENDED
             self._gates.remove(gate)
         return AnswerGates(gates, answer)
 
@@ -424,7 +425,7 @@ class Kernel:
         return None
 
     def _is_all_parked(self) -> bool:
-        waiting = (CallState.PARKED, CallState.UNDER_WAY, CallState.HELD)
+        waiting = (_PARKED, _UNDER_WAY, _HELD)
         return all(call.state in waiting for call in self._open)
 
     def _stand_still(self, due: Call) -> StandStill:
@@ -438,4 +439,4 @@ class Kernel:
 
 
 def _is_unused(call: Call) -> bool:
-    return call.state is CallState.EXPECTED or (call.end is not None and call.state is not CallState.ENDED)
+    return call.state is CallState.EXPECTED or (call.end is not None and call.state is not _ENDED)

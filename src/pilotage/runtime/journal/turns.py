@@ -109,13 +109,15 @@ class Turns:
         return call
 
     async def perform(self, call: Call, act: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Return the outcome of a call: a recorded row, or the result of carrying it out.
+        """Return the outcome of a call: a recorded one, or the result of carrying it out.
+
+        An error that is an outcome is returned by `act`, not raised: what `act` raises ends the attempt.
 
         Raises:
             CancelledError: the program cut the call short.
             AttemptOver: the attempt is over.
         """
-        got = self.ask(call)
+        got: Got = self.ask(call)
         if got is None:
             got = await self.wait(call)
         if isinstance(got, RecordRow):

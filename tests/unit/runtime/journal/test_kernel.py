@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import getsource
+from types import ModuleType
 
 import pytest
 
+from pilotage.runtime.journal import decisions, positions
+from pilotage.runtime.journal import kernel as kernel_module
 from pilotage.runtime.journal.decisions import (
     BEGIN,
     BEGIN_AGAIN,
@@ -441,3 +446,12 @@ def test_rows_without_numbers_are_matched_by_id_and_come_when_asked_for() -> Non
     call = kernel.make(scope, PAY, call_id="run/tool:pay#1")
     assert kernel.ask(call) == ReturnAtOnce(old)
     assert not kernel.is_replaying
+
+
+@pytest.mark.parametrize("module", [decisions, kernel_module, positions])
+def test_the_kernel_knows_no_event_loop_and_no_clock(module: ModuleType) -> None:
+    imported = {
+        name.partition(".")[0]
+        for name in re.findall(r"^(?:from|import) (\S+)", getsource(module), re.MULTILINE)
+    }
+    assert imported <= {"__future__", "collections", "enum", "typing", "pilotage"}

@@ -51,6 +51,7 @@ from pilotage.runtime.journal.positions import (
     CallScope,
     CallState,
     Domain,
+    Record,
     RecordRow,
     RowStage,
 )
@@ -504,11 +505,14 @@ class NothingHeld(Kernel):
 class OutcomesOnly(Kernel):
     """Law 2 weaker: recorded calls without outcome need not be made again before new ones begin."""
 
-    @property
-    def is_replaying(self) -> bool:
-        return any(
-            call.end is not None and call.state is not CallState.ENDED for call in self._record.calls()
-        )
+    def __init__(self, record: Record) -> None:
+        for call in record.calls():
+            record.left[call.level] -= call.end is None
+        super().__init__(record)
+
+    def _use(self, call: Call) -> None:
+        if call.end is not None:
+            super()._use(call)
 
 
 class InsideFirst(Kernel):
