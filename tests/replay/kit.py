@@ -226,7 +226,9 @@ class Program:
     may_diverge: str | None
     replies: tuple[str, ...]
     at_most: int | None
-    """The most business effects that an uninterrupted run has, where that depends on chance."""
+    """The most business effects that an uninterrupted run has, where that depends on chance or time."""
+    depends_on_time: bool
+    """Whether its effects and output depend on which of two things is faster: it completes, but not always the same."""
 
     @property
     def is_deterministic(self) -> bool:
@@ -253,7 +255,11 @@ PROGRAMS: dict[str, Program] = {}
 
 
 def program(
-    *, may_diverge: str | None = None, replies: tuple[str, ...] = (), at_most: int | None = None
+    *,
+    may_diverge: str | None = None,
+    replies: tuple[str, ...] = (),
+    at_most: int | None = None,
+    depends_on_time: bool = False,
 ) -> Callable[[Body], Body]:
     """Add a function to the kit; `replies` are what the model says."""
 
@@ -261,7 +267,7 @@ def program(
         name: str = body.__name__
         if name in PROGRAMS:
             raise ValueError(f"two programs are called {name!r}")
-        PROGRAMS[name] = Program(name, body, may_diverge, replies, at_most)
+        PROGRAMS[name] = Program(name, body, may_diverge, replies, at_most, depends_on_time)
         return body
 
     return add

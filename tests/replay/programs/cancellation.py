@@ -46,7 +46,7 @@ async def time_out_around_a_payment(shop: Shop, model: IAgentModel) -> str:
     return await shop.mark("end")
 
 
-@program()
+@program(depends_on_time=True, at_most=3)
 async def time_out_around_two_payments(shop: Shop, model: IAgentModel) -> str:
     try:
         async with asyncio.timeout(0.004):
@@ -100,7 +100,7 @@ async def cancelled_worker(shop: Shop, model: IAgentModel) -> str:
     return await shop.pay("pear")
 
 
-@program()
+@program(depends_on_time=True, at_most=3)
 async def cancelled_payment(shop: Shop, model: IAgentModel) -> str:
     """The payment comes to its end; the task is stopped at its next call."""
 
@@ -115,7 +115,7 @@ async def cancelled_payment(shop: Shop, model: IAgentModel) -> str:
     return await shop.mark("end")
 
 
-@program()
+@program(depends_on_time=True, at_most=3)
 async def shielded_payment(shop: Shop, model: IAgentModel) -> str:
     task = asyncio.ensure_future(shop.pay_slowly("apple", milliseconds=10))
     try:

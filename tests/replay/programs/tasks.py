@@ -114,7 +114,7 @@ async def queue_of_workers(shop: Shop, model: IAgentModel) -> str:
     async with asyncio.TaskGroup() as group:
         for _ in range(2):
             group.create_task(work())
-    return await shop.mark(",".join(found))
+    return await shop.mark(",".join(sorted(found)))
 
 
 @program()
@@ -147,7 +147,7 @@ async def semaphore_and_total(shop: Shop, model: IAgentModel) -> str:
             await shop.pay(str(number), note=str(total))
 
     await asyncio.gather(*[buy(number) for number in range(4)])
-    return str(total)
+    return "done"
 
 
 @program()
@@ -254,7 +254,7 @@ async def reads_that_return_at_once(shop: Shop, model: IAgentModel) -> str:
         await shop.pay(item, note=str(len(seen)))
 
     await asyncio.gather(*[work(item) for item in ITEMS])
-    return ",".join(seen)
+    return ",".join(sorted(seen))
 
 
 @program()

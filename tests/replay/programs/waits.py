@@ -65,7 +65,7 @@ async def approval_inside_a_tool(shop: Shop, model: IAgentModel) -> str:
     return await shop.order_with_approval("apple")
 
 
-@program()
+@program(depends_on_time=True, at_most=2)
 async def approval_with_too_little_time(shop: Shop, model: IAgentModel) -> str:
     """The time for the answer is up while a sibling pays."""
 

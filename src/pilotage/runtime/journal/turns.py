@@ -93,6 +93,8 @@ class Turns:
         self._tasks: dict[asyncio.Task[Any], Domain] = {}
         self._put_off: dict[asyncio.Task[Any], int] = {}
         self._still: asyncio.TimerHandle | None = None
+        self.is_creating = False
+        """Whether a task is being created for a call: it is no task of the program."""
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def make(self, scope: CallScope, asked: Asked, *, is_repeatable: bool = True, call_id: str = "") -> Call:
@@ -101,7 +103,7 @@ class Turns:
         Raises:
             AttemptOver: the call differs from the recorded one.
         """
-        self._see(scope.domain, _task())
+        self.see(scope.domain, _task())
         call = self.kernel.make(scope, asked, is_repeatable=is_repeatable, call_id=call_id)
         self._stir()
         if self.kernel.over is not None:
@@ -134,7 +136,7 @@ class Turns:
             AttemptOver: the attempt is over.
         """
         task = _task()
-        self._see(call.domain, task)
+        self.see(call.domain, task)
         is_struck = bool(self._put_off) and self._is_struck(task)
         decision = self.kernel.ask(call, is_struck=is_struck)
         self._stir()
@@ -225,7 +227,7 @@ class Turns:
 
     async def gate(self, scope: CallScope, name: str) -> bool:
         """Return whether the program takes the new way at a gate."""
-        self._see(scope.domain, _task())
+        self.see(scope.domain, _task())
         decision = self.kernel.gate(scope, name)
         self._stir()
         match decision:
@@ -323,7 +325,9 @@ class Turns:
             self._count(call.domain)
 
     async def _to_end(self, acting: Coroutine[Any, Any, Any]) -> Any:
+        self.is_creating = True
         inner = asyncio.create_task(acting)
+        self.is_creating = False
         while not inner.done():
             try:
                 await asyncio.wait([inner])
@@ -340,7 +344,8 @@ class Turns:
 
     # Rest
 
-    def _see(self, domain: Domain, task: asyncio.Task[Any]) -> None:
+    def see(self, domain: Domain, task: asyncio.Task[Any]) -> None:
+        """Take in that the program has a further task; without this, a task is seen when it makes a call."""
         if task is not domain.owner and self.kernel.see(domain, task):
             self._tasks[task] = domain
             task.add_done_callback(partial(self._task_ended, domain))

@@ -240,6 +240,26 @@ async def background(run: Run) -> str:
     return await run.pay("end", ",".join(seen))
 
 
+async def helper_without_calls(run: Run) -> str:
+    """A task that makes no call adds up what the only calling task hands it."""
+    todo: asyncio.Queue[int] = asyncio.Queue()
+    total = 0
+
+    async def add_up() -> None:
+        nonlocal total
+        while True:
+            total += await todo.get()
+
+    helper = asyncio.create_task(add_up())
+    for number in (1, 2, 3):
+        await run.read("read", number)
+        todo.put_nowait(number)
+    await run.pay("sum so far", total)
+    helper.cancel()
+    await asyncio.gather(helper, return_exceptions=True)
+    return await run.pay("end", total)
+
+
 async def quick_calls(run: Run) -> str:
     seen: list[str] = []
 

@@ -161,6 +161,19 @@ class Run:
 Program: TypeAlias = Callable[[Run], Coroutine[Any, Any, Any]]
 
 
+def watch_tasks(run: Run) -> None:
+    """Report every task of the program when it is created."""
+
+    def create(loop: asyncio.AbstractEventLoop, body: Any, **options: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.Task(body, loop=loop, **options)
+        place = _place.get(None)
+        if place is not None and not run.turns.is_creating:
+            run.turns.see(place[0].domain, task)
+        return task
+
+    asyncio.get_running_loop().set_task_factory(create)
+
+
 async def drive(program: Program, run: Run, seconds: float = 10) -> Ended:
     """Run a program to the end of the attempt."""
 

@@ -7,8 +7,8 @@ import sys
 import time
 
 import pytest
-from tests.unit.runtime.journal.asyncio_programs import DISHONEST, HONEST, WAITING
-from tests.unit.runtime.journal.asyncio_runs import Ended, Program, Run, drive
+from tests.unit.runtime.journal.asyncio_programs import DISHONEST, HONEST, WAITING, helper_without_calls
+from tests.unit.runtime.journal.asyncio_runs import Ended, Program, Run, drive, watch_tasks
 
 from pilotage.runtime.journal.positions import RecordRow, RowStage
 
@@ -17,9 +17,14 @@ def waits_in(rows: tuple[RecordRow, ...]) -> frozenset[str]:
     return frozenset(row.id for row in rows if row.stage is RowStage.BESIDE)
 
 
-async def attempt(program: Program, rows: tuple[RecordRow, ...], seed: int) -> Ended:
+async def attempt(
+    program: Program, rows: tuple[RecordRow, ...], seed: int, *, is_watched: bool = False
+) -> Ended:
     """Run one attempt; everything asked so far is answered."""
-    return await drive(program, Run(rows, seed, answers=waits_in(rows)))
+    run = Run(rows, seed, answers=waits_in(rows))
+    if is_watched:
+        watch_tasks(run)
+    return await drive(program, run)
 
 
 async def carried_on(program: Program, rows: tuple[RecordRow, ...], seed: int) -> Ended:
@@ -78,6 +83,63 @@ async def divergences(program: Program, seeds: range) -> int:
                 assert not again.begun
                 assert again.rows == live.rows[:cut]
     return diverged
+
+
+async def test_a_helper_that_makes_no_calls_is_ordered_if_its_creation_is_reported() -> None:
+    for seed in range(6):
+        live = await attempt(helper_without_calls, (), seed, is_watched=True)
+        check(helper_without_calls, live, f"live, seed {seed}")
+        for cut in range(1, len(live.rows) + 1):
+            again = await attempt(helper_without_calls, live.rows[:cut], seed + cut, is_watched=True)
+            check(helper_without_calls, again, f"seed {seed}, cut at {cut}")
+
+
+async def before_the_change(run: Run) -> str:
+    await run.read("price")
+    await asyncio.gather(_pay(run, 1), _pay(run, 2))
+    return await run.pay("end")
+
+
+async def with_a_new_call(run: Run) -> str:
+    await run.read("price")
+    await run.pay("fraud check")
+    await asyncio.gather(_pay(run, 1), _pay(run, 2))
+    return await run.pay("end")
+
+
+async def behind_a_gate(run: Run) -> str:
+    await run.read("price")
+    if await run.changed("fraud-check"):
+        await run.pay("fraud check")
+    await asyncio.gather(_pay(run, 1), _pay(run, 2))
+    return await run.pay("end")
+
+
+async def _pay(run: Run, number: int) -> None:
+    await run.read("look", number)
+    await run.pay("pay", number)
+
+
+async def test_a_new_call_in_front_of_the_recorded_part_diverges_before_it_begins() -> None:
+    live = await attempt(before_the_change, (), 1)
+    for cut in range(1, len(live.rows) + 1):
+        again = await attempt(with_a_new_call, live.rows[:cut], 1)
+        has_more = cut > 1
+        assert again.how == ("diverged" if has_more else "completed"), cut
+        assert not (has_more and again.begun)
+
+
+async def test_a_new_call_behind_a_gate_is_left_out_where_the_record_goes_on_without_it() -> None:
+    for seed in range(4):
+        live = await attempt(before_the_change, (), seed)
+        for cut in range(1, len(live.rows) + 1):
+            again = await attempt(behind_a_gate, live.rows[:cut], seed)
+            check(behind_a_gate, again, f"seed {seed}, cut at {cut}")
+            took_it = any(row.asked.label == "fraud check" for row in again.rows)
+            assert took_it == (cut == 1)
+            for second in range(cut, len(again.rows) + 1):
+                twice = await attempt(behind_a_gate, again.rows[:second], seed)
+                check(behind_a_gate, twice, f"seed {seed}, cut at {cut} and {second}")
 
 
 async def main(seeds: int) -> None:
