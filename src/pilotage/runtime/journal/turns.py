@@ -35,7 +35,7 @@ from pilotage.runtime.journal.decisions import (
 )
 from pilotage.runtime.journal.kernel import Kernel
 from pilotage.runtime.journal.positions import NOT_ALONE, Asked, Call, CallScope, Domain, RecordRow
-from pilotage.runtime.journal.rest import NOTHING, RestCount, Slot, TurnMark
+from pilotage.runtime.journal.rest import NOTHING, REST, RestCount, Slot, TurnMark
 from pilotage.values import value
 
 
@@ -92,7 +92,7 @@ class Turns:
         self._rests: dict[Domain, RestCount] = {}
         self._tasks: dict[asyncio.Task[Any], Domain] = {}
         self._put_off: dict[asyncio.Task[Any], int] = {}
-        self._still: asyncio.TimerHandle | None = None
+        self._still: asyncio.Handle | None = None
         self.is_creating = False
         """Whether a task is being created for a call: it is no task of the program."""
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -432,7 +432,11 @@ class Turns:
             for rest in self._rests.values():
                 rest.count()
 
-    def _confirm(self, still: StandStill | Pause) -> None:
+    def _confirm(self, still: StandStill | Pause, turns: int = REST) -> None:
+        """Confirm a decision after a last rest: a loop that was late runs timers of the program and this one together."""
+        if turns:
+            self._still = asyncio.get_running_loop().call_soon(self._confirm, still, turns - 1)
+            return
         self._still = None
         decision = self.kernel.confirm(still)
         if isinstance(decision, AnswerGates):

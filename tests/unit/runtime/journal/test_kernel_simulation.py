@@ -662,8 +662,16 @@ MUTANTS: list[type[World]] = [
 
 def caught_by(world: type[World]) -> Iterator[str]:
     """Return the programs that a mutant fails."""
-    telling = [slow_hand_over, cut_order, quick_beside_slow, time_out_over_payment, twins]
-    for program in [*DISHONEST, *telling, *[each for each in HONEST if each not in telling]]:
+    small = [
+        coin,
+        leaves_out,
+        time_out_over_payment,
+        withdrawn_approval,
+        slow_hand_over,
+        nested,
+        one_approval,
+    ]
+    for program in dict.fromkeys([*small, quick_beside_slow, cut_order, twins, *HONEST, *DISHONEST]):
         try:
             if program in HONEST:
                 generations(world, program, cuts=1, most=20)
