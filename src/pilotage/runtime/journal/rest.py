@@ -1,9 +1,10 @@
-"""Waiting for a turn, and counting the turns of the event loop in which a program does not move."""
+"""Parts of the kernel's shell over asyncio: waiting for a turn, counting rest, cancellations that were put off."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from pilotage.runtime.journal.positions import Domain
 
@@ -75,3 +76,40 @@ class TurnMark:
 
     def drop(self) -> None:
         self._handle.cancel()
+
+
+class Postponed:
+    """Cancellations that were put off to the next call of their task, each with its level of `Task.cancelling()`."""
+
+    __slots__ = ("_levels",)
+
+    def __init__(self) -> None:
+        self._levels: dict[asyncio.Task[Any], int] = {}
+
+    def add(self, task: asyncio.Task[Any]) -> None:
+        """Put the cancellation off that the task has just got."""
+        self._levels[task] = task.cancelling()
+
+    def drop(self, task: asyncio.Task[Any]) -> None:
+        """Forget the cancellation of a task: it has struck, or the task has ended."""
+        self._levels.pop(task, None)
+
+    def strikes(self, task: asyncio.Task[Any]) -> bool:
+        """Return whether a cancellation strikes at the call that a task makes now."""
+        if not self._levels:
+            return False
+        self._forget_taken_back(task)
+        return task in self._levels
+
+    def look_back(self, task: asyncio.Task[Any]) -> None:
+        """Look, directly behind the step in which a task gets an outcome, whether its cancellation was taken back.
+
+        Later a `TaskGroup` may raise the level again: on Python 3.11 it leaves that of its parent raised.
+        """
+        if self._levels:
+            asyncio.get_running_loop().call_soon(self._forget_taken_back, task)
+
+    def _forget_taken_back(self, task: asyncio.Task[Any]) -> None:
+        level = self._levels.get(task)
+        if level is not None and task.cancelling() < level:
+            del self._levels[task]

@@ -35,7 +35,7 @@ from pilotage.runtime.journal.decisions import (
 )
 from pilotage.runtime.journal.kernel import Kernel
 from pilotage.runtime.journal.positions import NOT_ALONE, Asked, Call, CallScope, Domain, RecordRow
-from pilotage.runtime.journal.rest import NOTHING, REST, RestCount, Slot, TurnMark
+from pilotage.runtime.journal.rest import NOTHING, REST, Postponed, RestCount, Slot, TurnMark
 from pilotage.values import value
 
 
@@ -91,7 +91,7 @@ class Turns:
         self._slots: dict[Call, Slot] = {}
         self._rests: dict[Domain, RestCount] = {}
         self._tasks: dict[asyncio.Task[Any], Domain] = {}
-        self._put_off: dict[asyncio.Task[Any], int] = {}
+        self._postponed = Postponed()
         self._still: asyncio.Handle | None = None
         self.is_creating = False
         """Whether a task is being created for a call: it is no task of the program."""
@@ -137,11 +137,11 @@ class Turns:
         """
         task = _task()
         self.see(call.domain, task)
-        is_struck = bool(self._put_off) and self._is_struck(task)
+        is_struck = self._postponed.strikes(task)
         decision = self.kernel.ask(call, is_struck=is_struck)
         self._stir()
         if is_struck and (call.is_struck or isinstance(decision, CutShort)):
-            del self._put_off[task]
+            self._postponed.drop(task)
         match decision:
             case Begin():
                 return decision
@@ -204,7 +204,7 @@ class Turns:
         takes_turn = self.kernel.known(call, is_at_once=is_at_once)
         self._recorder.ended(call, outcome, takes_turn=takes_turn)
         self._stir()
-        self._look_for_taken_back()
+        self._postponed.look_back(_task())
         if takes_turn:
             self._slots[call] = Slot()
             self._count(call.domain)
@@ -276,30 +276,12 @@ class Turns:
 
     # Cancellation
 
-    def _is_struck(self, task: asyncio.Task[Any]) -> bool:
-        self._forget_taken_back(task)
-        return task in self._put_off
-
-    def _forget_taken_back(self, task: asyncio.Task[Any]) -> None:
-        """Forget a cancellation that asyncio has taken back: the level has fallen."""
-        level = self._put_off.get(task)
-        if level is not None and task.cancelling() < level:
-            del self._put_off[task]
-
-    def _look_for_taken_back(self) -> None:
-        """Look behind the step of the task that gets an outcome: a time-out around the call has ended by then."""
-        if self._put_off:
-            asyncio.get_running_loop().call_soon(self._forget_taken_back, _task())
-
-    def _postpone(self, task: asyncio.Task[Any]) -> None:
-        self._put_off[task] = task.cancelling()
-
     def _cancelled(self, call: Call, slot: Slot) -> None:
         """Decide about the cancellation of a waiting call; an outcome that is there by now is given."""
         task = _task()
         if slot.result is not NOTHING:
             if slot.result is not _CUT:
-                self._postpone(task)
+                self._postponed.add(task)
             return
         decision = self.kernel.cancel(call)
         self._stir()
@@ -308,7 +290,7 @@ class Turns:
                 self._write_cut(decision)
                 slot.settle(_CUT)
             case PutOff():
-                self._postpone(task)
+                self._postponed.add(task)
             case Hold():
                 self._count(call.domain)
             case Pause() | Diverge():
@@ -335,7 +317,7 @@ class Turns:
                 if self.kernel.over is not None:
                     inner.cancel()
                     raise
-                self._postpone(_task())
+                self._postponed.add(_task())
         return inner.result()
 
     def _write_cut(self, cut: CutShort | Withdraw) -> None:
@@ -353,7 +335,7 @@ class Turns:
     def _task_ended(self, domain: Domain, task: asyncio.Task[Any]) -> None:
         self.kernel.task_ended(domain, task)
         self._tasks.pop(task, None)
-        self._put_off.pop(task, None)
+        self._postponed.drop(task)
         self._stir()
         if self._slots:
             self._count(domain)
@@ -410,7 +392,7 @@ class Turns:
             raise self._end(self.kernel.over)
         if result is _CUT:
             raise asyncio.CancelledError
-        self._look_for_taken_back()
+        self._postponed.look_back(_task())
         return result if isinstance(result, Begin | RecordRow | GateAnswer) else None
 
     def _write_gate(self, path: str, number: int, name: str, answer: GateAnswer) -> None:
@@ -433,7 +415,7 @@ class Turns:
                 rest.count()
 
     def _confirm(self, still: StandStill | Pause, turns: int = REST) -> None:
-        """Confirm a decision after a last rest: a loop that was late runs timers of the program and this one together."""
+        """Confirm a decision after a last rest: a loop that was late runs the program's timers together with this."""
         if turns:
             self._still = asyncio.get_running_loop().call_soon(self._confirm, still, turns - 1)
             return

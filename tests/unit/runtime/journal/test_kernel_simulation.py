@@ -19,6 +19,7 @@ from tests.unit.runtime.journal.kernel_simulation import (
     approve,
     awaited,
     calm,
+    changed,
     explore,
     first,
     join,
@@ -478,6 +479,43 @@ async def twins() -> Any:
 
 
 HONEST.append(twins)
+
+
+async def before_the_change() -> Any:
+    async def one(number: int) -> None:
+        await read("read", number)
+
+    await join(*[await spawn(one(number)) for number in range(2)])
+    return await pay("pay")
+
+
+async def behind_a_gate() -> Any:
+    async def one(number: int) -> None:
+        await read("read", number)
+
+    if await changed("check first"):
+        await pay("check first")
+    await join(*[await spawn(one(number)) for number in range(2)])
+    if await changed("check last"):
+        await pay("check last")
+    return await pay("pay")
+
+
+def checks_in(rows: Rows) -> list[str]:
+    return [row.asked.label for row in rows if row.stage is RowStage.BEGUN and row.asked.label != "pay"]
+
+
+def test_new_calls_behind_gates_never_diverge_and_gates_keep_their_answer() -> None:
+    records = {ended.rows for ended in explore(World, before_the_change)}
+    prefixes = {rows[:cut] for rows in records for cut in range(len(rows) + 1)}
+    for rows in prefixes:
+        for ended in explore(World, behind_a_gate, rows, attempt=2):
+            assert ended.how == "completed"
+            assert ("check first" in checks_in(ended.rows)) == (not rows)
+            for cut in range(len(rows), len(ended.rows) + 1):
+                again = next(iter(explore(World, behind_a_gate, ended.rows[:cut], attempt=3)))
+                assert again.how == "completed"
+                assert checks_in(again.rows) == checks_in(ended.rows)
 
 
 class NoPositions(Kernel):
