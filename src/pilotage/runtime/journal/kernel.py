@@ -72,8 +72,8 @@ from pilotage.runtime.journal.positions import (
 
 _NO_CALLS: dict[int, Call] = {}
 # Looking a member up costs as much as a call.
-_MADE, _WAITING, _UNCUT, _HELD = CallState.MADE, CallState.WAITING, CallState.UNCUT, CallState.HELD
-_UNDER_WAY, _PARKED, _ENDED = CallState.UNDER_WAY, CallState.PARKED, CallState.ENDED
+_EXPECTED, _MADE, _WAITING, _UNCUT = CallState.EXPECTED, CallState.MADE, CallState.WAITING, CallState.UNCUT
+_HELD, _UNDER_WAY, _PARKED, _ENDED = CallState.HELD, CallState.UNDER_WAY, CallState.PARKED, CallState.ENDED
 
 
 class Kernel:
@@ -146,7 +146,8 @@ class Kernel:
         domain.moves += 1
         scope.number = number = scope.number + 1
         call = scope.recorded.get(number) or self._record.unnumbered(call_id)
-        if call is None:
+        if call is None or call.state is not _EXPECTED:
+            # A scope that is entered again in the same attempt does not use its record twice.
             call = Call(scope.path, number, asked)
         elif not self._fits(call, asked):
             self._diverge(f"{call.path} call {number}", str(call.asked), str(asked))
@@ -425,8 +426,8 @@ class Kernel:
         return None
 
     def _is_all_parked(self) -> bool:
-        waiting = (_PARKED, _UNDER_WAY, _HELD)
-        return all(call.state in waiting for call in self._open)
+        waiting = (_PARKED, _UNDER_WAY, _HELD) if self.is_replaying else (_PARKED, _UNDER_WAY)
+        return not self._gates and all(call.state in waiting for call in self._open)
 
     def _stand_still(self, due: Call) -> StandStill:
         stands = tuple(sorted(f"{call}: {call.state.value}" for call in self._open))
@@ -439,4 +440,4 @@ class Kernel:
 
 
 def _is_unused(call: Call) -> bool:
-    return call.state is CallState.EXPECTED or (call.end is not None and call.state is not _ENDED)
+    return call.state is _EXPECTED or (call.end is not None and call.state is not _ENDED)

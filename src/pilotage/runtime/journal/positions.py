@@ -38,8 +38,10 @@ class Asked:
 
 
 class RowStage(StrEnum):
-    """What a row says of its call; FOLDED, SKIPPED and CHANGED rows belong to a scope instead."""
+    """What a row says of its call; FOLDED, SKIPPED and CHANGED rows belong to a scope, CLAIMED rows to the run."""
 
+    CLAIMED = "claimed"
+    """An attempt began: the time before it, in which the run may have been paused, does not count."""
     BESIDE = "beside"
     """A question or signal of the call: it was made."""
     BEGUN = "begun"
@@ -213,6 +215,8 @@ class Record:
                     self.folds[row.id] = row
                 case RowStage.SKIPPED:
                     self.skips[row.scope] = row
+                case RowStage.CLAIMED:
+                    pass
                 case RowStage.CHANGED:
                     self.gates.add((row.scope, row.number, row.asked.label))
                 case _:
@@ -221,6 +225,8 @@ class Record:
 
     def _read_call(self, row: RecordRow, took: float) -> None:
         call = self._call_of(row)
+        if call.end is not None:
+            return  # A repetition inside of a call that was repeated: the first outcome counts.
         call.took = took
         if row.stage is RowStage.BEGUN:
             call.has_begun = True

@@ -401,6 +401,35 @@ def test_a_folded_stretch_is_skipped() -> None:
     assert not kernel.is_replaying
 
 
+def test_a_scope_that_is_entered_again_does_not_use_its_record_twice() -> None:
+    kernel, _ = over(begun(PAY, 1), ended(PRICE, 1, INSIDE, takes_turn=False))
+    kernel.make(kernel.open_scope("run", OWNER), PAY)
+    first = made(kernel, kernel.open_scope(INSIDE, THIRD), PRICE)
+    assert isinstance(kernel.ask(first), ReturnAtOnce)
+    again = made(kernel, kernel.open_scope(INSIDE, THIRD), PRICE)
+    assert kernel.ask(again) == BEGIN
+
+
+def test_the_first_outcome_of_a_repeated_call_counts() -> None:
+    first, second = ended(PAY, 1), replace(ended(PAY, 1), outcome="another")
+    kernel, scope = over(begun(PAY, 1), first, begun(PAY, 1), second)
+    pay = made(kernel, scope, PAY)
+    kernel.ask(pay)
+    assert kernel.rest(scope.domain) == Deliver(pay, first)
+    assert not scope.domain.turns
+
+
+def test_the_time_of_a_pause_is_not_waited_for() -> None:
+    claim = replace(row(RowStage.CLAIMED, PAY, 0, at=5000))
+    kernel, scope = over(
+        ended(PRICE, 1, takes_turn=False, at=5), claim, ended(PAY, 1, "run/task:pay#1", at=5003)
+    )
+    kernel.ask(made(kernel, scope, PRICE))
+    still = kernel.rest(scope.domain)
+    assert isinstance(still, StandStill)
+    assert still.took == 3
+
+
 CHECK = "fraud-check"
 
 
