@@ -376,8 +376,8 @@ def test_no_schedule_and_no_cut_changes_what_a_program_gets(program: Program) ->
     assert schedules >= records > 1
 
 
-def composed(kinds: Sequence[Callable[..., Any]], ends_with: str) -> Program:
-    """Return a program of two tasks with half of the calls each; every argument depends on all outcomes so far."""
+def composed(kinds: Sequence[Callable[..., Any]], ends_with: str, count: int = 2) -> Program:
+    """Return a program of some tasks that share the calls; every argument depends on all outcomes so far."""
 
     async def program() -> Any:
         seen: list[str] = []
@@ -386,15 +386,14 @@ def composed(kinds: Sequence[Callable[..., Any]], ends_with: str) -> Program:
             for call in calls:
                 seen.append(await call(call.__name__, len(seen)))
 
-        half = len(kinds) // 2
-        tasks = [await spawn(work(kinds[:half])), await spawn(work(kinds[half:]))]
+        tasks = [await spawn(work(kinds[number::count])) for number in range(count)]
         if ends_with == "stop":
             await first(*tasks)
             await stop(*tasks)
         await join(*tasks)
         return await pay("end", ",".join(seen))
 
-    program.__name__ = f"{'_'.join(kind.__name__ for kind in kinds)}_{ends_with}"
+    program.__name__ = f"{'_'.join(kind.__name__ for kind in kinds)}_{ends_with}_{count}"
     return program
 
 
@@ -405,9 +404,16 @@ FAMILY = [
 ]
 
 
+THREE_TASKS = [
+    composed(kinds, ends_with, 3)
+    for kinds in product((read, pay, quick), repeat=4)
+    for ends_with in ("join", "stop")
+]
+
+
 @pytest.mark.parametrize("part", range(8))
 def test_programs_composed_of_all_kinds_of_calls_never_diverge(part: int) -> None:
-    for program in FAMILY[part::96]:
+    for program in [*FAMILY[part::96], *THREE_TASKS[part::81]]:
         generations(World, program, cuts=1, most=8)
 
 
@@ -727,10 +733,10 @@ def test_the_simulation_fails_with_a_law_switched_off(mutant: type[World]) -> No
 def main() -> None:
     """Print how much was tried."""
     total = records = 0
-    for program in [*HONEST, *FAMILY]:
+    for program in [*HONEST, *FAMILY, *THREE_TASKS]:
         begin = time.time()
         try:
-            schedules, count = generations(World, program, cuts=2, most=60 if program in FAMILY else 400)
+            schedules, count = generations(World, program, cuts=2, most=400 if program in HONEST else 40)
         except WrongError as error:
             print(program.__name__, "WRONG", str(error)[:1500])
             continue
