@@ -1,0 +1,137 @@
+"""The decisions of the replay kernel: what becomes of a call, of a program at rest, of an attempt."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from pilotage.runtime.journal.positions import Call, RecordRow
+from pilotage.values import value
+
+
+@value
+class Begin:
+    """Carry the call out. `is_again`: an earlier attempt has begun it, so it is recovered."""
+
+    is_again: bool = False
+
+
+@value
+class ReturnAtOnce:
+    """Return the recorded outcome without waiting."""
+
+    row: RecordRow
+
+
+@value
+class Hold:
+    """Wait: the call gets its outcome, or begins, by a later decision."""
+
+
+@value
+class Deliver:
+    """Give the call its outcome: that of the row, or without a row the one that was just recorded."""
+
+    call: Call
+    row: RecordRow | None
+
+
+@value
+class Release:
+    """Begin the held calls: the record has ended for them."""
+
+    calls: tuple[Call, ...]
+
+
+@value
+class GateAnswer:
+    """The answer of a gate. `is_new`: it is True from here on, which a row says."""
+
+    is_open: bool
+    is_new: bool = False
+
+
+@value
+class HeldGate:
+    """The answer of the gate comes by a later decision."""
+
+    gate: Call
+
+
+@value
+class AnswerGates:
+    """Answer the gates that are held."""
+
+    gates: tuple[Call, ...]
+    answer: GateAnswer
+
+
+@value
+class CutShort:
+    """Raise the cancellation in the call.
+
+    `passed` is the place for its row among the turns, None if the row is there already.
+    """
+
+    call: Call
+    passed: int | None = None
+
+
+@value
+class Withdraw:
+    """Cut the call short, and withdraw the wait it is parked for."""
+
+    call: Call
+    wait: str
+    passed: int
+
+
+@value
+class PutOff:
+    """Let the call go on; the cancellation strikes at the next call of its task."""
+
+
+@value
+class Idle:
+    """Nothing to do until a call under way ends, or the program moves."""
+
+
+@value
+class StandStill:
+    """The next recorded outcome is not asked for. If nothing moves for as long as the record took, `confirm` it."""
+
+    took: float
+    diverge: Diverge
+
+
+@value
+class Pause:
+    """The attempt is over: it waits for these."""
+
+    waits: frozenset[str]
+
+
+@value
+class Diverge:
+    """The attempt is over: the program does not do what is recorded. `tasks` says where its calls stand."""
+
+    where: str
+    recorded: str
+    asked: str
+    tasks: tuple[str, ...] = ()
+
+
+@value
+class End:
+    """The program has ended, and the record is used up."""
+
+
+Over: TypeAlias = Pause | Diverge
+OnAsk: TypeAlias = Begin | ReturnAtOnce | Hold | CutShort | Over
+OnCancel: TypeAlias = CutShort | Withdraw | PutOff | Hold | Over
+OnGate: TypeAlias = GateAnswer | HeldGate | Over
+OnRest: TypeAlias = Deliver | CutShort | Release | AnswerGates | Idle | StandStill | Over
+OnStill: TypeAlias = Diverge | AnswerGates | Pause
+OnEnd: TypeAlias = End | Hold | Over
+
+BEGIN, BEGIN_AGAIN, HOLD, PUT_OFF, IDLE, END = Begin(), Begin(True), Hold(), PutOff(), Idle(), End()
+OPEN, NEWLY_OPEN, SHUT = GateAnswer(True), GateAnswer(True, True), GateAnswer(False)

@@ -1,0 +1,134 @@
+"""Programs with time-outs and cancelled tasks."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pilotage import IAgentModel
+from tests.replay.kit import Shop, program
+
+
+@program()
+async def hedged_read(shop: Shop, model: IAgentModel) -> str:
+    tasks = [asyncio.create_task(shop.slow("a", 1)), asyncio.create_task(shop.slow("b", 40))]
+    done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
+    return await shop.pay("apple", note=",".join(sorted(task.result() for task in done)))
+
+
+@program()
+async def time_out_around_a_read(shop: Shop, model: IAgentModel) -> str:
+    try:
+        async with asyncio.timeout(0.004):
+            await shop.slow("apple", 60)
+    except TimeoutError:
+        return await shop.pay("pear")
+    return await shop.pay("apple")
+
+
+@program()
+async def time_out_that_does_not_strike(shop: Shop, model: IAgentModel) -> str:
+    async with asyncio.timeout(5):
+        await shop.slow("apple", 1)
+        await shop.pay("apple")
+    return await shop.mark("end")
+
+
+@program()
+async def time_out_around_a_payment(shop: Shop, model: IAgentModel) -> str:
+    try:
+        async with asyncio.timeout(0.004):
+            await shop.pay_slowly("apple", milliseconds=20)
+    except TimeoutError:
+        return await shop.pay("pear")
+    return await shop.mark("end")
+
+
+@program(depends_on_time=True, at_most=3)
+async def time_out_around_two_payments(shop: Shop, model: IAgentModel) -> str:
+    try:
+        async with asyncio.timeout(0.004):
+            await shop.pay_slowly("apple", milliseconds=20)
+            await shop.pay("pear")
+    except TimeoutError:
+        return await shop.mark("late")
+    return await shop.mark("end")
+
+
+@program()
+async def wait_for_a_read(shop: Shop, model: IAgentModel) -> str:
+    try:
+        found = await asyncio.wait_for(shop.slow("apple", 60), 0.004)
+    except TimeoutError:
+        found = await shop.look("pear")
+    return await shop.pay("plum", note=found)
+
+
+@program()
+async def wait_for_that_does_not_strike(shop: Shop, model: IAgentModel) -> str:
+    found = await asyncio.wait_for(shop.slow("apple", 1), 5)
+    return await shop.pay("plum", note=found)
+
+
+@program()
+async def time_outs_side_by_side(shop: Shop, model: IAgentModel) -> str:
+    async def limited(item: str, milliseconds: int) -> str:
+        try:
+            async with asyncio.timeout(0.01):
+                return await shop.slow(item, milliseconds)
+        except TimeoutError:
+            return await shop.look(f"other {item}")
+
+    found = await asyncio.gather(limited("a", 60), limited("b", 1), limited("c", 60))
+    return await shop.pay("apple", note=",".join(found))
+
+
+@program()
+async def cancelled_worker(shop: Shop, model: IAgentModel) -> str:
+    async def work() -> None:
+        number = 0
+        while True:
+            await shop.slow(str(number), 40)
+            number += 1
+
+    worker = asyncio.create_task(work())
+    await shop.pay("apple")
+    worker.cancel()
+    await asyncio.gather(worker, return_exceptions=True)
+    return await shop.pay("pear")
+
+
+@program(depends_on_time=True, at_most=3)
+async def cancelled_payment(shop: Shop, model: IAgentModel) -> str:
+    """The payment comes to its end; the task is stopped at its next call."""
+
+    async def buy() -> None:
+        await shop.pay_slowly("apple", milliseconds=10)
+        await shop.pay("never")
+
+    task = asyncio.create_task(buy())
+    await shop.slow("pear", 3)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return await shop.mark("end")
+
+
+@program(depends_on_time=True, at_most=3)
+async def shielded_payment(shop: Shop, model: IAgentModel) -> str:
+    task = asyncio.ensure_future(shop.pay_slowly("apple", milliseconds=10))
+    try:
+        async with asyncio.timeout(0.003):
+            await asyncio.shield(task)
+    except TimeoutError:
+        await shop.mark("late")
+    return await task
+
+
+@program()
+async def cancelled_before_it_begins(shop: Shop, model: IAgentModel) -> str:
+    task = asyncio.create_task(shop.pay("never"))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return await shop.pay("apple")

@@ -1,0 +1,277 @@
+"""One run of a program, carried on by as many processes as it takes, and what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from pilotage import Application, ApprovalDecision, RunContext
+from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.ports.handlers import ApprovalSubject, IAgentApprovalHandler
+from pilotage.agent.ports.journal import JournalStage, RunKey
+from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
+from pilotage.agent.run_result import RunResult
+from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.agent.tools.metadata import ToolRisk
+from pilotage.jsonvalue import JsonValue
+from pilotage.runtime import AgentRuns
+from pilotage.runtime.effect import idempotency_key
+from pilotage.runtime.plugin import initialize
+from pilotage.runtime.quick import with_pods_asked_for
+from pilotage.testing import (
+    Fault,
+    FaultyJournal,
+    MemorySealer,
+    MemoryStore,
+    ScriptedModel,
+    SeededIds,
+    StopAfter,
+    StopBefore,
+    says,
+)
+from tests.replay.kit import Process, Program, Shop, World
+
+MOST_PROCESSES = 14
+SECONDS = 1.0
+MOST_HANGS = 2
+
+
+class Verdict(Enum):
+    """What became of one run, from good to bad."""
+
+    COMPLETES = "completes"
+    DIVERGES = "diverges"
+    ASKS = "asks"
+    """A question about an unknown outcome that no crash has caused."""
+    STUCK = "stuck"
+    FAILS = "fails"
+    WRONG = "wrong"
+    """It completed with another output, or with an effect that the uninterrupted run does not have."""
+    TWICE = "twice"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run is disturbed: a pause before an action, a death at a commit or behind an effect."""
+
+    pause: str | None = None
+    fault: Fault | None = None
+    effect: int | None = None
+    fault_in: int = 0
+    """The process that has the fault: 1 is the one that goes on after the pause."""
+
+    def __str__(self) -> str:
+        words = [f"pause at {self.pause}" if self.pause else "", str(self.fault or "")]
+        words.append(f"death behind effect {self.effect}" if self.effect else "")
+        return " ".join(filter(None, words)) or "nothing"
+
+
+class _Asks(IAgentApprovalHandler):
+    """Wants a question before one action, and notes the actions it is asked about."""
+
+    def __init__(self, at: str | None) -> None:
+        self.at = at
+        self.seen: list[str] = []
+
+    async def request_for(self, context: RunContext, subject: ApprovalSubject) -> AgentApprovalRequest | None:
+        self.seen.append(subject.action_ref)
+        if subject.action_ref != self.at:
+            return None
+        return AgentApprovalRequest("id", "run", subject.boundary, "May it?", ToolRisk(), "action")
+
+
+@dataclass
+class Story:
+    """One run of a program."""
+
+    program: Program
+    place: Place = field(default_factory=Place)
+    has_handler: bool = False
+    world: World = field(default_factory=World)
+    commits: list[int] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    """The actions before which the run could be paused."""
+    has_asked: bool = False
+    """Whether a person was asked about an unknown outcome."""
+    hangs: int = 0
+    """The number of processes that did not come to a result in time."""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        self.store, self.sealer, self.ids = MemoryStore(), MemorySealer(), SeededIds(0)
+        self.agent = self.program.agent()
+        self.world.dies_at = self.place.effect
+        self.model = ScriptedModel([says(text) for text in self.program.replies or ("hello",)])
+        self.lost: dict[str, JsonValue] = {}
+
+    def tell(self) -> RunResult | None:
+        """Carry the run on until it ends; None if it does not."""
+        for number in range(MOST_PROCESSES):
+            result = asyncio.run(self._process(self.place.fault if number == self.place.fault_in else None))
+            if result is not None and (result.state.is_terminal or "divergence" in result.state.metadata):
+                return result
+            if self.hangs >= MOST_HANGS:
+                return None
+        return None
+
+    async def _process(self, fault: Fault | None) -> RunResult | None:
+        process = Process(self.world)
+        journal = FaultyJournal(self.store.journal, fault)
+        handler = _Asks(self.place.pause)
+        app = Application("replay").add(self.agent, Shop, process, journal, self.ids)
+        app.add(self.store.states, self.store.signals, self.store.evidence, self.sealer)
+        app.add(self.model)
+        if self.has_handler:
+            app.add(handler)
+        initialize(app)
+        try:
+            async with asyncio.timeout(SECONDS), with_pods_asked_for(app):
+                result = await self._carry_on(app.get(AgentRuns), process)
+        except BaseException as end:  # noqa: BLE001 - a dead process ends in many ways
+            self.note = repr(end)
+            self.hangs += isinstance(end, TimeoutError)
+            result = None
+        finally:
+            self._bury(process, journal)
+        self.asked += handler.seen
+        if result is not None:
+            self.note = f"{result.status} {result.state.current_activity or ''}"
+        return None if process.has_died or _is_dead(journal) else result
+
+    def _bury(self, process: Process, journal: FaultyJournal) -> None:
+        process.is_dead = True
+        self.model = self.model.restarted()
+        self.commits.append(journal.commits)
+        for commit in journal.lost:
+            for row in commit.rows:
+                if (
+                    row.stage is JournalStage.AFTER
+                    and isinstance(row.record, dict)
+                    and "result" in row.record
+                ):
+                    self.lost[row.action_id] = row.record["result"]
+
+    async def _states(self) -> list[AgentState]:
+        return [state for status in AgentStatus for state in await self.store.states.list_by_status(status)]
+
+    async def _carry_on(self, runs: AgentRuns, process: Process) -> RunResult:
+        known = await self._states()
+        if not known:
+            return await (await runs.start(self.agent)).result()
+        run = known[0].id
+        if known[0].is_terminal:
+            return await runs.result(run)
+        await self._answer(runs, run)
+        return await (await runs.resume(run)).result()
+
+    async def _answer(self, runs: AgentRuns, run: str) -> None:
+        for request in await runs.questions(run):
+            pending = await self.store.signals.list_pending(run)
+            if request.id in {str(signal.payload.get("request_id")) for signal in pending}:
+                continue
+            if isinstance(request, AgentRecoveryRequest):
+                self.has_asked = True
+                await self._tell_the_truth(runs, run, request)
+            else:
+                await runs.answer(run, request.id, ApprovalDecision.APPROVE, resume=False)
+
+    async def _tell_the_truth(self, runs: AgentRuns, run: str, request: AgentRecoveryRequest) -> None:
+        key = idempotency_key(RunKey("default", run), request.action_id)
+        name = request.action_id.rpartition("/")[2]
+        result = self.lost.get(request.action_id, self.world.by_key.get(key, self.world.by_key.get(name)))
+        if result is None:
+            await runs.answer(run, request.id, RecoveryDecision.RETRY, resume=False)
+        else:
+            await runs.answer(run, request.id, RecoveryDecision.DONE, result=result, resume=False)
+
+
+def _is_dead(journal: FaultyJournal) -> bool:
+    """Return whether the process of this journal died by its fault."""
+    return journal._is_stopped
+
+
+@dataclass
+class Tried:
+    """What became of a program: how often each verdict, and the first place of each."""
+
+    program: Program
+    counts: dict[Verdict, int] = field(default_factory=dict)
+    places: dict[Verdict, str] = field(default_factory=dict)
+
+    def add(self, verdict: Verdict, place: str) -> None:
+        self.counts[verdict] = self.counts.get(verdict, 0) + 1
+        self.places.setdefault(verdict, place)
+
+    @property
+    def worst(self) -> Verdict:
+        return max(self.counts, key=list(Verdict).index)
+
+    @property
+    def is_as_it_should(self) -> bool:
+        allowed = (
+            {Verdict.COMPLETES} if self.program.is_deterministic else {Verdict.COMPLETES, Verdict.DIVERGES}
+        )
+        return set(self.counts) <= allowed
+
+
+def try_everywhere(program: Program, *, with_pairs: bool = False) -> Tried:
+    """Run a program undisturbed, then once for every place at which it can be disturbed.
+
+    With pairs, also for a death at every commit of the process that goes on after each pause.
+    """
+    tried = Tried(program)
+    reference = Story(program)
+    expected = reference.tell()
+    if expected is None or expected.status is not AgentStatus.COMPLETED:
+        tried.add(
+            Verdict.STUCK if expected is None else Verdict.FAILS, f"undisturbed: {reference.note} {expected}"
+        )
+        return tried
+    for place, has_handler in _places(program, reference):
+        story = Story(program, place, has_handler)
+        verdict = _verdict(story, story.tell(), reference, expected)
+        tried.add(verdict, f"{place} {story.note}")
+        if with_pairs and place.pause and len(story.commits) > 1:
+            for number in range(1, story.commits[1] + 1):
+                pair = replace(place, fault=StopAfter(number), fault_in=1)
+                second = Story(program, pair, has_handler)
+                verdict = _verdict(second, second.tell(), reference, expected)
+                tried.add(verdict, f"{pair} {second.note}")
+    return tried
+
+
+def _places(program: Program, reference: Story) -> Iterator[tuple[Place, bool]]:
+    watched = Story(program, has_handler=True)
+    watched.tell()
+    for action in dict.fromkeys(watched.asked):
+        yield Place(pause=action), True
+    for number in range(1, reference.commits[0] + 1):
+        yield Place(fault=StopBefore(number)), False
+        yield Place(fault=StopAfter(number)), False
+    for number in range(1, reference.world.calls + 1):
+        yield Place(effect=number), False
+
+
+def _verdict(story: Story, result: RunResult | None, reference: Story, expected: RunResult) -> Verdict:
+    done, wanted = story.world.done, reference.world.done
+    at_most = story.program.at_most or sum(wanted.values())
+    if any(count > max(1, wanted[what]) for what, count in done.items()) or sum(done.values()) > at_most:
+        story.note = f"{dict(done)} instead of {dict(wanted)}"
+        return Verdict.TWICE
+    if result is None:
+        return Verdict.STUCK
+    if "divergence" in result.state.metadata:
+        story.note = str(result.state.metadata["divergence"])
+        return Verdict.DIVERGES
+    if result.status is not expected.status:
+        story.note = f"{result.status} {result.error}"
+        return Verdict.FAILS
+    if not story.program.is_deterministic or story.program.depends_on_time:
+        return Verdict.COMPLETES
+    if done != wanted or result.output != expected.output:
+        story.note = f"{dict(done)} instead of {dict(wanted)}; {result.output!r}"
+        return Verdict.WRONG
+    is_crash = story.place.fault is not None or story.place.effect is not None
+    return Verdict.ASKS if story.has_asked and not is_crash else Verdict.COMPLETES
