@@ -12,7 +12,7 @@ from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.ports.handlers import ApprovalSubject, IAgentApprovalHandler
 from pilotage.agent.ports.journal import JournalStage, RunKey
 from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
-from pilotage.agent.run_result import RunResult
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.agent.tools.metadata import ToolRisk
 from pilotage.jsonvalue import JsonValue

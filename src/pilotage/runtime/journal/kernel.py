@@ -61,8 +61,8 @@ from pilotage.runtime.journal.positions import (
     NOT_ALONE,
     TASK,
     WAS_HELD,
-    Asked,
     Call,
+    CallIdentity,
     CallScope,
     CallState,
     Domain,
@@ -140,7 +140,9 @@ class Kernel:
             scope.number = row.number - 1
         return row
 
-    def make(self, scope: CallScope, asked: Asked, *, is_repeatable: bool = True, call_id: str = "") -> Call:
+    def make(
+        self, scope: CallScope, asked: CallIdentity, *, is_repeatable: bool = True, call_id: str = ""
+    ) -> Call:
         """Return the call with the next number of a scope; a call that differs from the record sets `over`."""
         domain = scope.domain
         domain.moves += 1
@@ -233,7 +235,7 @@ class Kernel:
             return SHUT
         if not self.is_replaying:
             return NEWLY_OPEN
-        gate = Call(scope.path, scope.number, Asked("gate", name, ""))
+        gate = Call(scope.path, scope.number, CallIdentity("gate", name, ""))
         gate.domain, gate.state = scope.domain, _HELD
         scope.domain.moves += 1
         self._gates.append(gate)
@@ -280,7 +282,7 @@ class Kernel:
         self._diverge(f"{unused.path} call {unused.number}", str(unused.asked), "the program has ended")
         return self.over or END
 
-    def _fits(self, recorded: Call, asked: Asked) -> bool:
+    def _fits(self, recorded: Call, asked: CallIdentity) -> bool:
         return asked.fits(recorded.asked)
 
     def _takes_turn(self, call: Call, end: RecordRow) -> bool:

@@ -18,7 +18,7 @@ TASK = "task:"
 
 
 @value
-class Asked:
+class CallIdentity:
     """What the program asks for in one call. `formerly` are the label and fingerprint it had under earlier names."""
 
     kind: str
@@ -26,7 +26,7 @@ class Asked:
     fingerprint: str
     formerly: tuple[tuple[str, str], ...] = ()
 
-    def fits(self, recorded: Asked) -> bool:
+    def fits(self, recorded: CallIdentity) -> bool:
         """Return whether the recorded call is this one."""
         if self.kind != recorded.kind:
             return False
@@ -67,7 +67,7 @@ class RecordRow:
     stage: RowStage
     scope: str
     number: int
-    asked: Asked
+    asked: CallIdentity
     id: str
     takes_turn: bool = True
     passed: int = 0
@@ -121,7 +121,7 @@ class Call:
     wait: str | None = None
     """The wait that it is parked for, if that may be withdrawn."""
 
-    def __init__(self, path: str, number: int, asked: Asked) -> None:
+    def __init__(self, path: str, number: int, asked: CallIdentity) -> None:
         self.path = path
         self.number = number
         self.asked = asked

@@ -34,7 +34,7 @@ from pilotage.runtime.journal.decisions import (
     Withdraw,
 )
 from pilotage.runtime.journal.kernel import Kernel
-from pilotage.runtime.journal.positions import NOT_ALONE, Asked, Call, CallScope, Domain, RecordRow
+from pilotage.runtime.journal.positions import NOT_ALONE, Call, CallIdentity, CallScope, Domain, RecordRow
 from pilotage.runtime.journal.rest import NOTHING, REST, Postponed, RestCount, Slot, TurnMark
 from pilotage.values import value
 
@@ -64,7 +64,7 @@ class Recorder(Protocol):
 
 
 @value
-class Patience:
+class StandstillLimits:
     """How long, in seconds, nothing must move: before a pause, and beyond the recorded time before a divergence."""
 
     grace: float = 0.05
@@ -84,10 +84,10 @@ that was recorded for it just now."""
 class Turns:
     """The calls of one attempt. A call is made, asked for, carried out, and gets its outcome in its turn."""
 
-    def __init__(self, kernel: Kernel, recorder: Recorder, patience: Patience | None = None) -> None:
+    def __init__(self, kernel: Kernel, recorder: Recorder, patience: StandstillLimits | None = None) -> None:
         self.kernel = kernel
         self._recorder = recorder
-        self._patience = patience or Patience()
+        self._patience = patience or StandstillLimits()
         self._slots: dict[Call, Slot] = {}
         self._rests: dict[Domain, RestCount] = {}
         self._tasks: dict[asyncio.Task[Any], Domain] = {}
@@ -97,7 +97,9 @@ class Turns:
         """Whether a task is being created for a call: it is no task of the program."""
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def make(self, scope: CallScope, asked: Asked, *, is_repeatable: bool = True, call_id: str = "") -> Call:
+    def make(
+        self, scope: CallScope, asked: CallIdentity, *, is_repeatable: bool = True, call_id: str = ""
+    ) -> Call:
         """Return the next call of a scope.
 
         Raises:

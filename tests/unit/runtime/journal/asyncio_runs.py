@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 from pilotage.runtime.journal.decisions import Diverge, Pause
 from pilotage.runtime.journal.kernel import Kernel
-from pilotage.runtime.journal.positions import Asked, Call, CallScope, Record, RecordRow, RowStage
-from pilotage.runtime.journal.turns import AttemptOver, Patience, Turns
+from pilotage.runtime.journal.positions import Call, CallIdentity, CallScope, Record, RecordRow, RowStage
+from pilotage.runtime.journal.turns import AttemptOver, StandstillLimits, Turns
 
 LATENCIES = (None, 0, 0, 0.0003, 0.0006)
 """Seconds that a read takes; None returns at once."""
@@ -45,7 +45,7 @@ class Rows:
         self.add(RowStage.CUT, call, passed=passed)
 
     def changed(self, path: str, number: int, name: str) -> None:
-        self.rows.append(RecordRow(RowStage.CHANGED, path, number, Asked("gate", name, ""), name))
+        self.rows.append(RecordRow(RowStage.CHANGED, path, number, CallIdentity("gate", name, ""), name))
 
     def add(self, stage: RowStage, call: Call, **more: Any) -> None:
         row = RecordRow(stage, call.path, call.number, call.asked, self.ids[call])
@@ -62,12 +62,12 @@ class Run:
         *,
         kernel: type[Kernel] = Kernel,
         answers: frozenset[str] = frozenset(),
-        patience: Patience | None = None,
+        patience: StandstillLimits | None = None,
     ) -> None:
         self.random = random.Random(seed)  # noqa: S311 - chance of a test
         self.journal = Rows(rows)
         self.kernel = kernel(Record(rows))
-        self.turns = Turns(self.kernel, self.journal, patience or Patience(0.02, 0.15))
+        self.turns = Turns(self.kernel, self.journal, patience or StandstillLimits(0.02, 0.15))
         self.answers = answers
         self.begun: list[str] = []
         self.world: list[str] = []
@@ -81,7 +81,7 @@ class Run:
             scope = self.kernel.branch(scope, f"{label}:{given}")
             _place.set((scope, task))
         is_repeatable = kind in ("read", "idempotent")
-        call = self.turns.make(scope, Asked(kind, label, f"{given}"), is_repeatable=is_repeatable)
+        call = self.turns.make(scope, CallIdentity(kind, label, f"{given}"), is_repeatable=is_repeatable)
         name = f"{scope.path}/{label}"
         self._ordinals[name] = self._ordinals.get(name, 0) + 1
         self.journal.ids[call] = f"{name}#{self._ordinals[name]}"

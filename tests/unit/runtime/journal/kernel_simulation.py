@@ -32,8 +32,8 @@ from pilotage.runtime.journal.decisions import (
 )
 from pilotage.runtime.journal.kernel import Kernel
 from pilotage.runtime.journal.positions import (
-    Asked,
     Call,
+    CallIdentity,
     CallScope,
     CallState,
     Domain,
@@ -528,7 +528,7 @@ class World:
     def _make(self, task: Task, op: Op) -> Call:
         scope = self._place_of(task, f"{op.label}:{op.given}")
         self._see(task, scope.domain)
-        asked = Asked(op.kind, op.label, f"{op.given}")
+        asked = CallIdentity(op.kind, op.label, f"{op.given}")
         call = self.kernel.make(scope, asked, is_repeatable=op.kind in ("read", "quick"))
         ordinal = self.ordinals[scope.path, op.label] = self.ordinals.get((scope.path, op.label), 0) + 1
         self.ids[call] = f"{scope.path}/{op.label}#{ordinal}"
@@ -641,7 +641,9 @@ class World:
         self.ready.append((task, answer.is_open, None))
 
     def _write_gate(self, task: Task, name: str, number: int) -> None:
-        self.rows.append(RecordRow(RowStage.CHANGED, task.place.path, number, Asked("gate", name, ""), name))
+        self.rows.append(
+            RecordRow(RowStage.CHANGED, task.place.path, number, CallIdentity("gate", name, ""), name)
+        )
 
     # Checks
 

@@ -34,15 +34,23 @@ from pilotage.runtime.journal.decisions import (
     Withdraw,
 )
 from pilotage.runtime.journal.kernel import Kernel
-from pilotage.runtime.journal.positions import Asked, Call, CallScope, Record, RecordRow, RowStage, domain_of
+from pilotage.runtime.journal.positions import (
+    Call,
+    CallIdentity,
+    CallScope,
+    Record,
+    RecordRow,
+    RowStage,
+    domain_of,
+)
 
-PRICE, PAY, SHIP = (Asked("tool", name, f"{name}()") for name in ("price", "pay", "ship"))
+PRICE, PAY, SHIP = (CallIdentity("tool", name, f"{name}()") for name in ("price", "pay", "ship"))
 OWNER, OTHER, THIRD = "owner", "other task", "third task"
 
 
 def row(
     stage: RowStage,
-    asked: Asked,
+    asked: CallIdentity,
     number: int,
     scope: str = "run",
     *,
@@ -57,16 +65,16 @@ def row(
 
 
 def ended(
-    asked: Asked, number: int, scope: str = "run", *, takes_turn: bool = True, at: float = 0
+    asked: CallIdentity, number: int, scope: str = "run", *, takes_turn: bool = True, at: float = 0
 ) -> RecordRow:
     return row(RowStage.ENDED, asked, number, scope, takes_turn=takes_turn, at=at)
 
 
-def begun(asked: Asked, number: int, scope: str = "run") -> RecordRow:
+def begun(asked: CallIdentity, number: int, scope: str = "run") -> RecordRow:
     return row(RowStage.BEGUN, asked, number, scope)
 
 
-def cut(asked: Asked, number: int, scope: str = "run", *, passed: int = 0) -> RecordRow:
+def cut(asked: CallIdentity, number: int, scope: str = "run", *, passed: int = 0) -> RecordRow:
     return row(RowStage.CUT, asked, number, scope, passed=passed)
 
 
@@ -75,7 +83,7 @@ def over(*rows: RecordRow) -> tuple[Kernel, CallScope]:
     return kernel, kernel.open_scope("run", OWNER)
 
 
-def made(kernel: Kernel, scope: CallScope, asked: Asked, **options: bool) -> Call:
+def made(kernel: Kernel, scope: CallScope, asked: CallIdentity, **options: bool) -> Call:
     return kernel.make(scope, asked, **options)
 
 
@@ -106,7 +114,7 @@ def test_a_recorded_call_of_one_task_returns_at_once() -> None:
         (replace(PAY, label="transfer", fingerprint="transfer()", formerly=(("pay", "pay()"),)), True),
     ],
 )
-def test_the_call_with_a_number_is_the_recorded_one(asked: Asked, fits: bool) -> None:
+def test_the_call_with_a_number_is_the_recorded_one(asked: CallIdentity, fits: bool) -> None:
     kernel, scope = over(ended(PAY, 1))
     call = made(kernel, scope, asked)
     if fits:
@@ -386,7 +394,7 @@ def test_branches_of_a_gather_have_orders_of_their_own() -> None:
 
 
 def test_a_folded_branch_is_not_entered() -> None:
-    fold = replace(row(RowStage.FOLDED, Asked("step", "vote", ""), 0), id="run/vote#1/0")
+    fold = replace(row(RowStage.FOLDED, CallIdentity("step", "vote", ""), 0), id="run/vote#1/0")
     kernel, _ = over(ended(PRICE, 1, "run/vote#1/0"), fold)
     assert kernel.folded("run/vote#1/0") == fold
     assert kernel.folded("run/vote#1/1") is None
@@ -394,7 +402,7 @@ def test_a_folded_branch_is_not_entered() -> None:
 
 
 def test_a_folded_stretch_is_skipped() -> None:
-    skip = row(RowStage.SKIPPED, Asked("step", "turns", ""), 3)
+    skip = row(RowStage.SKIPPED, CallIdentity("step", "turns", ""), 3)
     kernel, scope = over(ended(PRICE, 1), ended(PAY, 2), skip, ended(SHIP, 3, takes_turn=False))
     assert kernel.skip(scope) == skip
     assert isinstance(kernel.ask(made(kernel, scope, SHIP)), ReturnAtOnce)
@@ -439,7 +447,7 @@ def test_a_gate_is_open_in_new_runs_and_says_so_in_a_row() -> None:
 
 
 def test_a_gate_is_open_where_its_row_is() -> None:
-    gate = replace(row(RowStage.CHANGED, Asked("gate", CHECK, ""), 0), outcome=None)
+    gate = replace(row(RowStage.CHANGED, CallIdentity("gate", CHECK, ""), 0), outcome=None)
     kernel, scope = over(gate, ended(PAY, 1, takes_turn=False))
     assert kernel.gate(scope, CHECK) == OPEN
     assert isinstance(kernel.ask(made(kernel, scope, PAY)), ReturnAtOnce)

@@ -47,8 +47,8 @@ from pilotage.runtime.journal.decisions import (
 )
 from pilotage.runtime.journal.kernel import Kernel
 from pilotage.runtime.journal.positions import (
-    Asked,
     Call,
+    CallIdentity,
     CallScope,
     CallState,
     Domain,
@@ -527,7 +527,7 @@ def test_new_calls_behind_gates_never_diverge_and_gates_keep_their_answer() -> N
 class NoPositions(Kernel):
     """Law 1 off: whatever has the number is taken for the recorded call."""
 
-    def _fits(self, recorded: Call, asked: Asked) -> bool:
+    def _fits(self, recorded: Call, asked: CallIdentity) -> bool:
         return True
 
 
@@ -616,7 +616,9 @@ class CutsHeldCalls(Kernel):
 class CutsPayments(Kernel):
     """Law 4 off: what may not be repeated is cut short."""
 
-    def make(self, scope: CallScope, asked: Asked, *, is_repeatable: bool = True, call_id: str = "") -> Call:
+    def make(
+        self, scope: CallScope, asked: CallIdentity, *, is_repeatable: bool = True, call_id: str = ""
+    ) -> Call:
         return super().make(scope, asked, is_repeatable=True, call_id=call_id)
 
 
