@@ -35,7 +35,11 @@ picture: $(STAMP) ## draw docs/images/demo.svg anew from what the demo prints
 quick: $(STAMP) ## run unit tests and conformance kits on memory, in less than a minute
 	@$(BIN)/python -m pytest -q -n auto --memory tests/unit tests/conformance
 
+# Hundreds of tests start processes: without bytecode each of them would compile the package anew.
+COMPILE := $(BIN)/python -m compileall -q -x '/test_[^/]*\.py$$' src examples tests
+
 test: $(STAMP) ## run all tests
+	@$(COMPILE)
 	@$(BIN)/python -m pytest -q -n auto
 
 test-vllm: $(STAMP) ## install a real vLLM server (2.5 GB, Python 3.11) and test against it
@@ -68,7 +72,13 @@ bench: $(STAMP) ## measure ratios, write benchmarks/results.json
 instructions: $(STAMP) ## count the instructions of runs and turns with valgrind, write benchmarks/instructions.json
 	@$(BIN)/python -m benchmarks.instructions
 
-torture: $(STAMP) ## kill real processes over real databases, at every moment and at random (many minutes)
+# The tests of which make test draws a part.
+SAMPLED := tests/crash tests/examples/code_assistant/test_crashes.py tests/behaviour/test_deferred_tools.py \
+  tests/behaviour/test_tool_providers.py tests/behaviour/test_streaming_redaction.py
+
+torture: $(STAMP) ## every pair of crashes; kill real processes over real databases, at every moment and at random (many minutes)
+	@$(COMPILE)
+	@$(BIN)/python -m pytest -q -n auto --exhaustive $(SAMPLED)
 	@$(BIN)/python -m tests.torture.run
 
 PEERS := langgraph pydantic-ai-slim openai-agents

@@ -76,7 +76,7 @@ async def _one_run(store: Store, effort: Effort) -> dict[str, float]:
         },
         effort.rounds,
     )
-    calls = await function_calls(ours, 20)
+    calls = await function_calls(ours, effort.times(20))
     before = store.journal.commits
     run_id = await store.run(1)
     return {

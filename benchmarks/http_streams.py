@@ -123,7 +123,7 @@ async def _reading(server: Server, run_id: str, count: int) -> AsyncIterator[lis
 
 async def _measure(server: Server, effort: Effort, counts: tuple[int, int], turns: int) -> dict[str, float]:
     await _noticed(server, turns, 0)
-    streams = await _streams(server, counts[0])
+    streams = await _streams(server, counts[0], effort)
     alone: list[tuple[float, float]] = []
     read: list[tuple[float, float]] = []
     for _ in range(max(1, effort.rounds // 3)):
@@ -140,25 +140,25 @@ async def _measure(server: Server, effort: Effort, counts: tuple[int, int], turn
     }
 
 
-async def _streams(server: Server, count: int) -> dict[str, float]:
+async def _streams(server: Server, count: int, effort: Effort) -> dict[str, float]:
     run_id = await server.start(ENDLESS)
     before = server.kilobytes
     async with _reading(server, run_id, count) as readers:
         waited = [each.seconds for each in readers]
-        await asyncio.sleep(2)
+        await asyncio.sleep(2 * effort.share)
         held = (server.kilobytes - before) / count
     await server.ask("POST", f"/runs/{run_id}/cancel")
     return {
         f"{count} streams at once: memory of each, kB": held,
         f"{count} streams at once: first byte, median, ms": median(waited) * 1e3,
         f"{count} streams at once: first byte, slowest 5 %, ms": quantiles(waited, n=20)[-1] * 1e3,
-        "one stream: first byte, ms": await _first_byte(server),
+        "one stream: first byte, ms": await _first_byte(server, effort.times(5)),
     }
 
 
-async def _first_byte(server: Server) -> float:
+async def _first_byte(server: Server, times: int) -> float:
     found: list[float] = []
-    for _ in range(5):
+    for _ in range(times):
         run_id = await server.start(2)
         async with _reading(server, run_id, 2) as readers:
             found.append(readers[1].seconds)

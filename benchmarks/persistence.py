@@ -160,11 +160,11 @@ async def _stored(folder: Path, effort: Effort) -> dict[str, float]:
     for turns in (effort.turns[0], effort.turns[-1]):
         with _sqlite(folder.with_name(f"stored {turns}"), "NORMAL", Asking()) as kit:
             async with kit.app:
-                before = _size(kit)
-                for _ in range(max(1, 200 // turns)):
+                before, runs = _size(kit), effort.times(200 // turns)
+                for _ in range(runs):
                     await kit.run(turns)
                 grown = _size(kit) - before
-            figures[f"bytes stored per turn of {turns}"] = grown / turns / max(1, 200 // turns)
+            figures[f"bytes stored per turn of {turns}"] = grown / turns / runs
     calls = effort.times(1_000)
     with _sqlite(folder.with_name("large"), "NORMAL", Asking()) as kit:
         async with kit.app:

@@ -54,15 +54,16 @@ async def _one_run(declared: AgentRunner, written: Written, effort: Effort) -> d
         },
         effort.rounds,
     )
+    times = effort.times(20)
     return {
         "one run: floor, us": found["floor"] * 1e6,
         "one run: declarative agent, us": found["declarative"] * 1e6,
         "one run: declarative agent / floor": found["declarative"] / found["floor"],
         "one run: agent with its own execute(), us": found["written"] * 1e6,
         "one run: agent with its own execute() / floor": found["written"] / found["floor"],
-        "one run: functions called by the floor": await function_calls(partial(floor.run, 1), 20),
-        "one run: functions called, declarative agent": await function_calls(ours, 20),
-        "one run: functions called, own execute()": await function_calls(by_hand, 20),
+        "one run: functions called by the floor": await function_calls(partial(floor.run, 1), times),
+        "one run: functions called, declarative agent": await function_calls(ours, times),
+        "one run: functions called, own execute()": await function_calls(by_hand, times),
     }
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -42,6 +44,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--memory", action="store_true", help="leave out the tests that need a database or are slow"
     )
+    parser.addoption(
+        "--exhaustive", action="store_true", help="try every second crash, as make torture does, not a sample"
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect the tests without the garbage collector, and freeze what collecting made.
+
+    Half a million objects live as long as the process. Without the freeze every full collection visits all of them:
+    half a second for each one that a test asks for.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -55,6 +76,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _needs_more_than_memory(item: pytest.Item) -> bool:
     names: list[str] = getattr(item, "fixturenames", [])
     return not _OF_DATABASES.isdisjoint(names) or item.get_closest_marker("slow") is not None
+
+
+@pytest.fixture(scope="session")
+def exhaustive(pytestconfig: pytest.Config) -> bool:
+    """Whether every second crash is tried. The first one is tried at every commit in any case."""
+    return bool(pytestconfig.getoption("--exhaustive"))
+
+
+@pytest.fixture
+def second_stops(request: pytest.FixtureRequest, exhaustive: bool) -> tuple[int, ...]:
+    """The commits of a recovering process at which it dies too: one of three, drawn for each test by its name.
+
+    `make torture` tries all of them.
+    """
+    every = (1, 2, 3)
+    return every if exhaustive else (Random(request.node.nodeid).choice(every),)  # noqa: S311 - a repeatable draw
 
 
 @pytest.fixture(scope="session")

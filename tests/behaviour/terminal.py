@@ -38,7 +38,7 @@ class Terminal:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         command: Sequence[str] = [sys.executable, "-m", "pilotage.cli.main", *words]
         self._process = subprocess.Popen(  # noqa: S603 - our own command
-            [sys.executable, "-c", _LAUNCH, *command],
+            [sys.executable, "-I", "-S", "-c", _LAUNCH, *command],
             stdin=slave,
             stdout=slave,
             stderr=slave,

@@ -19,8 +19,8 @@ RECOVERY = "wire amount 5"
 
 
 @pytest.fixture
-def till(tmp_path: Path) -> Till:
-    return Till(tmp_path)
+def till(tmp_path: Path, sqlite_template: Path) -> Till:
+    return Till(tmp_path, sqlite_template)
 
 
 def test_runs_are_listed_newest_first_and_chosen_by_status_agent_and_time(till: Till) -> None:
@@ -319,7 +319,8 @@ def test_looking_works_without_the_application_and_acting_says_that_it_needs_it(
 
 
 @pytest.mark.parametrize("app", ["", "till:app"])
-def test_looking_makes_no_database(till: Till, app: str) -> None:
+def test_looking_makes_no_database(tmp_path: Path, app: str) -> None:
+    till = Till(tmp_path)
     called = till.call("runs", "list", environ={"PILOTAGE_APP": app})
     assert called.code == 4
     assert "there is no database '.pilotage/pilotage.db' here, so no run was kept." in called.err

@@ -13,8 +13,8 @@ APP = {"PILOTAGE_APP": "till:app"}
 
 
 @pytest.fixture
-def till(tmp_path: Path) -> Till:
-    return Till(tmp_path)
+def till(tmp_path: Path, sqlite_template: Path) -> Till:
+    return Till(tmp_path, sqlite_template)
 
 
 def test_a_run_is_streamed_and_says_how_it_came_out(till: Till) -> None:

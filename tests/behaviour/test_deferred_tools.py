@@ -190,10 +190,15 @@ async def test_the_same_name_with_other_tools_is_another_input() -> None:
             await runs.start(Painter, given(PLACE), id="mine")
 
 
-async def test_nothing_is_lost_or_done_twice_wherever_a_process_dies() -> None:
+async def test_nothing_is_lost_or_done_twice_wherever_a_process_dies(second_stops: tuple[int, ...]) -> None:
     answer: JsonValue = {"of": ["walls", None]}
     report = await crash_matrix(
-        Painter, given(), model=painting(), add=[Walls()], carry_out=lambda request: answer
+        Painter,
+        given(),
+        model=painting(),
+        add=[Walls()],
+        carry_out=lambda request: answer,
+        second_stops=second_stops,
     )
     assert report.reference.status is AgentStatus.COMPLETED
     assert report.points > 20

@@ -214,15 +214,17 @@ async def test_an_unknown_outcome_is_left_to_a_person_who_may_report_any_json() 
         assert (await resumed(runs, handle.id)).output == "Paid."
 
 
-async def test_tools_of_a_catalog_survive_every_crash() -> None:
+async def test_tools_of_a_catalog_survive_every_crash(second_stops: tuple[int, ...]) -> None:
     script = [
         turn(calls("search", query="a"), calls("clock"), calls("search", query="b")),
         turn(calls("pay", amount=2), calls("book", amount=3), calls("refund", amount=4)),
         says("All done."),
     ]
-    report = await crash_matrix(Helper, "go", model=ScriptedModel(script), add=[Server(), remote])
+    report = await crash_matrix(
+        Helper, "go", model=ScriptedModel(script), add=[Server(), remote], second_stops=second_stops
+    )
     assert report.reference.output == "All done."
-    assert report.points > 100
+    assert report.points > 50
     report.assert_same_result()
     report.assert_no_repeated_effects()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
@@ -151,9 +152,12 @@ class Called:
 class Till:
     """A folder with the application in it, and commands that are called there, each like a process of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, template: Path | None = None) -> None:
+        """Make the application; `template` is a folder with a database whose tables are empty, to begin with it."""
         self.folder = folder
         (folder / "till.py").write_text(SOURCE)
+        if template is not None:
+            shutil.copytree(template, folder / ".pilotage")
 
     def call(self, *words: str, given: str = "", environ: Mapping[str, str] | None = None) -> Called:
         """Call `pilotage` with pipes around it."""

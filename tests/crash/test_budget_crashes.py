@@ -124,7 +124,7 @@ def one_database(tmp_path: Path) -> Iterator[Callable[[], SqlAlchemyStore]]:
 
 
 async def test_in_a_database_what_is_counted_is_what_was_done(
-    one_database: Callable[[], SqlAlchemyStore],
+    one_database: Callable[[], SqlAlchemyStore], second_stops: tuple[int, ...]
 ) -> None:
     """One file for all crash points: it is emptied for each, and looked at before."""
     _stores.clear()
@@ -140,7 +140,9 @@ async def test_in_a_database_what_is_counted_is_what_was_done(
         _stores.append(store)
         return store
 
-    report = await crash_matrix(Shopper, "shop", model=script(), add=[Shop, budget], store=make)
+    report = await crash_matrix(
+        Shopper, "shop", model=script(), add=[Shop, budget], store=make, second_stops=second_stops
+    )
     report.assert_same_result()
     assert len(counted) == report.points
     assert set(counted) == {BudgetAmount(4, 3)}

@@ -75,41 +75,54 @@ async def test_a_death_around_any_effect_repeats_nothing_that_may_not_be_repeate
         assert_done_right(processes, await processes.carry_through())
 
 
-async def test_a_use_case_survives_every_crash(store: SqlAlchemyStore) -> None:
+async def test_a_use_case_survives_every_crash(store: SqlAlchemyStore, second_stops: tuple[int, ...]) -> None:
     def emptied() -> SqlAlchemyStore:
         empty(store)
         return store
 
     bank = Ledger()
     model = ScriptedModel([says("DE-1")])
-    report = await crash_matrix(Refunds, "A-17", model=model, add=[bank], store=emptied)
+    report = await crash_matrix(
+        Refunds, "A-17", model=model, add=[bank], store=emptied, second_stops=second_stops
+    )
     assert report.reference.output == f"paid {Decimal('12.50')} to DE-1"
     assert bank.payments_per_key() == {report.key("payments.pay"): 1}
-    proven(report, 20)
+    proven(report, 10)
 
 
 @pytest.mark.parametrize("database_settings", ["sqlite"], indirect=True)
-async def test_a_declarative_agent_survives_every_crash(store: SqlAlchemyStore) -> None:
+async def test_a_declarative_agent_survives_every_crash(
+    store: SqlAlchemyStore, second_stops: tuple[int, ...]
+) -> None:
     def emptied() -> SqlAlchemyStore:
         empty(store)
         return store
 
     bank = Bank()
     report = await crash_matrix(
-        Teller, "serve Ada", model=ScriptedModel(EVERYTHING), add=[bank, Counterdesk], store=emptied
+        Teller,
+        "serve Ada",
+        model=ScriptedModel(EVERYTHING),
+        add=[bank, Counterdesk],
+        store=emptied,
+        second_stops=second_stops,
     )
     assert (report.reference.output, len(bank.done)) == ("All done.", 2)
-    proven(report, 100)
+    proven(report, 50)
 
 
 @pytest.mark.parametrize("database_settings", ["postgresql"], indirect=True)
-async def test_a_refund_survives_every_crash_on_a_server(store: SqlAlchemyStore) -> None:
+async def test_a_refund_survives_every_crash_on_a_server(
+    store: SqlAlchemyStore, second_stops: tuple[int, ...]
+) -> None:
     def emptied() -> SqlAlchemyStore:
         empty(store)
         return store
 
     bank = Bank()
     model = ScriptedModel([calls("refund", amount="3"), says("Done.")])
-    report = await crash_matrix(Teller, "serve Ada", model=model, add=[bank, Counterdesk], store=emptied)
+    report = await crash_matrix(
+        Teller, "serve Ada", model=model, add=[bank, Counterdesk], store=emptied, second_stops=second_stops
+    )
     assert (report.reference.output, len(bank.done)) == ("Done.", 1)
-    proven(report, 40)
+    proven(report, 20)

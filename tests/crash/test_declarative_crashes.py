@@ -154,12 +154,19 @@ EVERYTHING = [
 
 async def crashed(
     script: Sequence[object],
+    second_stops: Sequence[int],
     agent: type[object] = Teller,
     approve: object = always,
 ) -> tuple[CrashReport, Bank]:
     bank = Bank()
-    model = ScriptedModel(script)
-    report = await crash_matrix(agent, "serve Ada", model=model, add=[bank, Counterdesk], approve=approve)
+    report = await crash_matrix(
+        agent,
+        "serve Ada",
+        model=ScriptedModel(script),
+        add=[bank, Counterdesk],
+        approve=approve,
+        second_stops=second_stops,
+    )
     return report, bank
 
 
@@ -169,54 +176,56 @@ def proven(report: CrashReport, points: int) -> None:
     report.assert_no_repeated_effects()
 
 
-async def test_reading_paying_and_a_refund_that_is_approved_survive_every_crash() -> None:
-    report, bank = await crashed(EVERYTHING)
+async def test_reading_paying_and_a_refund_that_is_approved_survive_every_crash(
+    second_stops: tuple[int, ...],
+) -> None:
+    report, bank = await crashed(EVERYTHING, second_stops)
     assert report.reference.output == "All done."
     assert set(bank.done.values()) == {1}
     assert len(bank.done) == 2
-    proven(report, 100)
+    proven(report, 50)
 
 
-async def test_tools_one_by_one_survive_every_crash() -> None:
-    report, _ = await crashed(EVERYTHING, SlowTeller)
+async def test_tools_one_by_one_survive_every_crash(second_stops: tuple[int, ...]) -> None:
+    report, _ = await crashed(EVERYTHING, second_stops, SlowTeller)
     assert report.reference.output == "All done."
-    proven(report, 100)
+    proven(report, 50)
 
 
-async def test_two_refunds_of_one_reply_survive_every_crash() -> None:
+async def test_two_refunds_of_one_reply_survive_every_crash(second_stops: tuple[int, ...]) -> None:
     script = [turn(calls("refund", amount="3"), calls("refund", amount="4")), says("Both.")]
-    report, bank = await crashed(script)
+    report, bank = await crashed(script, second_stops)
     assert (report.reference.output, len(bank.done)) == ("Both.", 2)
-    proven(report, 60)
+    proven(report, 30)
 
 
-async def test_a_refund_that_is_rejected_survives_every_crash() -> None:
+async def test_a_refund_that_is_rejected_survives_every_crash(second_stops: tuple[int, ...]) -> None:
     def never(_: AgentApprovalRequest) -> ApprovalDecision:
         return ApprovalDecision.REJECT
 
     script = [calls("refund", amount="3"), says("Then not.")]
     for agent, status in ((Teller, AgentStatus.FAILED), (PoliteTeller, AgentStatus.COMPLETED)):
-        report, bank = await crashed(script, agent, never)
+        report, bank = await crashed(script, second_stops, agent, never)
         assert (report.reference.status, dict(bank.done)) == (status, {})
-        proven(report, 40)
+        proven(report, 20)
 
 
-async def test_calls_that_go_wrong_survive_every_crash() -> None:
+async def test_calls_that_go_wrong_survive_every_crash(second_stops: tuple[int, ...]) -> None:
     script = [
         turn(calls("guess", what="it"), calls("pay", amount="much"), calls("balance", of="ada")),
         calls("pay", amount="2"),
         says("Done."),
     ]
-    report, bank = await crashed(script)
+    report, bank = await crashed(script, second_stops)
     assert (report.reference.output, len(bank.done)) == ("Done.", 1)
-    proven(report, 40)
+    proven(report, 20)
 
 
-async def test_a_typed_answer_that_is_repaired_survives_every_crash() -> None:
+async def test_a_typed_answer_that_is_repaired_survives_every_crash(second_stops: tuple[int, ...]) -> None:
     script = [calls("pay", amount="2"), says('{"account": 1}'), says(output=Statement("ada", Decimal(2)))]
-    report, _ = await crashed(script, Auditor)
+    report, _ = await crashed(script, second_stops, Auditor)
     assert report.reference.output == Statement("ada", Decimal(2))
-    proven(report, 40)
+    proven(report, 20)
 
 
 class Place:

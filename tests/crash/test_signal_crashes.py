@@ -111,10 +111,12 @@ class Hearing:
 
 
 @pytest.mark.parametrize("agent", [Handling, Waiting, Hearing])
-async def test_no_crash_loses_a_signal_or_applies_it_twice(agent: type[object]) -> None:
-    report = await crash_matrix(agent, add=[World(), Postbox, Parrot])
+async def test_no_crash_loses_a_signal_or_applies_it_twice(
+    agent: type[object], second_stops: tuple[int, ...]
+) -> None:
+    report = await crash_matrix(agent, add=[World(), Postbox, Parrot], second_stops=second_stops)
     assert report.reference.status is AgentStatus.COMPLETED
-    assert report.points > 90
+    assert report.points > 45
     report.assert_same_result()
     report.assert_no_repeated_effects()
 

@@ -355,6 +355,6 @@ class LeasedRuns(Runs):
 
 
 TestRuns = Runs.TestCase
-TestRuns.settings = settings(max_examples=120, stateful_step_count=25, deadline=None, print_blob=True)
+TestRuns.settings = settings(max_examples=80, stateful_step_count=25, deadline=None, print_blob=True)
 TestLeasedRuns = LeasedRuns.TestCase
-TestLeasedRuns.settings = settings(max_examples=60, stateful_step_count=25, deadline=None, print_blob=True)
+TestLeasedRuns.settings = settings(max_examples=40, stateful_step_count=25, deadline=None, print_blob=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from importlib import import_module
@@ -14,6 +15,13 @@ from benchmarks.page import page_of
 from benchmarks.run import SUITES
 from benchmarks.targets import AT_LEAST, AT_MOST, target_of
 from benchmarks.timing import SMALLEST
+
+
+@pytest.fixture(scope="module", autouse=True)
+def what_other_tests_left_is_frozen() -> None:
+    """Keep full collections cheap: every suite asks for dozens, and other tests of this process left objects."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.mark.slow

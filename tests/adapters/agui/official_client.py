@@ -18,6 +18,14 @@ Step = dict[str, Any]
 Report = dict[str, Any]
 
 
+def cache_folder(config: pytest.Config) -> Path:
+    """Return a folder in pytest's cache, or one of the same kind where the cache is off (`-p no:cacheprovider`)."""
+    cache: pytest.Cache | None = getattr(config, "cache", None)
+    if cache is not None:
+        return cache.mkdir("agui-javascript")
+    return config.rootpath / ".pytest_cache" / "d" / "agui-javascript"
+
+
 def install(cache: Path) -> Path:
     """The folder with the client and what it needs; a test is skipped where it cannot be had."""
     node, npm = shutil.which("node"), shutil.which("npm")

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from tests.adapters.agui.bank import PAY, Bank, Frame, Teller
 from tests.adapters.agui.door import Badges, Gate, KeptDoorman
-from tests.adapters.agui.official_client import OfficialClient, Report, install
+from tests.adapters.agui.official_client import OfficialClient, Report, cache_folder, install
 from tests.adapters.agui.samples import PICK
 from tests.adapters.agui.sequence import fault_in
 from tests.adapters.agui.server import endpoints, served
@@ -28,8 +28,7 @@ from pilotage.testing import ScriptedModel, calls, fails, says, turn
 
 @pytest.fixture(scope="session")
 def official(pytestconfig: pytest.Config) -> OfficialClient:
-    assert pytestconfig.cache is not None
-    return OfficialClient(install(pytestconfig.cache.mkdir("agui-javascript")))
+    return OfficialClient(install(cache_folder(pytestconfig)))
 
 
 @asynccontextmanager

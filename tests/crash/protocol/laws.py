@@ -32,7 +32,22 @@ class Law(StrEnum):
 
 def broken(setting: Setting, laws: Sequence[Law], before: State, step: Step, after: State) -> Law | None:
     """The first of these laws that a step breaks."""
+    if not _can_break(before, step, after):
+        return None
     return next((law for law in laws if law in LAWS and not LAWS[law](setting, before, step, after)), None)
+
+
+def _can_break(before: State, step: Step, after: State) -> bool:
+    """Whether a law speaks of this step: it writes, dispatches or tells something, or the store replies to it.
+
+    States share what a step does not change, so identity is enough: what is made anew is only looked at in vain.
+    """
+    return (
+        step.what is What.ARRIVE
+        or after.journal is not before.journal
+        or after.world is not before.world
+        or after.told is not before.told
+    )
 
 
 def _dispatched(before: State, after: State) -> Dispatch | None:

@@ -21,10 +21,14 @@ SCRIPT = [
 TOOLS = [WorkspaceTools, ShellTools, GitTools, EnvironmentSecrets, Reviewer]
 
 
-async def test_no_crash_changes_what_it_does_or_does_it_twice(tmp_path: Path) -> None:
+async def test_no_crash_changes_what_it_does_or_does_it_twice(
+    tmp_path: Path, second_stops: tuple[int, ...]
+) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     model = ScriptedModel(SCRIPT)
-    report = await crash_matrix(CodeAssistant, "do it", model=model, add=[*TOOLS, Workspace(tmp_path)])
-    assert report.points > 80
+    report = await crash_matrix(
+        CodeAssistant, "do it", model=model, add=[*TOOLS, Workspace(tmp_path)], second_stops=second_stops
+    )
+    assert report.points > 40
     report.assert_same_result()
     report.assert_no_repeated_effects()

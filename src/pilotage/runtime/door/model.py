@@ -29,7 +29,7 @@ from pilotage.container.names import enumerate_names
 from pilotage.errors import AgentModelConfigurationError, AgentStructuredOutputError, ModelCallError, Problem
 from pilotage.jsonvalue import JsonValue, canonical_json
 from pilotage.runtime.door.model_call import ModelReading, ModelStream
-from pilotage.runtime.door.run import Run
+from pilotage.runtime.door.run import ModelSource, Run
 from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.events.feed import close
 from pilotage.runtime.journal.action import message_id_of
@@ -208,20 +208,15 @@ class RunAwareModel(IAgentModel):
         return self._model
 
     @cached_property
-    def name(self) -> str:
-        """Return the name of the model, for prices and records."""
-        return self._model.capability.model
-
-    @cached_property
-    def _asked(self) -> IAgentModel:
-        """Return the adapted model for runs; its capabilities are read at the first call."""
-        return adapted_model(self._model)
+    def _source(self) -> ModelSource:
+        """Return the model as runs call it; its capabilities are read at the first call."""
+        return ModelSource(adapted_model(self._model), self._model.capability.model)
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         run = active_run()
         if run is None:
             return await self._model.complete(request)
-        stream = ModelStream(ModelReading(run, self._asked, self.name, request))
+        stream = ModelStream(ModelReading(run, self._source, request))
         try:
             async for event in stream:
                 if event.response is not None:
@@ -234,7 +229,7 @@ class RunAwareModel(IAgentModel):
         run = active_run()
         if run is None:
             return self._model.stream(request)
-        return ModelStream(ModelReading(run, self._asked, self.name, request))
+        return ModelStream(ModelReading(run, self._source, request))
 
     @property
     def capability(self) -> ModelCapability:

@@ -13,7 +13,6 @@ from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
-from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject
@@ -22,7 +21,7 @@ from pilotage.runtime.context.condense import ContextChange, ModelSummary, Summa
 from pilotage.runtime.context.fit import FittedRequest
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.model_reply import ReplyRecorder
-from pilotage.runtime.door.run import ModelEffect, OpenStream, Run
+from pilotage.runtime.door.run import ModelEffect, ModelSource, OpenStream, Run
 from pilotage.runtime.door.signals import with_signals
 from pilotage.runtime.effect import MODEL_CALL, ONE_STEP, SUMMARY
 from pilotage.runtime.journal import stored_words as words
@@ -60,7 +59,7 @@ class ModelCall(ModelEffect):
             run.events.supersede(run.message_id)
         if run.prompts is not None:
             run.prompts.keep(self.action.id, self.model, self.request)
-        return self.port.stream(self.request)
+        return self.source.port.stream(self.request)
 
     def reuse(self, record: JsonObject) -> Iterator[ModelStreamEvent]:
         count_reply(record, self._run.spending)
@@ -98,7 +97,7 @@ class SummaryCall(ModelEffect):
         if run.prompts is not None:
             run.prompts.keep(self.action.id.partition("/condensed")[0], self.model, self.request)
         try:
-            response = await self.port.complete(self.request)
+            response = await self.source.port.complete(self.request)
             used += run.spending.settle_model_call(self.model, response.usage, self.held)
         except ModelCallError:
             run.spending.release(self.held)
@@ -130,14 +129,14 @@ class ModelReading(OpenStream):
     _is_new = True
     _summaries = 0
 
-    def __init__(self, run: Run, model: IAgentModel, name: str, request: ModelRequest) -> None:
+    def __init__(self, run: Run, source: ModelSource, request: ModelRequest) -> None:
         scope = scope_for("model")
         action_id = scope.next_id("model")
         # A changed prompt is drift, not divergence: the messages are not part of the fingerprint.
         action = run.action(action_id, _MODEL_CALL, words.MODEL)
         self._run = run
         self._liveness = run.replay.liveness
-        self._call = ModelCall(run, scope, action, request, port=model, model=name)
+        self._call = ModelCall(run, scope, action, source, request)
 
     @property
     def path(self) -> str:
@@ -238,7 +237,7 @@ class ModelReading(OpenStream):
         call, self._summaries = self._call, self._summaries + 1
         action_id = f"{call.action.id}/{words.CONDENSED}/summary#{self._summaries}"
         action = self._run.action(action_id, _MODEL_CALL, words.SUMMARY)
-        summary = SummaryCall(self._run, call.scope, action, request, port=call.port, model=call.model)
+        summary = SummaryCall(self._run, call.scope, action, call.source, request)
         made: ModelSummary = await perform(self._run, summary)
         return made
 

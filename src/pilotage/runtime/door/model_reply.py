@@ -82,7 +82,7 @@ class ReplyRecorder:
     def __init__(self, run: Run, effect: ModelEffect) -> None:
         self._run = run
         self._effect = effect
-        self._model = effect.model
+        self._model = effect.source.name
         self._tools = effect.program_request.tool_calling
         self.text: list[str] = []
         self._reasoning: list[str] = []

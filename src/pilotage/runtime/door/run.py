@@ -23,6 +23,7 @@ from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.metadata import Idempotency
+from pilotage.filling import unchecked
 from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.deadlines import timed_out
@@ -101,6 +102,14 @@ class RefusedError(Exception):
     """A stage of the admission refuses an effect; the refusal is recorded as its outcome."""
 
 
+@value
+class ModelSource:
+    """A model as runs call it: the port, adapted to its capabilities, and its name for prices and records."""
+
+    port: IAgentModel
+    name: str
+
+
 class ModelEffect(Effect):
     """A request to a model. It holds the reservation of its admission until the reply is complete.
 
@@ -111,21 +120,18 @@ class ModelEffect(Effect):
     """The parts of the fitted context, for readers of the record."""
 
     def __init__(
-        self,
-        run: Run,
-        scope: StepScope,
-        action: Action,
-        request: ModelRequest,
-        *,
-        port: IAgentModel,
-        model: str,
+        self, run: Run, scope: StepScope, action: Action, source: ModelSource, request: ModelRequest
     ) -> None:
         self.scope = scope
         self.action = action
+        self.source = source
         self.request = self.program_request = request
-        self.port = port
-        self.model = model
         self._run = run
+
+    @property
+    def model(self) -> str:
+        """Return the name of the model."""
+        return self.source.name
 
 
 class Stage(ABC):
@@ -374,3 +380,6 @@ class LiveRun:
     def id(self) -> str:
         """The id of the run."""
         return self.run.id
+
+
+new_live_run = unchecked(LiveRun)

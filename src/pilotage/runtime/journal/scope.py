@@ -65,7 +65,7 @@ class Place:
 
     __slots__ = ("calls", "is_thread", "scope")
 
-    def __init__(self, calls: IToolCalls, scope: StepScope, *, is_thread: bool = False) -> None:
+    def __init__(self, calls: IToolCalls, scope: StepScope, is_thread: bool = False) -> None:
         self.calls = calls
         self.scope = scope
         self.is_thread = is_thread
@@ -135,7 +135,7 @@ class Inside:
             place = active_tool_calls.get()
             if not isinstance(place, Place):
                 raise LookupError("no run is active in this context")
-            self._token = active_tool_calls.set(Place(place.calls, self._scope, is_thread=place.is_thread))
+            self._token = active_tool_calls.set(Place(place.calls, self._scope, place.is_thread))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -182,7 +182,7 @@ def scope_for(label: str, asked: JsonValue = None) -> StepScope:
         return scope
     name = label if asked is None else f"{label}:{text_digest(canonical_json(asked))[:8]}"
     branch = scope.branch(f"task:{name}", task)
-    active_tool_calls.set(Place(place.calls, branch, is_thread=place.is_thread))
+    active_tool_calls.set(Place(place.calls, branch, place.is_thread))
     return branch
 
 

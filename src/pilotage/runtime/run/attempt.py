@@ -19,7 +19,7 @@ from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.declare import IToolCalls
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.deadlines import remaining, timed_out
-from pilotage.runtime.door.run import LiveRun
+from pilotage.runtime.door.run import LiveRun, new_live_run
 from pilotage.runtime.door.signals import SignalHandlers
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.feed import close
@@ -117,7 +117,7 @@ class RunAttempt:
         """Return the run as it is reached from outside, with the task that drives this attempt."""
         # A cancellation by the parent run has no stored signal.
         unstored = partial(self.cancel, is_stored=False)
-        return LiveRun(
+        return new_live_run(
             run=self.run,
             task=task,
             cancel=self.cancel,

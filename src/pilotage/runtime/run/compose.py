@@ -85,6 +85,9 @@ class Claimed:
     overrides: Overrides = NO_OVERRIDES
 
 
+new_claimed = unchecked(Claimed)
+
+
 class Composer:
     """Composes attempts."""
 
@@ -222,15 +225,10 @@ class Composer:
         )
         if start.exits:
             dependencies = with_exits(dependencies, drawn.architecture, start.exits)
-        recall = None if definition.spec.memory is None else self._recall(run, instruction.prompt)
-        return ArchitectureProgram(
-            architecture=drawn.architecture,
-            session=session,
-            dependencies=dependencies,
-            prompt=instruction.prompt,
-            run=run,
-            recall=recall,
-        )
+        program = ArchitectureProgram(drawn.architecture, session, dependencies, instruction.prompt, run)
+        if definition.spec.memory is not None:
+            program.recall = self._recall(run, instruction.prompt)
+        return program
 
     def _recall(self, run: Run, question: str) -> Callable[[], Awaitable[None]] | None:
         """Return the function that adds the memories of its user to every model call of a run."""

@@ -16,6 +16,7 @@ from pilotage.agent.ports.handlers import IAgentOutputGuard
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import AgentOutputGuardError
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.budget.deadlines import earliest, remaining, timed_out
 from pilotage.runtime.door.run import Run
@@ -38,6 +39,8 @@ from pilotage.runtime.run.publish import Publisher
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
+
+_new_result = unchecked(RunResult)
 
 
 class RemainingTasks:
@@ -275,7 +278,7 @@ class Ending:
         run.events.prepare(RunFinishedEvent(run.source.attribution, error, facts))
         await ledger.barrier()
         run.events.release()
-        return RunResult(
+        return _new_result(
             state=ledger.state,
             output=answer.output,
             usage=answer.usage,

@@ -106,9 +106,9 @@ class ArchitectureProgram(Program):
         dependencies: Dependencies,
         prompt: str,
         run: Run,
-        recall: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._recall = recall
+        self.recall: Callable[[], Awaitable[None]] | None = None
+        """Shows every model call what is remembered of the user; it completes before the loop begins."""
         self._architecture = architecture
         self._session = session
         self._dependencies = dependencies
@@ -117,7 +117,7 @@ class ArchitectureProgram(Program):
 
     def events(self) -> AsyncIterator[AgentEvent]:
         events = self._architecture.run(self._session, self._dependencies, self._prompt)
-        return events if self._recall is None else self._after_recall(self._recall, events)
+        return events if self.recall is None else self._after_recall(self.recall, events)
 
     async def _after_recall(
         self, recall: Callable[[], Awaitable[None]], events: AsyncIterator[AgentEvent]

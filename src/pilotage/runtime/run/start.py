@@ -19,6 +19,7 @@ from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.agent.state import AgentState
 from pilotage.agent.tools.described import FROM_CALLER
 from pilotage.errors import CallerError, RunConflictError
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.budget.deadlines import deadline_at
 from pilotage.runtime.door.run import NO_OVERRIDES, Overrides
@@ -33,6 +34,8 @@ from pilotage.safety.trust import TrustLabel
 
 _NO_CONTEXT = AgentContext()
 _RESERVED_KEYS = frozenset({"alias", "forked_from"})
+
+_new_start = unchecked(RunStart)
 
 
 class RunStarts:
@@ -122,7 +125,7 @@ class RunStarts:
         if isinstance(given, RunAgentInput) and given.deferred_tools:
             deferred = deferred_tools_of(self._services, definition, given.deferred_tools)
         is_given_any = bool(context.packs or deferred)
-        return RunStart(
+        return _new_start(
             agent_id,
             encode_input(definition, given),
             principal,

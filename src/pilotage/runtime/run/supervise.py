@@ -33,7 +33,7 @@ from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.blueprint import selected_model
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.claim import RunClaims
-from pilotage.runtime.run.compose import Claimed, Composer
+from pilotage.runtime.run.compose import Claimed, Composer, new_claimed
 from pilotage.runtime.services import Services
 
 
@@ -142,7 +142,7 @@ class RunSupervisor(RunStarter):
             await release_lease(lease)
             raise
         return self._set_going(
-            Claimed(
+            new_claimed(
                 definition,
                 instance,
                 start,
@@ -169,7 +169,7 @@ class RunSupervisor(RunStarter):
         """Start an ephemeral run; only its subscriber can reach it."""
         situation = AgentSituation.RUNNING
         state = _new_state(run.run_id, start.agent, situation.status, situation.transition)
-        claimed = Claimed(
+        claimed = new_claimed(
             definition,
             instance or self._services.instance_of(definition),
             start,
@@ -218,7 +218,7 @@ class RunSupervisor(RunStarter):
             # The signal is consumed: the state it requests must be recorded in the same commit.
             ledger.change_state(ledger.state.moved_to(AgentSituation.RUNNING))
         turns, instance = await self.history(start), services.instance_of(definition)
-        return Claimed(
+        return new_claimed(
             definition=definition,
             instance=instance,
             start=start,
@@ -247,7 +247,7 @@ class RunSupervisor(RunStarter):
         if state.status is not AgentStatus.CANCELLING:
             is_stored = signal.id in {each.id for each in await self._services.signals.list_pending(state.id)}
             await begin_cancellation(ledger, signal, is_stored=is_stored)
-        claimed = Claimed(definition, None, decode_start(history.first), ledger, history)
+        claimed = new_claimed(definition, None, decode_start(history.first), ledger, history)
         await self._composer.compose(claimed).drive()
         if self._audit_trail is not None:
             await self._audit_trail.write(ledger.run)
