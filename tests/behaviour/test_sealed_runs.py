@@ -28,6 +28,7 @@ from pilotage import (
     AgentExecutionSpec,
     EvidenceCapture,
     IAgentModel,
+    Idempotency,
     Pod,
     RunContext,
     SecretField,
@@ -347,6 +348,41 @@ async def test_a_secret_in_a_result_is_in_no_record_and_the_program_never_has_it
     assert result.output == "ada"
     assert seen == [Session("ada", "[SECRET]")] * 2
     assert "TOKEN-4711" not in stored(bureau.store)
+
+
+@Pod
+class LostReply:
+    """Opens a session, and loses the reply."""
+
+    @agent_tool(
+        effects=ToolEffects.external_side_effect(),
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        approval=UNGATED,
+        reconcile="find",
+    )
+    async def log_in(self, user: str) -> Session:
+        """Log in."""
+        raise ConnectionError("the line broke")
+
+    async def find(self, idempotency_key: str) -> Session:
+        """Find the session that a login opened."""
+        return Session("ada", "TOKEN-4711")
+
+
+async def test_a_secret_in_a_result_that_was_found_out_never_reaches_the_program() -> None:
+    bureau, bank, lost, agent = Bureau(), Bank(), LostReply(), hired()
+    seen: list[Session] = []
+
+    async def program(worker: Worker) -> object:
+        seen.append(await lost.log_in("ada"))
+        return await bank.stamp("x")
+
+    async with bureau.process(agent, program, bank, lost) as runs:
+        waiting = await started(runs, agent)
+        (question,) = await runs.questions(waiting.state.id)
+        await runs.approve(question.id, resume=False)
+        await resumed(runs, waiting.state.id)
+    assert seen == [Session("ada", "[SECRET]")] * 2
 
 
 class Vault(ISecrets):

@@ -32,7 +32,8 @@ from pilotage.runtime.door.step import step
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.writer import DurableEventWriter
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.recording import AskHuman, Recording, Repeat
+from pilotage.runtime.journal.recording import Recording
+from pilotage.runtime.journal.recovery import AskHuman, Repeat
 from pilotage.runtime.journal.replay import Liveness
 from pilotage.runtime.journal.scope import inside
 from pilotage.runtime.journal.seals import SignalSeals
@@ -104,7 +105,7 @@ def no_barrier_before_an_action(planting: Planting) -> None:
         if effect.action.is_read_only or effect.is_deferred or not effect.kind.is_call:
             return await carry_out(run, effect)
         run.mark_running()
-        run.outcomes.ask(effect)
+        run.outcomes.write_before(effect)
         run.outcomes.begin(effect)
         await run.ensure_lease()
         return await door._act(run, effect)

@@ -11,15 +11,8 @@ from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.recording import (
-    AskHuman,
-    Reconcile,
-    Recording,
-    Recovery,
-    Repeat,
-    Reuse,
-    recovery_for,
-)
+from pilotage.runtime.journal.recording import Recording
+from pilotage.runtime.journal.recovery import AskHuman, Reconcile, Recovery, Repeat, Reuse, recovery_for
 from tests.crash.protocol.flaws import Setting
 from tests.crash.protocol.words import Draft, Kind, Row, Says, Stage, Standing
 

@@ -2,7 +2,7 @@
 
 | stage      | looks at                                          | refuses by                                  |
 |------------|---------------------------------------------------|---------------------------------------------|
-| alive      | every effect (`Liveness.begin`, before the record)| ending the attempt or the branch            |
+| alive      | all that the attempt tracks (`Liveness.begin`)    | ending the attempt or the branch            |
 | switch     | all that act; also an attempt and an answer       | pausing the run                             |
 | deadline   | all that act                                      | ending the run                              |
 | permission | tool calls, steps, values, children               | a recorded error, or a question             |

@@ -28,15 +28,8 @@ from pilotage.runtime.door.run import RefusedError, Run, Stage
 from pilotage.runtime.effect import MODEL_CALL, NO_OUTCOME, NOTHING, QUESTION, Effect
 from pilotage.runtime.journal.interruptions import Paused, RunEnded, RunInterruption
 from pilotage.runtime.journal.record_fields import decode_row
-from pilotage.runtime.journal.recording import (
-    AskHuman,
-    FetchAgain,
-    Reconcile,
-    RecordedAction,
-    Repeat,
-    Reuse,
-    recovery_for,
-)
+from pilotage.runtime.journal.recording import RecordedAction
+from pilotage.runtime.journal.recovery import AskHuman, FetchAgain, Reconcile, Repeat, Reuse, recovery_for
 from pilotage.runtime.journal.scope import inside
 from pilotage.runtime.people.questions import (
     ApprovalQuestion,
@@ -99,7 +92,7 @@ def _put(run: Run, question: Question) -> None:
     """Ask a question without taking an answer: the answer is taken when the effect begins."""
     recorded = run.replay.take(question.action)
     if recorded is None:
-        run.outcomes.ask(question)
+        run.outcomes.write_before(question)
     elif recorded.after is None:
         question.take_up(recorded.row)
     else:
@@ -125,7 +118,7 @@ async def _begin(run: Run, effect: Effect) -> object:
             raise _refused(run, effect, str(end)) from end
         raise
     if kind.is_call and effect.reservation is not None:
-        # Before it begins: the row that says so and what it takes out of the budget are one commit.
+        # Before it begins: where the journal settles the budget, its BEFORE row and the settlement are one commit.
         await effect.settle(kind.counts)
     return await _carry_out(run, effect)
 
@@ -157,7 +150,7 @@ def _carry_out(run: Run, effect: Effect) -> Awaitable[object]:
         run.mark_running()
     if effect.action.is_read_only:
         return _act(run, effect)
-    run.outcomes.ask(effect)
+    run.outcomes.write_before(effect)
     return _act(run, effect) if kind is QUESTION else _dispatch(run, effect)
 
 
@@ -213,6 +206,7 @@ async def _act_for_program(run: Run, effect: Effect) -> object:
         raise
     except Exception as error:
         if effect.action.may_be_repeated:
+            run.learn(effect)
             raise run.outcomes.failed(effect, error) from error
         return await _find_out(run, effect)
     outcome = run.outcomes.done(effect, result)
@@ -259,8 +253,7 @@ async def _reconcile(run: Run, effect: Effect) -> object:
 def _found_out(run: Run, effect: Effect, result: object) -> object:
     """Record a result that was found out: as if the call had just given it."""
     run.learn(effect)
-    run.outcomes.done(effect, result)
-    return result
+    return run.outcomes.done(effect, result).result
 
 
 async def _ask_people(run: Run, effect: Effect) -> object:

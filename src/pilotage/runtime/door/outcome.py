@@ -49,7 +49,7 @@ class Outcomes:
         self._ledger = ledger
         self._redactor = redactor
 
-    def ask(self, effect: Effect) -> None:
+    def write_before(self, effect: Effect) -> None:
         """Write the row of an effect that begins, with the fact that follows from it."""
         record, view = effect.asked()
         self._ledger.append(

@@ -361,7 +361,7 @@ class CommitQueue:
 
 
 class OutboxNotifier:
-    """Wakes a waiting task; a ring without a waiting task wakes the next one at once."""
+    """Wakes a waiting task; a notification without a waiting task wakes the next one at once."""
 
     def __init__(self) -> None:
         self._notified = asyncio.Event()
@@ -371,7 +371,7 @@ class OutboxNotifier:
         self._notified.set()
 
     async def wait(self, clock: IClock, seconds: float) -> None:
-        """Return after a ring, or after so many seconds."""
+        """Return after a notification, or after so many seconds."""
         waits = [asyncio.ensure_future(self._notified.wait()), asyncio.ensure_future(clock.sleep(seconds))]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

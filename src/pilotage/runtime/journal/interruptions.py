@@ -1,4 +1,4 @@
-"""The exceptions that end an attempt without ending its run.
+"""The exceptions that end an attempt: with its run (`RunEnded`, `LimitReached`), or leaving the run to go on later.
 
 They derive from `BaseException`, so that no `except Exception` of an agent can swallow them. After one of them the
 attempt is over: every further effect raises the same exception again, in `finally` blocks too.

@@ -146,7 +146,7 @@ class HeldLease:
 
     @property
     def request(self) -> LeaseRequest:
-        """The request for the first commit of the run (see `take_with`)."""
+        """The request for the first commit of the run (see `acquire_with`)."""
         return self._leasing.request
 
     async def acquire(self) -> None:

@@ -1,17 +1,14 @@
-"""The recorded actions of a run and the recovery of each: reuse, repeat, reconcile, ask a person. Pure."""
+"""The recorded actions of a run: looked up by id, compared with what the program requests. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.runtime.journal.action import RESULT, Action
 from pilotage.runtime.journal.interruptions import RunDiverged
-from pilotage.runtime.journal.seals import has_record
-from pilotage.values import value
 
 
 @dataclass(slots=True)
@@ -206,50 +203,3 @@ def _difference(row: JournalRow, action: Action) -> str:
 def _named(row: JournalRow) -> str:
     kind = row.kind.value if row.kind else row.stage.value
     return f"the {kind} {row.action_id.rpartition('/')[2].partition('#')[0]!r}"
-
-
-@value
-class Reuse:
-    """The action has an outcome: return the recorded one and do nothing."""
-
-    row: JournalRow
-
-
-@value
-class FetchAgain:
-    """The action was a read with a result that could not be recorded: read again, and write nothing."""
-
-
-@value
-class Repeat:
-    """The outcome is unknown, and a repetition with the same key has no further effect."""
-
-    attempt: int
-
-
-@value
-class Reconcile:
-    """The outcome is unknown, and the tool can look it up by its key."""
-
-    attempt: int
-
-
-@value
-class AskHuman:
-    """The outcome is unknown, and only a person can determine it."""
-
-    attempt: int
-
-
-Recovery: TypeAlias = Reuse | FetchAgain | Repeat | Reconcile | AskHuman
-
-
-def recovery_for(action: Action, recorded: RecordedAction, *, can_reconcile: bool) -> Recovery:
-    """Return how to recover one action after a crash."""
-    if recorded.after is not None:
-        return Reuse(recorded.after) if has_record(recorded.after) else FetchAgain()
-    if can_reconcile and not action.is_read_only:
-        return Reconcile(recorded.attempt)
-    if action.may_be_repeated:
-        return Repeat(recorded.attempt)
-    return AskHuman(recorded.attempt)

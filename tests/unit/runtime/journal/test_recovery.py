@@ -6,15 +6,8 @@ import pytest
 from tests.unit.runtime.rows import AFTER, BEFORE, a_row, an_action
 
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.runtime.journal.recording import (
-    AskHuman,
-    Reconcile,
-    RecordedAction,
-    Recovery,
-    Repeat,
-    Reuse,
-    recovery_for,
-)
+from pilotage.runtime.journal.recording import RecordedAction
+from pilotage.runtime.journal.recovery import AskHuman, Reconcile, Recovery, Repeat, Reuse, recovery_for
 
 READING = an_action(idempotency=Idempotency.NON_IDEMPOTENT, is_read_only=True)
 IDEMPOTENT = an_action(idempotency=Idempotency.IDEMPOTENT)

@@ -95,7 +95,7 @@ class Desk:
             if recorded is not None and recorded.after is not None:
                 return questions.obey(record_of(recorded.after))
             if recorded is None:
-                outcomes.ask(question)
+                outcomes.write_before(question)
             else:
                 question.take_up(recorded.row)
             done = outcomes.done(question, await question.act())
