@@ -20,7 +20,7 @@ from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision, accepts_signal
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
-from pilotage.errors import CallerError, RunConflictError
+from pilotage.errors import CallerError, RunConflictError, error_words
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.answers import OpenQuestions, Question, run_of
 from pilotage.runtime.door.run import LiveRun
@@ -449,7 +449,7 @@ class AgentRuns:
         except CallerError:
             return
         except Exception as error:  # noqa: BLE001 - the answer is stored, so the run can be resumed later
-            _log.warning("run %s was answered and cannot be resumed now: %s", run_id, type(error).__name__)
+            _log.warning("run %s was answered and cannot be resumed now: %s", run_id, error_words(error))
 
     async def _stop_background(self) -> None:
         tasks = list(self._background)
