@@ -172,6 +172,19 @@ def let_time_pass(store: SqlAlchemyStore, clock_of_file: ClockOfFile) -> Callabl
 
 
 @pytest.fixture
+def set_time_of_day(store: SqlAlchemyStore, clock_of_file: ClockOfFile) -> Callable[[float], Awaitable[None]]:
+    """Sets the time of day of the store's machine forward or back, while no time passes."""
+
+    async def set_clock(seconds: float) -> None:
+        if store.database.is_sqlite:
+            clock_of_file.set_by += timedelta(seconds=seconds)
+        else:
+            put_forward(store, seconds)
+
+    return set_clock
+
+
+@pytest.fixture
 def second_store(open_store: Callable[[], SqlAlchemyStore], store: SqlAlchemyStore) -> SqlAlchemyStore:
     """The same database as a second process has it."""
     return open_store()

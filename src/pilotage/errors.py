@@ -379,3 +379,18 @@ class PermissionDeniedError(CallerError):
 
     message: ClassVar[str] = "The principal is not allowed to do this."
     code: ClassVar[str] = "permission_denied"
+
+
+_MOST_CHARACTERS = 1000
+
+
+def error_words(error: BaseException) -> str:
+    """Return class and message of an error for a log.
+
+    Messages of Pilotage hold ids and remedies and no payloads. Other libraries begin with what went wrong, and put
+    values, statements and parameters into the lines that follow: of their messages only the first line counts.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    message = " ".join(lines if isinstance(error, PilotageError) else lines[:1])
+    name = type(error).__name__
+    return f"{name}: {message}"[:_MOST_CHARACTERS] if message else name

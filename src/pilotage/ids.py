@@ -8,8 +8,34 @@ from __future__ import annotations
 import secrets
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from os import urandom
+
+
+def boot_clock(
+    clock_id: int | None, read: Callable[[int], float] | None, otherwise: Callable[[], float]
+) -> Callable[[], float]:
+    """Return the clock that counts the seconds since the machine started, those of its suspension included.
+
+    All processes of a machine share it, and setting the time of day does not move it. A system without that clock has
+    `otherwise`, which may stand still during a suspension.
+    """
+    if clock_id is None or read is None:
+        return otherwise
+    try:
+        read(clock_id)
+    except OSError:
+        # The Python was built for a kernel that has the clock, and this one does not.
+        return otherwise
+    return partial(read, clock_id)
+
+
+seconds_since_boot = boot_clock(
+    getattr(time, "CLOCK_BOOTTIME", None), getattr(time, "clock_gettime", None), time.monotonic
+)
+"""The one source of durations: the age of leases, and the time between a commit and the dispatch."""
 
 
 class IClock(ABC):
@@ -21,7 +47,10 @@ class IClock(ABC):
 
     @abstractmethod
     def monotonic(self) -> float:
-        """Seconds on a clock that never goes back; only differences mean something."""
+        """Seconds on a clock that never goes back, shared by the processes of a machine; only differences count.
+
+        It goes on while the machine is suspended, and setting the time of day does not move it.
+        """
 
     @abstractmethod
     async def sleep(self, seconds: float) -> None:
@@ -47,7 +76,7 @@ class SystemClock(IClock):
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return seconds_since_boot()
 
     async def sleep(self, seconds: float) -> None:
         from asyncio import sleep  # noqa: PLC0415 - asyncio is dear to import

@@ -113,6 +113,14 @@ class ArchitectureProofs:
         names = [event.step_name for event in own if isinstance(event, StepFinishedEvent)]
         assert [name for name in names if name in self.story.steps] == list(self.story.steps)
 
+    async def test_an_application_without_a_key_comes_to_the_same_answer(self) -> None:
+        stage, model = Stage(self.story), ScriptedModel(self.story.script(WRITE))
+        stage.has_sealer = False
+        async with stage.play(model) as (runs, agent):
+            result = await start(runs, agent, self.story.prompt)
+        assert (result.error, to_json_value(result.output)) == (None, to_json_value(self.story.expected))
+        assert stage.world.done == {"deed": 1}
+
     async def test_what_was_said_before_reaches_every_call_that_speaks_for_the_agent(self) -> None:
         stage, model = Stage(self.story), ScriptedModel(self.story.script(WRITE))
         before = [ModelMessage.user("My name is Ada."), ModelMessage.assistant("Hello, Ada.")]

@@ -131,7 +131,7 @@ def member(name: str, play: Play, **spec: Any) -> type[object]:
 class Family:
     """Processes come and go; the store, the world, the clock and the ids stay."""
 
-    def __init__(self, *, has_leases: bool = False) -> None:
+    def __init__(self, *, has_leases: bool = False, has_sealer: bool = True) -> None:
         self.clock = VirtualClock()
         self.store = MemoryStore(self.clock)
         self.world = World()
@@ -140,6 +140,7 @@ class Family:
         self.journal = FaultyJournal(self.store.journal)
         self.helper: object = None
         self._has_leases = has_leases
+        self.has_sealer = has_sealer
 
     @asynccontextmanager
     async def process(
@@ -153,7 +154,9 @@ class Family:
         self.journal = FaultyJournal(self.store.journal, fault)
         app = Application("family").add(*agents, Hands, self.world, *add)
         app.add(model or ScriptedModel([]), self.journal, self.store.states, self.store.signals)
-        app.add(self.store.evidence, self.store.sealer, self.ids, self.clock)
+        app.add(self.store.evidence, self.ids, self.clock)
+        if self.has_sealer:
+            app.add(self.store.sealer)
         if self._has_leases:
             app.add(self.store.leases)
         initialize(app)

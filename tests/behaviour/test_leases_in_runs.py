@@ -183,6 +183,40 @@ async def test_a_holder_that_was_frozen_and_not_missed_goes_on_behind_a_new_leas
     assert any(row.view == {"still_claimed": 1} for row in rows)
 
 
+async def test_a_machine_that_was_suspended_begins_no_effect_before_its_lease_is_renewed() -> None:
+    story = Busy()
+    async with (
+        story.bureau.process(story.agent, story.program, story.counter) as owner,
+        story.bureau.process(story.agent, story.other) as other,
+    ):
+        handle = await owner.start(story.agent, "A-17")
+        await story.counter.begun["read a"].wait()
+        # No timer of this process has fired: only the clock shows that its lease is over.
+        story.bureau.clock.suspend(LEASE_SECONDS + 1)
+        assert await story.holder(handle.id) is None
+        taken = await resumed(other, handle.id)
+        story.counter.may_end["read a"].set()
+        with pytest.raises(RunOwnershipLost):
+            await handle.result()
+    assert triple(taken.state) == COMPLETED
+    assert story.bureau.world.done.count("pay 1") == 1
+
+
+@pytest.mark.parametrize("seconds", [-86_400, 86_400])
+async def test_setting_the_time_of_day_takes_no_run_away_and_strands_none(seconds: float) -> None:
+    story = Busy()
+    async with story.bureau.process(story.agent, story.program, story.counter) as owner:
+        handle = await owner.start(story.agent, "A-17")
+        await story.counter.begun["read a"].wait()
+        story.bureau.clock.set_time_of_day(seconds)
+        async with story.bureau.process(story.agent, story.other) as other:
+            with pytest.raises(RunConflictError):
+                await other.resume(handle.id)
+            story.bureau.clock.suspend(LEASE_SECONDS)
+            assert triple((await resumed(other, handle.id)).state) == COMPLETED
+    assert story.bureau.world.done.count("pay 1") == 1
+
+
 async def test_the_lease_is_given_back_at_a_pause_at_the_end_and_when_the_process_stops() -> None:
     story = Busy()
 

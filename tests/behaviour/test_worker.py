@@ -44,6 +44,7 @@ from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, RunKey
 from pilotage.agent.ports.leases import Lease
 from pilotage.errors import AgentDefinitionError, AgentPersistenceConfigurationError
 from pilotage.runtime import WorkerSettings
+from pilotage.runtime.journal.interruptions import StoreUnavailable
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import MemoryBacklog, MemoryJournal, StopBefore, VirtualClock
@@ -482,16 +483,36 @@ class Deaf(MemoryBacklog):
         return await super().claim(owner, seconds, limit, agents=agents, leaving=leaving)
 
 
-async def test_a_store_that_does_not_answer_is_asked_again() -> None:
+async def test_a_store_that_does_not_answer_is_asked_again(caplog: pytest.LogCaptureFixture) -> None:
     story = Story()
     run_id = await story.bureau.dead_process(story.agent, story.pays, fault=StopBefore(3))
     async with story.working(story.pays, backlog=Deaf(story.bureau.store.tables)):
         await pass_time(story.clock, 3 * SETTINGS.poll_seconds)
         await let_run(200)
         assert await story.status(run_id) == COMPLETED
+    assert {record.getMessage() for record in caplog.records} == {
+        "the backlog cannot be read, and is tried again: OSError: the store does not answer"
+    }
 
 
-async def test_a_run_that_cannot_be_taken_up_rests_and_does_not_hold_up_the_others() -> None:
+async def test_the_words_of_an_error_that_ends_an_attempt_are_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    story = Story()
+    run_id = await story.bureau.dead_process(story.agent, story.pays, fault=StopBefore(3))
+
+    async def breaks(worker: Worker) -> object:
+        raise StoreUnavailable("the disk is full")
+
+    async with story.working(breaks):
+        await pass_time(story.clock, SETTINGS.poll_seconds)
+    words = f"an attempt at run {run_id} ended: StoreUnavailable: the disk is full"
+    assert words in [record.getMessage() for record in caplog.records]
+
+
+async def test_a_run_that_cannot_be_taken_up_rests_and_does_not_hold_up_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     story = Story()
     run_id = await story.bureau.dead_process(story.agent, story.pays, fault=StopBefore(3))
     other = await story.bureau.dead_process(story.agent, story.pays, fault=StopBefore(3))
@@ -508,6 +529,9 @@ async def test_a_run_that_cannot_be_taken_up_rests_and_does_not_hold_up_the_othe
         journal.rows[0] = first
         await pass_time(story.clock, 20)
         assert await story.status(run_id) == COMPLETED
+    words = f"run {run_id} cannot be taken up now: DamagedRecordError: row 1 (run): the stored record cannot be decoded"
+    assert all(record.getMessage().startswith(words) for record in caplog.records)
+    assert caplog.records
 
 
 async def test_the_answer_to_a_child_lets_the_run_above_it_go_on() -> None:

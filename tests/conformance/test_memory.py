@@ -176,6 +176,13 @@ class TestMemoryLeases(LeasesConformance):
     def second_leases(self, store: MemoryStore) -> IAgentLeases:
         return MemoryLeases(store.tables)
 
+    @pytest.fixture
+    def set_time_of_day(self, clock: VirtualClock) -> PassTime:
+        async def set_clock(seconds: float) -> None:
+            clock.set_time_of_day(seconds)
+
+        return set_clock
+
 
 class TestMemoryStoreWithLeases(LeaseCommitConformance):
     @pytest.fixture

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -47,6 +48,16 @@ class HasAClockOfItsOwn(MemoryLeases):
     def __init__(self, tables: MemoryTables) -> None:
         super().__init__(tables)
         self._tables.clock = SystemClock()
+
+
+class BelievesTheTimeOfDay(MemoryLeases):
+    def _current(self, run: RunKey) -> Lease | None:
+        held = self._tables.leases.get(run)
+        return held if held is not None and held.expires_at > self._tables.clock.now() else None
+
+    def _lease(self, run: RunKey, owner: str, seconds: float) -> Lease:
+        lease = super()._lease(run, owner, seconds)
+        return replace(lease, expires_at=self._tables.clock.now() + timedelta(seconds=seconds))
 
 
 class HasLeasesOfItsOwn(MemoryLeases):
@@ -115,6 +126,7 @@ LEASE_BUGS = [
     GrantsToEverybody,
     NeverRunsOut,
     HasAClockOfItsOwn,
+    BelievesTheTimeOfDay,
     HasLeasesOfItsOwn,
     RenewsWhatIsFree,
     RenewsForAnybody,
@@ -136,7 +148,15 @@ def lease_fixtures(leases: type[MemoryLeases]) -> Mapping[str, object]:
     async def pass_time(seconds: float) -> None:
         clock.advance(seconds)
 
-    return {"leases": leases(store.tables), "second_leases": leases(store.tables), "pass_time": pass_time}
+    async def set_time_of_day(seconds: float) -> None:
+        clock.set_time_of_day(seconds)
+
+    return {
+        "leases": leases(store.tables),
+        "second_leases": leases(store.tables),
+        "pass_time": pass_time,
+        "set_time_of_day": set_time_of_day,
+    }
 
 
 async def test_the_lease_kit_finds_nothing_in_leases_without_a_bug() -> None:

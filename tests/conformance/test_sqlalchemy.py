@@ -155,6 +155,10 @@ class TestSqlAlchemyLeases(LeasesConformance):
     def pass_time(self, let_time_pass: PassTime) -> PassTime:
         return let_time_pass
 
+    @pytest.fixture
+    def set_time_of_day(self, set_time_of_day: PassTime) -> PassTime:
+        return set_time_of_day
+
 
 class TestSqlAlchemyStoreWithLeases(LeaseCommitConformance):
     @pytest.fixture

@@ -11,8 +11,10 @@ from pilotage.errors import (
     AgentModelConfigurationError,
     AgentPersistenceConfigurationError,
     ApplicationStartError,
+    CallerError,
     PilotageError,
     Problem,
+    error_words,
     start_error,
 )
 
@@ -66,3 +68,19 @@ def test_the_error_is_of_the_narrowest_family_that_covers_every_problem(
 def test_the_first_exception_behind_a_problem_is_the_cause() -> None:
     cause = AgentDefinitionError("x")
     assert start_error("shop", [problem(), problem(detail=cause)]).__cause__ is cause
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError("the store does not answer"), "OSError: the store does not answer"),
+        (TimeoutError(), "TimeoutError"),
+        (CallerError("there is no run.\n  Start one."), "CallerError: there is no run. Start one."),
+        (ValueError("1 error\nDETAIL: iban='DE00'"), "ValueError: 1 error"),
+        (ValueError("x" * 2000), "ValueError: " + "x" * 988),
+    ],
+)
+def test_a_log_has_the_words_of_an_error_and_no_values_from_other_libraries(
+    error: Exception, words: str
+) -> None:
+    assert error_words(error) == words

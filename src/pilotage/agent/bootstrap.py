@@ -7,7 +7,7 @@ way out, and all of them are reported at once. There is no silent fallback.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 
 from pilotage.agent.definition import AgentDefinition, attach_runner
@@ -50,10 +50,11 @@ class AgentBootstrapValidationPostProcessor(IPostProcessor, IContainerAware):
         """All that is wrong with the application's agents."""
         agents = [(node, node.pod) for node in graph.nodes if isinstance(node.pod, AgentDefinition)]
         yield from _shared_ids([definition for _, definition in agents])
+        durable = durable_agents(graph)
         for node, definition in agents:
             yield from _wrong_definition(definition)
             yield from _missing_persistence(definition, graph)
-            yield from _missing_sealer(node, definition, graph)
+            yield from _missing_sealer(node, definition, graph, durable)
             yield from _missing_runner(definition, graph)
             yield from _missing_prices(definition, graph)
             yield from _missing_workers(definition, [other for _, other in agents])
@@ -100,7 +101,10 @@ class AgentBootstrapValidationPostProcessor(IPostProcessor, IContainerAware):
 
 def agent_tools(node: Node, graph: Graph) -> tuple[AgentToolDescriptor, ...]:
     """The tools an agent offers to its model: its own, and those of the pods it injects."""
-    owners = [node, *graph.dependencies(node)]
+    return _tools_of([node, *graph.dependencies(node)])
+
+
+def _tools_of(owners: Iterable[Node]) -> tuple[AgentToolDescriptor, ...]:
     classes = [owner.pod.type_ for owner in owners if isinstance(owner.pod.type_, type)]
     return tuple(tool for owner in classes for tool in discover_agent_tools(owner).descriptors)
 
@@ -125,9 +129,43 @@ def _missing_persistence(definition: AgentDefinition, graph: Graph) -> Iterator[
         )
 
 
-def _missing_sealer(node: Node, definition: AgentDefinition, graph: Graph) -> Iterator[Problem]:
-    if not graph.contains(IRecordSealer):
-        yield from unsealable(definition, _readable_tools(node, graph))
+def _missing_sealer(
+    node: Node, definition: AgentDefinition, graph: Graph, durable: Collection[str]
+) -> Iterator[Problem]:
+    if graph.contains(IRecordSealer):
+        return
+    tools, is_below = _readable_tools(node, graph), definition.agent_id in durable
+    yield from unsealable(definition, tools, _inner_tools(node, graph), has_durable_parent=is_below)
+
+
+def durable_agents(graph: Graph) -> frozenset[str]:
+    """Return the names of the agents whose runs are durable: by their spec, or because a durable agent starts them."""
+    agents = {node.pod.agent_id: node.pod for node in graph.nodes if isinstance(node.pod, AgentDefinition)}
+    waiting = [name for name, definition in agents.items() if definition.spec.is_durable]
+    found = set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name not in found and name in agents:
+            found.add(name)
+            waiting.extend(map(_id_of, delegates_of(agents[name])))
+    return frozenset(found)
+
+
+def _inner_tools(node: Node, graph: Graph) -> tuple[AgentToolDescriptor, ...]:
+    """Return the tools of the pods that an agent needs indirectly: calls of them are actions of its runs, too."""
+    seen = {node, *graph.dependencies(node)}
+    waiting = [each for each in graph.dependencies(node) if not isinstance(each.pod, AgentDefinition)]
+    inner = list[Node]()
+    while waiting:
+        for found in graph.dependencies(waiting.pop()):
+            if found not in seen and not isinstance(found.pod, AgentDefinition):
+                seen.add(found)
+                inner.append(found)
+                waiting.append(found)
+    try:
+        return _tools_of(inner)
+    except AgentDefinitionError:
+        return ()
 
 
 def _missing_prices(definition: AgentDefinition, graph: Graph) -> Iterator[Problem]:

@@ -29,13 +29,24 @@ WAY_OUT = (
 )
 
 
-def unsealable(definition: AgentDefinition, tools: Iterable[AgentToolDescriptor]) -> Iterator[Problem]:
-    """What an application without a sealer cannot keep of an agent: a problem for each tool, input or output."""
-    if not definition.spec.is_durable:
+def unsealable(
+    definition: AgentDefinition,
+    tools: Iterable[AgentToolDescriptor],
+    inner: Iterable[AgentToolDescriptor] = (),
+    *,
+    has_durable_parent: bool = False,
+) -> Iterator[Problem]:
+    """Yield what an application without a sealer cannot record of an agent: a problem for each tool, input or output.
+
+    `inner` are the tools that its own tools or its program may call and that no model is offered. The runs of an agent
+    with a durable parent are durable, whatever its spec says.
+    """
+    if not definition.spec.is_durable and not has_durable_parent:
         return
     agent = definition.target.__name__
-    for tool in tools:
-        reasons = _kept_of(tool, definition)
+    offered = [(tool, definition.is_declarative) for tool in tools]
+    for tool, is_offered in (*offered, *((tool, False) for tool in inner)):
+        reasons = _recorded_of(tool, is_offered=is_offered)
         if reasons:
             yield _problem((agent, f"{tool.owner.__name__}.{tool.name}"), reasons)
     try:
@@ -53,16 +64,17 @@ def unsealable(definition: AgentDefinition, tools: Iterable[AgentToolDescriptor]
         yield _problem((agent, "spec.redaction"), ("what the model says, once it is redacted",))
 
 
-def _kept_of(tool: AgentToolDescriptor, definition: AgentDefinition) -> tuple[str, ...]:
-    """What replay needs of a tool and others must not read.
+def _recorded_of(tool: AgentToolDescriptor, *, is_offered: bool) -> tuple[str, ...]:
+    """Return what replay needs of a tool and others must not read.
 
-    What was only read is read again. But where a model drives the agent, its replies hold the arguments too, and a
-    model does not say the same again.
+    What was only read is read again. But the replies of a model that is offered the tool hold the arguments too, and so
+    do the answers of people who change them; neither is given a second time. Nor is the result of a deferred call.
     """
-    if not tool.metadata.is_read_only:
+    if not tool.metadata.is_read_only or tool.metadata.deferred:
         return withheld_by(tool)
     arguments = _named("sensitive arguments", tool.schema.input_sensitive_fields)
-    return (arguments,) if arguments and definition.is_declarative else ()
+    is_recorded = is_offered or tool.metadata.requires_approval_candidate
+    return (arguments,) if arguments and is_recorded else ()
 
 
 def withheld_by(tool: AgentToolDescriptor) -> tuple[str, ...]:
@@ -92,6 +104,15 @@ def output_fields(definition: AgentDefinition) -> tuple[SensitiveFieldDescriptor
 
 
 @cache
+def hidden_input(definition: AgentDefinition) -> tuple[SensitiveFieldDescriptor, ...]:
+    """Where readers do not get to see the input of an agent, as far as its types can be read."""
+    try:
+        return tuple(_hidden(input_fields(definition)))
+    except AgentDefinitionError:
+        return ()
+
+
+@cache
 def hidden_output(definition: AgentDefinition) -> tuple[SensitiveFieldDescriptor, ...]:
     """Where the output of an agent is sensitive, as far as its type can be read; start-up says where it cannot."""
     try:
@@ -118,14 +139,19 @@ def _unsealable_ends(agent: str, definition: AgentDefinition) -> Iterator[Proble
             yield _problem((agent, part), (reason,))
 
 
-def _named(what: str, fields: Sequence[SensitiveFieldDescriptor]) -> str:
-    """The fields a reader does not get to see, in words."""
+def _hidden(fields: Sequence[SensitiveFieldDescriptor]) -> list[SensitiveFieldDescriptor]:
+    """Return the fields that a reader does not get to see, without secrets."""
     policy = EvidenceExposurePolicy()
-    hidden = [
+    return [
         each
         for each in fields
         if not isinstance(each.field, SecretField) and not policy.can_expose_value(each.field)
     ]
+
+
+def _named(what: str, fields: Sequence[SensitiveFieldDescriptor]) -> str:
+    """Return the fields that a reader does not get to see, in words."""
+    hidden = _hidden(fields)
     names = sorted({".".join(each.path) for each in hidden if each.path})
     return f"{what} ({', '.join(names)})" if names else what * bool(hidden)
 

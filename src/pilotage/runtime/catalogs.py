@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias, cast
 
-from pilotage.agent.bootstrap import agent_reaches
+from pilotage.agent.bootstrap import agent_reaches, durable_agents
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.rule_of_two import rule_of_two
@@ -71,7 +71,8 @@ class Catalogs:
         graph, tools = self._app.graph, self._by_agent[definition.agent_id]
         problems: list[Problem] = []
         if not graph.contains(IRecordSealer):
-            problems.extend(unsealable(definition, tools))
+            is_below = definition.agent_id in durable_agents(graph)
+            problems.extend(unsealable(definition, tools, has_durable_parent=is_below))
         # Agents created earlier are checked again: they may reach the tools of this one.
         reaches = [
             replace(reach, tools=self._by_agent.get(reach.name, reach.tools))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
 
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import (
@@ -44,12 +43,11 @@ class MemoryLeases(OverTables, IAgentLeases):
         return self._current(run)
 
     def _current(self, run: RunKey) -> Lease | None:
-        held = self._tables.leases.get(run)
-        return held if held is not None and held.expires_at > self._tables.clock.now() else None
+        return self._tables.lease_of(run)
 
     def _lease(self, run: RunKey, owner: str, seconds: float) -> Lease:
         reject_not_positive("MemoryLeases", seconds=seconds)
-        return Lease(run, owner, self._tables.clock.now() + timedelta(seconds=seconds), seconds)
+        return self._tables.new_lease(run, owner, seconds)
 
     def _grant(self, lease: Lease) -> Lease:
         self._tables.leases[lease.run] = lease
@@ -70,9 +68,9 @@ class MemoryBacklog(OverTables, IAgentBacklog):
     ) -> Sequence[Lease]:
         reject_blank("MemoryBacklog.claim", owner=owner)
         reject_not_positive("MemoryBacklog.claim", seconds=seconds, limit=limit)
-        expires_at = self._tables.clock.now() + timedelta(seconds=seconds)
         found = [_key(state) for state in self._free() if state.agent_type in agents]
-        leases = [Lease(run, owner, expires_at, seconds) for run in found if run not in leaving][:limit]
+        free = [run for run in found if run not in leaving][:limit]
+        leases = [self._tables.new_lease(run, owner, seconds) for run in free]
         self._tables.leases.update({lease.run: lease for lease in leases})
         return leases
 
@@ -86,8 +84,7 @@ class MemoryBacklog(OverTables, IAgentBacklog):
 
     def _is_left(self, kept: KeptState) -> bool:
         run, now = _key(kept.bare), self._tables.clock.now()
-        lease = self._tables.leases.get(run)
-        if not self._tables.is_journaled(run) or (lease is not None and lease.expires_at > now):
+        if not self._tables.is_journaled(run) or self._tables.lease_of(run) is not None:
             return False
         pending = {signal.bare.kind for signal in self._tables.queues.get(run, {}).values()}
         state = kept.read()

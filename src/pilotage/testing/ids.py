@@ -23,10 +23,11 @@ class VirtualClock(IClock):
         reject_naive(self, start=start)
         self._start = start.astimezone(UTC)
         self._elapsed = 0.0
+        self._set_by = 0.0
         self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
 
     def now(self) -> datetime:
-        return self._start + timedelta(seconds=self._elapsed)
+        return self._start + timedelta(seconds=self._elapsed + self._set_by)
 
     def monotonic(self) -> float:
         return self._elapsed
@@ -45,6 +46,16 @@ class VirtualClock(IClock):
         for _, future in sorted(due, key=lambda sleeper: sleeper[0]):
             if not future.done():
                 future.set_result(None)
+
+    def set_time_of_day(self, seconds: float) -> None:
+        """Set the time of day forward, or back if `seconds` is negative; no time passes."""
+        self._set_by += seconds
+
+    def suspend(self, seconds: float) -> None:
+        """Suspend the machine: the time passes, and waiting in `sleep` goes on after it as long as before."""
+        reject_negative("VirtualClock.suspend", seconds=seconds)
+        self._elapsed += seconds
+        self._sleepers = [(due + seconds, future) for due, future in self._sleepers]
 
     async def sleep(self, seconds: float) -> None:
         """Wait until the clock has been advanced by this much; nothing to wait for only gives others a turn."""

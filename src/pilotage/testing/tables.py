@@ -261,6 +261,7 @@ class MemoryTables:
 
     def __init__(self, clock: IClock) -> None:
         self.clock = clock
+        self._started = clock.now() - timedelta(seconds=clock.monotonic())
         self.journals = TenantTable[RunJournal]()
         self.states = TenantTable[KeptState]()
         self.signals = TenantTable[KeptSignal]()
@@ -359,12 +360,23 @@ class MemoryTables:
         self._pass_lease(commit)
         return Committed(journal.head)
 
+    def new_lease(self, run: RunKey, owner: str, seconds: float) -> Lease:
+        """Return a lease from now on, by a clock that the time of day does not move."""
+        return Lease(run, owner, self._lease_time() + timedelta(seconds=seconds), seconds)
+
+    def lease_of(self, run: RunKey) -> Lease | None:
+        """Return the lease of a run, unless it has expired."""
+        held = self.leases.get(run)
+        return held if held is not None and held.expires_at > self._lease_time() else None
+
+    def _lease_time(self) -> datetime:
+        return self._started + timedelta(seconds=self.clock.monotonic())
+
     def _pass_lease(self, commit: JournalCommit) -> None:
         """Who begins a run drives it; one that has ended nobody drives any more."""
         run, asked = commit.run, commit.lease
         if asked is not None:
-            end = self.clock.now() + timedelta(seconds=asked.seconds)
-            self.leases[run] = Lease(run, asked.owner, end, asked.seconds)
+            self.leases[run] = self.new_lease(run, asked.owner, asked.seconds)
         if commit.state is not None and commit.state.is_terminal:
             self.leases.pop(run, None)
 

@@ -49,13 +49,17 @@ _CLOCK = """
 
 
 class ClockOfFile(SystemClock):
-    """The clock of an SQLite file, which a test puts forward."""
+    """The clocks of the machine with an SQLite file: a test lets time pass, and sets the time of day."""
 
     def __init__(self) -> None:
         self.ahead = timedelta()
+        self.set_by = timedelta()
 
     def now(self) -> datetime:
-        return super().now() + self.ahead
+        return super().now() + self.ahead + self.set_by
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead.total_seconds()
 
 
 def put_forward(store: SqlAlchemyStore, seconds: float) -> None:

@@ -12,12 +12,13 @@ from pilotage.agent import (
     AgentExecutionSpec,
     EvidenceCapture,
     RecoveryStrategy,
+    ToolApprovalRequirement,
     ToolEffects,
     agent_tool,
     discover_agent_tools,
 )
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.sealing_check import input_fields, output_fields, unsealable, withheld_by
+from pilotage.agent.sealing_check import hidden_input, input_fields, output_fields, unsealable, withheld_by
 from pilotage.errors import AgentPersistenceConfigurationError
 from pilotage.safety import (
     PII,
@@ -70,6 +71,10 @@ class Tools:
 
     @agent_tool(evidence=EvidenceCapture.SUMMARY)
     def cut(self, iban: Iban) -> Customer:
+        raise NotImplementedError
+
+    @agent_tool(effects=ToolEffects.read_only(), approval=ToolApprovalRequirement.REQUIRED)
+    def read_with_approval(self, iban: Iban) -> int:
         raise NotImplementedError
 
     @agent_tool(effects=ToolEffects.read_only(), evidence=EvidenceCapture.NONE)
@@ -160,6 +165,7 @@ def test_every_tool_input_and_output_is_a_problem_of_its_own() -> None:
     assert [problem.path[1] for problem in problems] == [
         "Tools.arguments",
         "Tools.cut",
+        "Tools.read_with_approval",
         "Tools.results",
         "Tools.whole_result",
         "input",
@@ -189,3 +195,28 @@ def test_an_input_that_cannot_be_guarded_is_a_problem_and_no_crash() -> None:
 
 def test_an_agent_that_keeps_nothing_has_nothing_to_seal() -> None:
     assert list(unsealable(definition_of(NotDurable), TOOLS.values())) == []
+
+
+def test_the_runs_of_an_agent_below_a_durable_one_are_recorded_too() -> None:
+    problems = list(unsealable(definition_of(NotDurable), [TOOLS["arguments"]], has_durable_parent=True))
+    assert [problem.path[1] for problem in problems] == ["Tools.arguments", "input", "output"]
+
+
+def test_arguments_that_people_may_change_are_in_their_answers() -> None:
+    (problem,) = unsealable(definition_of(Plain), [TOOLS["read_with_approval"]])
+    assert "sensitive arguments (iban)" in str(problem)
+
+
+def test_tools_that_no_model_is_offered_are_checked_for_what_their_calls_record() -> None:
+    inner = [TOOLS["plain"], TOOLS["read_only"], TOOLS["whole_result"]]
+    assert [problem.path[1] for problem in unsealable(definition_of(Plain), (), inner)] == [
+        "Tools.whole_result"
+    ]
+
+
+def test_an_input_hides_what_its_readers_do_not_see() -> None:
+    assert [found.path for found in hidden_input(definition_of(SensitiveEnds))] == [
+        ("customer", "iban"),
+        ("iban",),
+    ]
+    assert hidden_input(definition_of(Plain)) == hidden_input(definition_of(MarkedKeys)) == ()

@@ -76,3 +76,24 @@ def test_ids_look_like_real_ones() -> None:
     assert len(set(uids)) == 200
     assert all(len(uid) == 32 and uid == uid.lower() and int(uid, 16) >= 0 for uid in uids)
     assert all(0 <= ids.random() < 1 for _ in range(200))
+
+
+def test_setting_the_time_of_day_lets_no_time_pass() -> None:
+    clock = VirtualClock(datetime(2026, 1, 2, tzinfo=UTC))
+    clock.set_time_of_day(-86_400)
+    assert (clock.now(), clock.monotonic()) == (datetime(2026, 1, 1, tzinfo=UTC), 0.0)
+    clock.advance(60)
+    clock.set_time_of_day(60)
+    assert (clock.now(), clock.monotonic()) == (datetime(2026, 1, 1, 0, 2, tzinfo=UTC), 60.0)
+
+
+async def test_time_passes_for_a_suspended_machine_and_its_timers_stand_still() -> None:
+    clock = VirtualClock(datetime(2026, 1, 1, tzinfo=UTC))
+    sleeper = asyncio.create_task(clock.sleep(10))
+    await let_others_run()
+    clock.suspend(3600)
+    await let_others_run()
+    assert (clock.now(), clock.monotonic()) == (datetime(2026, 1, 1, 1, tzinfo=UTC), 3600.0)
+    assert not sleeper.done()
+    clock.advance(10)
+    await sleeper

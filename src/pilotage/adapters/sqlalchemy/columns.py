@@ -163,14 +163,40 @@ class seconds_from_now(FunctionElement[datetime]):  # noqa: N801 - reads as an S
     inherit_cache = True
 
 
+class lease_now(FunctionElement[datetime]):  # noqa: N801 - reads as an SQL function
+    """The clock of leases: that of the server, or, for a file, the time since its machine started.
+
+    The processes that open a file have one machine, and the time of day there can be set back or forward.
+    """
+
+    type = MomentColumn()
+    inherit_cache = True
+
+
+class lease_seconds_from_now(FunctionElement[datetime]):  # noqa: N801 - reads as an SQL function
+    """The moment that many seconds from now, by the clock of leases."""
+
+    type = MomentColumn()
+    inherit_cache = True
+
+
 @compiles(now)
-def _now(element: now, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(lease_now, "postgresql")
+def _now(element: now | lease_now, compiler: SQLCompiler, **options: Any) -> str:
     # On SQLite this is a function that each connection brings along (see `sqlite`).
     return "clock_timestamp()"
 
 
+@compiles(lease_now)
+def _lease_now(element: lease_now, compiler: SQLCompiler, **options: Any) -> str:
+    return "boot_timestamp()"
+
+
 @compiles(seconds_from_now, "postgresql")
-def _on_postgresql(element: seconds_from_now, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(lease_seconds_from_now, "postgresql")
+def _on_postgresql(
+    element: seconds_from_now | lease_seconds_from_now, compiler: SQLCompiler, **options: Any
+) -> str:
     seconds = compiler.process(element.clauses, **options)
     return f"(clock_timestamp() + make_interval(secs => {seconds}))"
 
@@ -179,3 +205,9 @@ def _on_postgresql(element: seconds_from_now, compiler: SQLCompiler, **options: 
 def _elsewhere(element: seconds_from_now, compiler: SQLCompiler, **options: Any) -> str:
     seconds = compiler.process(element.clauses, **options)
     return f"(clock_timestamp() + CAST({seconds} * 1000000 AS INTEGER))"
+
+
+@compiles(lease_seconds_from_now)
+def _since_boot(element: lease_seconds_from_now, compiler: SQLCompiler, **options: Any) -> str:
+    seconds = compiler.process(element.clauses, **options)
+    return f"(boot_timestamp() + CAST({seconds} * 1000000 AS INTEGER))"

@@ -1,4 +1,8 @@
-"""`SqlAlchemyLeases` and `SqlAlchemyBacklog`: leases by the clock of the database, and the runs without an owner."""
+"""`SqlAlchemyLeases` and `SqlAlchemyBacklog`: leases by the clock of the database, and the runs without an owner.
+
+The clock is that of the server. For an SQLite file it is the time since the machine started, which all processes share
+and which the time of day does not move; `Lease.expires_at` counts it from 1970.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, bindparam, delete, exists, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
+from pilotage.adapters.sqlalchemy.columns import lease_now, lease_seconds_from_now, now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.statements import Prepared, of_run, place_of
 from pilotage.adapters.sqlalchemy.tables import leases, runs, signals
@@ -18,9 +22,15 @@ from pilotage.agent.state import AgentStatus
 from pilotage.checks import reject_blank, reject_not_positive
 
 _IS_OWN = leases.c.owner == bindparam("who")
-_IS_OVER = leases.c.expires_at <= now()
+
+# An end that is further away than twice the length was not granted by this clock: a server's clock was set back, or the
+# machine of a file was started again. The tolerance of one length lets a clock be corrected while a lease holds.
+_IS_OVER = or_(
+    leases.c.expires_at <= lease_now(),
+    leases.c.expires_at > lease_seconds_from_now(2 * leases.c.granted_seconds),
+)
 _SECONDS = bindparam("seconds", type_=leases.c.granted_seconds.type)
-_END = seconds_from_now(_SECONDS)
+_END = lease_seconds_from_now(_SECONDS)
 
 
 def _acquire(maker: Any) -> Prepared:
@@ -116,7 +126,7 @@ _HAS_ANSWER = exists().where(
 )
 
 _IS_DRIVEN = exists().where(
-    leases.c.tenant_id == runs.c.tenant_id, leases.c.run_id == runs.c.run_id, leases.c.expires_at > now()
+    leases.c.tenant_id == runs.c.tenant_id, leases.c.run_id == runs.c.run_id, ~_IS_OVER
 )
 
 _above = runs.alias("above")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
@@ -35,8 +35,34 @@ _ERROR = 0xFF
 """The part of an error code that says what is wrong; the rest says where."""
 
 
+Functions: TypeAlias = Mapping[str, Callable[[], int]]
+"""Functions of a connection, by the names that statements use."""
+
+
+class MachineMoment(NamedTuple):
+    """A moment by both clocks of the machine, in microseconds."""
+
+    since_1970: int
+    since_boot: int
+
+    @classmethod
+    def of(cls, clock: IClock) -> MachineMoment:
+        """Return the current moment."""
+        return cls(microseconds(clock.now()), round(clock.monotonic() * 1_000_000))
+
+
+def _functions(moment: Callable[[], MachineMoment]) -> Functions:
+    return {
+        "clock_timestamp": lambda: moment().since_1970,
+        "boot_timestamp": lambda: moment().since_boot,
+    }
+
+
 class SqliteEngines(Engines):
-    """The engines of an SQLite file. Its clock is that of the machine, shared by all processes that open the file."""
+    """The engines of an SQLite file. Its clocks are those of the machine, shared by all processes that open the file.
+
+    Statements read the time of day, and the time since the machine started, which leases are measured by.
+    """
 
     single = None
     writers = 1
@@ -52,7 +78,7 @@ class SqliteEngines(Engines):
         self.hinting = self._writer("NORMAL")
         # `foreign_keys` and the like matter to writers only; a reader must not write.
         self.reading = self._engine(
-            settings.pool_size, lambda: microseconds(clock.now()), ("PRAGMA query_only = ON",)
+            settings.pool_size, _functions(partial(MachineMoment.of, clock)), ("PRAGMA query_only = ON",)
         )
         _make_private(Path(str(url.database)))
 
@@ -95,7 +121,7 @@ class SqliteEngines(Engines):
         engine = self._engine(
             # One belongs to the thread that writes, the other is for opening or upgrading the file.
             2,
-            self._transactions.moment,
+            _functions(self._transactions.moment),
             (
                 "PRAGMA journal_mode = WAL",
                 f"PRAGMA synchronous = {synchronous}",
@@ -106,7 +132,7 @@ class SqliteEngines(Engines):
         event.listen(engine, "begin", self._transactions.begin_for_sqlalchemy)
         return engine
 
-    def _engine(self, pool_size: int, time: Callable[[], int], pragmas: tuple[str, ...]) -> Engine:
+    def _engine(self, pool_size: int, functions: Functions, pragmas: tuple[str, ...]) -> Engine:
         engine = create_engine(
             self._url,
             pool_size=pool_size,
@@ -114,7 +140,7 @@ class SqliteEngines(Engines):
             pool_timeout=self._settings.timeout_seconds,
             connect_args={"check_same_thread": False, "timeout": self._settings.timeout_seconds},
         )
-        event.listen(engine, "connect", partial(_set_up, pragmas=pragmas, time=time))
+        event.listen(engine, "connect", partial(_set_up, pragmas=pragmas, functions=functions))
         self._made.append(engine)
         return engine
 
@@ -128,11 +154,12 @@ def _make_private(file: Path) -> None:
 
 
 def _set_up(
-    connection: sqlite3.Connection, _: Any, *, pragmas: tuple[str, ...], time: Callable[[], int]
+    connection: sqlite3.Connection, _: Any, *, pragmas: tuple[str, ...], functions: Functions
 ) -> None:
     # We begin transactions ourselves; the driver would begin them at the first statement that writes.
     connection.isolation_level = None
-    connection.create_function("clock_timestamp", 0, time)
+    for name, function in functions.items():
+        connection.create_function(name, 0, function)
     for pragma in pragmas:
         connection.execute(pragma).close()
 
@@ -151,9 +178,9 @@ class Transactions:
         self._lock = Lock()
         self._connections: dict[Engine, Connection] = {}
         self._in_a_row = 0
-        self._moment = 0
+        self._moment = MachineMoment(0, 0)
 
-    def moment(self) -> int:
+    def moment(self) -> MachineMoment:
         """Return when the open transaction began: what is written together has one time.
 
         One value is enough for all connections, because the open transaction holds the lock of the file.
@@ -214,7 +241,7 @@ class Transactions:
         """Lock the file at the beginning: a transaction that reads first might not be allowed to write."""
         line.carry_out(_BEGIN, ())
         # After the lock: what other writers wrote while this one waited is older.
-        self._moment = microseconds(self._clock.now())
+        self._moment = MachineMoment.of(self._clock)
 
 
 class Transaction:

@@ -18,7 +18,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.sql.expression import ColumnElement
 
 from pilotage.adapters.sqlalchemy.batch import Batch
-from pilotage.adapters.sqlalchemy.columns import MomentColumn, now, seconds_from_now
+from pilotage.adapters.sqlalchemy.columns import MomentColumn, lease_seconds_from_now, now
 from pilotage.adapters.sqlalchemy.connections import DatabaseLine, Engines, raising_sqlalchemy_errors
 from pilotage.adapters.sqlalchemy.conversations import append_turns
 from pilotage.adapters.sqlalchemy.database import Begin
@@ -142,7 +142,7 @@ _CONSUME = bulk_update(
 _GRANT_LEASES = bulk_insert(
     leases,
     ("tenant_id", "run_id", "owner", "granted_seconds"),
-    lambda given: {"expires_at": seconds_from_now(given["granted_seconds"])},
+    lambda given: {"expires_at": lease_seconds_from_now(given["granted_seconds"])},
     replaces=_RUN,
 )
 

@@ -19,7 +19,7 @@ from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.spec import LimitCode
-from pilotage.agent.state import AgentStateReason, AgentStatus
+from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.children.launch import ChildLauncher, cancellation_of
@@ -31,7 +31,13 @@ from pilotage.runtime.events.forwarding import Relay
 from pilotage.runtime.exposure.trust import label_in, with_label
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.interruptions import LimitReached, Paused, RunDiverged, RunHandedOver
+from pilotage.runtime.journal.interruptions import (
+    LimitReached,
+    Paused,
+    RunDiverged,
+    RunHandedOver,
+    SealMissing,
+)
 from pilotage.runtime.journal.record_fields import optional_text, value_field
 from pilotage.runtime.journal.records import encode_amount, optional_amount
 from pilotage.runtime.journal.scope import StepScope, scope_for
@@ -110,6 +116,8 @@ class Children:
         asked: JsonObject = {"agent": agent, "task": to_json_value(task.task)}
         view: JsonObject = {"agent": agent, "task": self._launcher.shown(task.agent, task.task)}
         action = run.action(action_id, kind, name, asked, view, is_read_only=False)
+        if not self._launcher.hides(task.agent):
+            action = replace(action, hides=False)
         child = ChildRun(self, task, scope, action)
         child.begins = run_delegated(run.ledger.state, self._id_for(action_id), agent)
         return child
@@ -202,6 +210,8 @@ class Children:
         match state.status:
             case AgentStatus.COMPLETED:
                 return _ended(spent, words.OUTPUT, to_json_value(result.output))
+            case AgentStatus.INTERRUPTED if not waits and _lacks_key(state):
+                raise SealMissing(f"its child {state.id!r}: {state.current_activity}")
             case AgentStatus.INTERRUPTED if (
                 not waits and state.reason is not AgentStateReason.USER_INTERRUPTED
             ):
@@ -230,6 +240,12 @@ class Children:
 
     def _id_for(self, action_id: str) -> str:
         return child_id(self.run.id, action_id)
+
+
+def _lacks_key(state: AgentState) -> bool:
+    """Return whether a run was interrupted because a record could not be sealed."""
+    reason = state.metadata.get(words.SEAL_MISSING)
+    return reason is not None and reason == state.current_activity
 
 
 def _ended(spent: BudgetAmount, key: str, found: JsonValue) -> JsonObject:

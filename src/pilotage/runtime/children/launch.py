@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.journal import JournalRow, RunKey
+from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.principal import Principal
-from pilotage.agent.sealing_check import input_fields
+from pilotage.agent.sealing_check import hidden_input, input_fields
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState
 from pilotage.errors import AgentDefinitionError, AgentToolDispatchError, RunConflictError
@@ -22,7 +23,7 @@ from pilotage.runtime.events.event_log import logged_events
 from pilotage.runtime.events.forwarding import Relay
 from pilotage.runtime.history import RunReader, label_at_end, result_in
 from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.interruptions import StoreUnavailable
+from pilotage.runtime.journal.interruptions import SealMissing, StoreUnavailable
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest, encode_input
 from pilotage.runtime.services import Services
 from pilotage.safety.guard import guard_json_value
@@ -74,6 +75,10 @@ class ChildLauncher:
         """
         return self._services.definition_of(agent).agent_id
 
+    def hides(self, agent: AgentRef) -> bool:
+        """Return whether the view of a task for an agent leaves out anything of it."""
+        return bool(hidden_input(self._services.definition_of(agent)))
+
     def shown(self, agent: AgentRef, task: JsonValue) -> JsonValue:
         """Return the view of a task for an agent."""
         definition = self._services.definition_of(agent)
@@ -97,6 +102,7 @@ class ChildLauncher:
         Raises:
             AgentDefinitionError: the task does not fit the agent; nothing was started.
             AgentToolDispatchError: the id stands for a child with another task.
+            SealMissing: a record of the child cannot be sealed or opened.
             StoreUnavailable: what has become of the child cannot be read.
         """
         while True:
@@ -107,6 +113,8 @@ class ChildLauncher:
                 await self._services.clock.sleep(_RETRY_SECONDS)
             except (AgentDefinitionError, AgentToolDispatchError):
                 raise
+            except RecordSealError as error:
+                raise SealMissing(f"child {child!r}: {error}") from error
             except Exception as error:
                 # The child may be under way all the same; that is not for the program to decide upon.
                 raise StoreUnavailable(f"child {child!r} cannot be reached: {error}") from error

@@ -19,7 +19,7 @@ from pilotage.container.lifecycle import ILifecycle
 from pilotage.container.names import target_name
 from pilotage.container.pod import Pod, Scope
 from pilotage.container.processing import IPostProcessor
-from pilotage.errors import AgentBootstrapError, AgentPersistenceConfigurationError, Problem
+from pilotage.errors import AgentBootstrapError, AgentPersistenceConfigurationError, Problem, error_words
 from pilotage.ids import IClock
 from pilotage.runtime.journal.commits import OutboxNotifier
 from pilotage.runtime.runs import AgentRuns
@@ -173,7 +173,7 @@ class OutboxRelay:
         try:
             entries = await self._outbox.claim(self._owner, self._settings.claim_seconds, free)
         except Exception as error:  # noqa: BLE001 - a store that does not answer is asked again later
-            _log.warning("the outbox cannot be read, and is tried again: %s", type(error).__name__)
+            _log.warning("the outbox cannot be read, and is tried again: %s", error_words(error))
             return False
         for _, of_run in groupby(entries, key=lambda entry: entry.run):
             delivery = asyncio.create_task(self._deliver(list(of_run), asked + self._settings.claim_seconds))
@@ -202,7 +202,7 @@ class OutboxRelay:
                     return
                 await self._outbox.delivered(self._owner, [entry])
         except Exception as error:  # noqa: BLE001 - the claim runs out by itself, and the facts come again
-            _log.warning("facts of run %s come again: %s", entries[0].run.run_id, type(error).__name__)
+            _log.warning("facts of run %s come again: %s", entries[0].run.run_id, error_words(error))
 
     async def _retry_later(self, entry: OutboxEntry, problem: str) -> None:
         retry_in = self._settings.retry_in(entry.failures + 1)

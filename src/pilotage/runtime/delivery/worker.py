@@ -16,7 +16,7 @@ from pilotage.container.graph import Graph
 from pilotage.container.lifecycle import ILifecycle
 from pilotage.container.pod import Pod
 from pilotage.container.processing import IPostProcessor
-from pilotage.errors import AgentPersistenceConfigurationError, Problem, RunConflictError
+from pilotage.errors import AgentPersistenceConfigurationError, Problem, RunConflictError, error_words
 from pilotage.runtime.delivery.relay import LAST
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.commits import OutboxNotifier
@@ -162,7 +162,7 @@ class Sweeper:
                 services.owner, seconds, free, agents=services.agent_ids, leaving=leaving
             )
         except Exception as error:  # noqa: BLE001 - a store that does not answer is asked again later
-            _log.warning("the backlog cannot be read, and is tried again: %s", type(error).__name__)
+            _log.warning("the backlog cannot be read, and is tried again: %s", error_words(error))
             return False
         for lease in leases:
             driven = asyncio.create_task(self._drive(lease.run), name=f"taking up run {lease.run.run_id}")
@@ -186,7 +186,7 @@ class Sweeper:
             has_progress = False
         except (Exception, RunInterruption) as error:  # noqa: BLE001 - an error of one run must not affect the others
             if not self._is_stopping:
-                _log.warning("run %s cannot be taken up now: %s", run.run_id, type(error).__name__)
+                _log.warning("run %s cannot be taken up now: %s", run.run_id, error_words(error))
             has_progress = False
         finally:
             await release_unused(self._leases, run, self._services.owner)
@@ -207,6 +207,8 @@ class Sweeper:
         live = self._runs.launcher.live(root.run_id)
         if live is not None:
             await asyncio.wait([live.task])
+            if not live.task.cancelled() and (error := live.task.exception()) is not None:
+                _log.warning("an attempt at run %s ended: %s", root.run_id, error_words(error))
 
     async def _root_of(self, run: RunKey) -> tuple[RunKey, bool]:
         """Return the run without a parent above a run, or the run itself, and whether that one has ended."""

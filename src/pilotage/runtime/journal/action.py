@@ -14,7 +14,8 @@ from pilotage.values import value
 class Action:
     """A requested action. `fingerprint` covers place, kind, name and the arguments as requested.
 
-    `is_read_only` actions may run ahead of the journal; all others are recorded before they begin.
+    `is_read_only` actions may run ahead of the journal; all others are recorded before they begin. With `hides=False`
+    no declaration hides a part of its records: a view may differ from its record in form or size only.
     """
 
     id: str
@@ -25,6 +26,7 @@ class Action:
     idempotency: Idempotency
     is_read_only: bool
     fingerprint: str
+    hides: bool = True
 
     @property
     def may_be_repeated(self) -> bool:

@@ -79,6 +79,10 @@ class StoreUnavailable(RunInterruption):
     """The journal cannot be written, and whether it has the last rows is unknown: no further effect may begin."""
 
 
+class SealMissing(RunInterruption):
+    """A record must be sealed, and the application cannot seal it: the run is interrupted until there is a key."""
+
+
 class RunHandedOver(RunInterruption):
     """The process shuts down: the run stays as it is, and its next owner continues from there."""
 
@@ -91,7 +95,15 @@ class StartRefused(RunInterruption):
     """The run cannot begin: another run has its conversation, or its parent run is ending."""
 
 
-_FIRST_TO_COUNT = (RunOwnershipLost, StoreUnavailable, RunDiverged, LimitReached, RunEnded, RunHandedOver)
+_FIRST_TO_COUNT = (
+    RunOwnershipLost,
+    StoreUnavailable,
+    SealMissing,
+    RunDiverged,
+    LimitReached,
+    RunEnded,
+    RunHandedOver,
+)
 
 
 def what_counts(end: BaseException) -> BaseException:

@@ -27,7 +27,7 @@ from pilotage.runtime.events.event_log import PendingEvents
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.commits import CommitDraft, CommitQueue, JournalWriter, Opening
-from pilotage.runtime.journal.interruptions import StoreUnavailable
+from pilotage.runtime.journal.interruptions import SealMissing
 from pilotage.runtime.journal.record_fields import plain_record
 from pilotage.runtime.journal.seals import Seals, WithoutKey, withholds, without_key_for
 from pilotage.runtime.journal.start_record import ownership_proof
@@ -57,11 +57,15 @@ class Ledger(CommitQueue):
         self._seals = seals or Seals(None, run)
 
     def claim(self, record: JsonValue, view: JsonValue) -> None:
-        """Append a CLAIMED row; as the first row of an attempt it takes the run over."""
+        """Append a CLAIMED row; as the first row of an attempt it takes the run over.
+
+        Raises:
+            RecordSealError: it must be sealed and cannot be; nothing is appended.
+        """
         if record == view:
             self._draft.add_claim(RowTexts.of(record, record))
             return
-        stored = self._sealed(
+        stored = self._seals.closed(
             record,
             view,
             action_id=words.RUN,
@@ -144,6 +148,12 @@ class Ledger(CommitQueue):
             idempotency=row.idempotency,
         )
 
+    async def reopen(self, missing: SealMissing) -> None:
+        """Return when the end of an attempt can be recorded that could not seal a record."""
+        await self.settle()
+        if self.death is missing:
+            self.death = None
+
     def add_turns(self, turns: ConversationTurns | None) -> None:
         """Add turns to the run's conversation with the next commit."""
         self._draft.turns = turns
@@ -193,8 +203,8 @@ class Ledger(CommitQueue):
             )
         except RecordSealError as error:
             # An agent's `except Exception` must not take this for a failed tool.
-            self.kill(death := StoreUnavailable(str(error)))
-            raise death from error
+            self.kill(missing := SealMissing(str(error)))
+            raise missing from error
 
 
 class EphemeralLedger(Ledger):

@@ -18,6 +18,7 @@ from pilotage.runtime.journal.interruptions import (
     RunEnded,
     RunHandedOver,
     RunInterruption,
+    SealMissing,
 )
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
@@ -112,7 +113,7 @@ class Liveness:
         """End the branch or the attempt, where the exception of an action requires it."""
         if isinstance(end, Paused):
             self.pause(scope, end)
-        elif isinstance(end, (RunDiverged, RunEnded, LimitReached)):
+        elif isinstance(end, (RunDiverged, RunEnded, LimitReached, SealMissing)):
             self.end(end)
             self._is_met = True
 

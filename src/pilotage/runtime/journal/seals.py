@@ -41,12 +41,12 @@ class WithoutKey(Enum):
 def without_key_for(action: Action, tool: AgentToolDescriptor | None = None) -> WithoutKey:
     """Return how an application without a key treats the records of an action.
 
-    Only a read-only action can be performed again. Where a tool declares nothing sensitive, the view of its result is
-    shorter only because of its size, so the record may stay plain.
+    Only a read-only action can be performed again. Where nothing sensitive is declared, the view differs only in size
+    or form, so the record may stay plain.
     """
     if action.is_read_only and action.kind in _FETCHED:
         return WithoutKey.FETCH_AGAIN
-    if tool is not None and not withheld_by(tool):
+    if not action.hides or (tool is not None and not withheld_by(tool)):
         return WithoutKey.KEEP_PLAIN
     return WithoutKey.REFUSE
 

@@ -131,7 +131,7 @@ class Question(Effect):
     kind = QUESTION
 
     def __init__(self, questions: Questions, about: Effect, what: str) -> None:
-        super().__init__(about.scope, question_action(about.asked_about, what))
+        super().__init__(about.scope, question_action(about, what))
         self._questions = questions
         self._about = about
         self.request = _NOT_ASKED

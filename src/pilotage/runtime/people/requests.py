@@ -12,6 +12,7 @@ from pilotage.agent.recovery_request import (
     RecoveryDecision,
     RecoveryDone,
 )
+from pilotage.agent.sealing_check import withheld_by
 from pilotage.agent.signals import AgentSignal, ApprovalDecision
 from pilotage.agent.tools.metadata import Idempotency, ToolRisk
 from pilotage.errors import AgentStructuredOutputError
@@ -151,8 +152,9 @@ def decided_by(signal: AgentSignal) -> str | None:
     return decider if isinstance(decider, str) and decider.strip() else None
 
 
-def question_action(action: Action, what: str) -> Action:
-    """Return the action of a question about another action."""
+def question_action(effect: Effect, what: str) -> Action:
+    """Return the action of a question about an effect; its answers hide what the records of the effect hide."""
+    action, tool = effect.asked_about, effect.descriptor
     return Action(
         id=f"{action.id}/{what}",
         kind=AgentActionKind.APPROVAL_WAIT,
@@ -162,4 +164,5 @@ def question_action(action: Action, what: str) -> Action:
         idempotency=Idempotency.NON_IDEMPOTENT,
         is_read_only=False,
         fingerprint=action.fingerprint,
+        hides=tool is None or bool(withheld_by(tool)),
     )

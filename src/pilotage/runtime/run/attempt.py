@@ -31,6 +31,7 @@ from pilotage.runtime.journal.interruptions import (
     RunEnded,
     RunHandedOver,
     RunInterruption,
+    SealMissing,
     what_counts,
 )
 from pilotage.runtime.journal.scope import StepScope, enter_run, leave_run
@@ -68,6 +69,8 @@ class RunAttempt:
             # Without telemetry and hooks the run is driven directly.
             is_unobserved = run.telemetry.is_idle and run.hooks is None
             return await (self._run() if is_unobserved else self._observed())
+        except SealMissing as missing:
+            return await self._ending.interrupt_unsealed(missing)
         except BaseException as error:
             # An attempt that ends without an outcome writes nothing more, not even its pending rows.
             self._ledger.kill(error)

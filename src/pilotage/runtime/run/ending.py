@@ -31,8 +31,10 @@ from pilotage.runtime.journal.interruptions import (
     RunEnded,
     RunHandedOver,
     RunInterruption,
+    SealMissing,
 )
 from pilotage.runtime.journal.records import Answer
+from pilotage.runtime.journal.stored_words import SEAL_MISSING
 from pilotage.runtime.people.requests import is_recovery
 from pilotage.runtime.run.cancel import Cleanup, end_children, finish_cancellation
 from pilotage.runtime.run.publish import Publisher
@@ -224,6 +226,19 @@ class Ending:
         await self._run.replay.liveness.quiesce(divergence)
         return await Pausing(self._run).diverge(divergence)
 
+    async def interrupt_unsealed(self, missing: SealMissing) -> RunResult:
+        """Interrupt a run with a record that must be sealed and cannot be; the record is not written.
+
+        Raises:
+            SealMissing: the run is being cancelled, which only its next owner can complete.
+        """
+        ledger = self._run.ledger
+        await self._run.replay.liveness.quiesce(missing)
+        await ledger.reopen(missing)
+        if not ledger.is_durable or ledger.state.status is AgentStatus.CANCELLING:
+            raise missing
+        return await Pausing(self._run).interrupt_unsealed(missing)
+
     async def begin_cancelling(self, reason: str) -> None:
         """Begin the cancellation that a person's answer asks for."""
         ledger, facts = self._run.ledger, {"cancellation_reason": reason}
@@ -320,7 +335,13 @@ class Pausing:
         self._prepare(self._ledger.state, None, {"prompt": words})
         return await self._commit(divergence)
 
-    async def _commit(self, end: Paused | RunDiverged) -> RunResult:
+    async def interrupt_unsealed(self, missing: SealMissing) -> RunResult:
+        """Interrupt the run until it is resumed by an application with a key."""
+        self._move(AgentSituation.RECOVERY_REQUIRED, str(missing), {SEAL_MISSING: str(missing)})
+        self._prepare(self._ledger.state, None, {"prompt": str(missing)})
+        return await self._commit(missing)
+
+    async def _commit(self, end: Paused | RunDiverged | SealMissing) -> RunResult:
         await self._ledger.barrier()
         self._ledger.kill(end)
         self._run.events.release()

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.errors import CallerError, RunConflictError
+from pilotage.errors import CallerError, RunConflictError, error_words
 from pilotage.runtime.door.run import LiveRun
 from pilotage.runtime.run.supervise import RunHandle, RunSupervisor
 from pilotage.runtime.run.watch import SignalWatch
@@ -101,7 +101,7 @@ class RunResumer:
         except CallerError:
             return
         except Exception as error:  # noqa: BLE001 - the answer is stored, so the run can be resumed later
-            _log.warning("run %s was answered and cannot be resumed now: %s", run_id, type(error).__name__)
+            _log.warning("run %s was answered and cannot be resumed now: %s", run_id, error_words(error))
 
 
 def acting(principal: Principal | None, state: AgentState) -> Principal:

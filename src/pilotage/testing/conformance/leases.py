@@ -32,12 +32,18 @@ class LeasesConformance(TimedKit):
 
     Fixtures to give: `leases`, over an empty store; `pass_time`, an async function after which the store's clock has
     gone on by that many seconds; and, where a store can be opened twice, `second_leases`: another adapter over the
-    same store, as a second process has it. Where time can only be waited for, set `short` to less.
+    same store, as a second process has it. Where time can only be waited for, set `short` to less. Where the time of
+    day of the store's machine can be set, `set_time_of_day`: an async function that sets it by that many seconds
+    forward, or back, while no time passes; without it those tests are skipped.
     """
 
     @pytest.fixture
     def second_leases(self, leases: IAgentLeases) -> IAgentLeases:
         return leases
+
+    @pytest.fixture
+    def set_time_of_day(self) -> PassTime:
+        pytest.skip("the adapter has no set_time_of_day")
 
     async def test_nobody_has_the_lease_of_a_run_that_nobody_asked_for(self, leases: IAgentLeases) -> None:
         assert await leases.holder(RUN) is None
@@ -106,6 +112,38 @@ class LeasesConformance(TimedKit):
         taken = await second_leases.acquire(RUN, "bob", LONG)
         assert taken is not None
         assert await leases.holder(RUN) == taken
+
+    @pytest.mark.parametrize("seconds", [-LONG, -LONG * 24 * 365])
+    async def test_a_time_of_day_that_is_set_back_strands_no_run(
+        self,
+        leases: IAgentLeases,
+        second_leases: IAgentLeases,
+        pass_time: PassTime,
+        set_time_of_day: PassTime,
+        seconds: float,
+    ) -> None:
+        await leases.acquire(RUN, "ada", self.short)
+        await set_time_of_day(seconds)
+        await pass_time(2 * self.short)
+        assert await leases.holder(RUN) is None
+        assert await second_leases.acquire(RUN, "bob", LONG) is not None
+
+    async def test_a_time_of_day_that_is_set_back_a_little_ends_no_lease(
+        self, leases: IAgentLeases, second_leases: IAgentLeases, set_time_of_day: PassTime
+    ) -> None:
+        await leases.acquire(RUN, "ada", self.short)
+        await set_time_of_day(-self.short / 2)
+        assert await second_leases.acquire(RUN, "bob", LONG) is None
+        assert await leases.renew(RUN, "ada", self.short) is not None
+
+    async def test_an_owner_gets_its_lease_again_however_the_time_of_day_was_set(
+        self, leases: IAgentLeases, set_time_of_day: PassTime
+    ) -> None:
+        await leases.acquire(RUN, "ada", self.short)
+        for seconds in (LONG, -3 * LONG):
+            await set_time_of_day(seconds)
+            assert await leases.acquire(RUN, "ada", self.short) is not None
+            assert await leases.renew(RUN, "ada", self.short) is not None
 
     async def test_who_comes_too_late_cannot_renew_but_may_ask_again(
         self, leases: IAgentLeases, pass_time: PassTime

@@ -17,6 +17,7 @@ from pilotage.agent.ports.journal import (
     JournalStage,
     RunKey,
 )
+from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState
 from pilotage.jsonvalue import JsonObject
@@ -26,6 +27,7 @@ from pilotage.runtime.journal.interruptions import (
     Paused,
     RunInterruption,
     RunOwnershipLost,
+    SealMissing,
     StartRefused,
     StoreUnavailable,
 )
@@ -150,11 +152,42 @@ async def test_a_state_that_moves_without_a_row_moves_the_head() -> None:
 async def test_a_record_that_must_be_sealed_and_cannot_be_kills_the_attempt() -> None:
     books = Books()
     ledger = await claimed(books)
-    with pytest.raises(StoreUnavailable, match="nothing provides IRecordSealer"):
+    with pytest.raises(SealMissing, match="nothing provides IRecordSealer") as missing:
         ledger.append(PAY, AFTER, 1, PAID, {"result": "hidden"})
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(SealMissing):
         await ledger.barrier()
+    with pytest.raises(SealMissing):
+        ledger.append(PAY, AFTER, 1, PAID, PAID)
     assert len(await books.rows()) == 1
+    await ledger.reopen(missing.value)
+    await ledger.barrier()
+    assert len(await books.rows()) == 1
+
+
+async def test_only_the_attempt_that_lacks_a_key_is_reopened() -> None:
+    ledger = await claimed(Books())
+    ledger.kill(lost := RunOwnershipLost("another owner"))
+    await ledger.reopen(SealMissing("a record"))
+    with pytest.raises(RunOwnershipLost) as still:
+        ledger.check_alive()
+    assert still.value is lost
+
+
+async def test_a_start_that_cannot_be_sealed_is_an_error_and_appends_nothing() -> None:
+    books = Books()
+    ledger = books.ledger()
+    with pytest.raises(RecordSealError, match="nothing provides IRecordSealer"):
+        ledger.claim(START, {"input": "hidden"})
+    await ledger.barrier()
+    assert await books.rows() == []
+
+
+async def test_an_action_that_hides_nothing_is_recorded_without_a_key() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    ledger.append(replace(PAY, hides=False), AFTER, 1, PAID, {"result": "in another form"})
+    await ledger.barrier()
+    assert [row.record for row in await books.rows()][1:] == [PAID]
 
 
 async def test_the_first_commit_says_what_the_run_belongs_to_and_no_later_one_does() -> None:

@@ -131,6 +131,7 @@ WORDS = {
     "DIVERGENCE": "divergence",
     "ACTION": "action",
     "DIFFERENCE": "difference",
+    "SEAL_MISSING": "seal_missing",
     "CANCELLATION_REASON": "cancellation_reason",
     "CANCELLATION_REQUESTED_BY": "cancellation_requested_by",
     "CANCELLATION_SIGNAL_ID": "cancellation_signal_id",
