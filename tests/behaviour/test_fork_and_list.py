@@ -276,7 +276,7 @@ async def completed(bureau: Bureau) -> str:
         return (await started(runs, agent)).state.id
 
 
-@pytest.mark.parametrize("part", ["record", "view"])
+@pytest.mark.parametrize("part", ["kept_record", "kept_view"])
 async def test_a_row_that_was_changed_is_found_out_and_named(part: str) -> None:
     bureau = Bureau()
     run_id = await completed(bureau)

@@ -38,6 +38,7 @@ from pilotage import (
 from pilotage.agent import AgentRecoveryRequest, ISecrets, RecoveryDecision, SecretRef, ToolCallArgsDeltaEvent
 from pilotage.agent.ports.journal import JournalRow, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import RecordSealError, SealContext
+from pilotage.agent.state import AgentStateReason
 from pilotage.errors import AgentPersistenceConfigurationError, CallerError, ToolError
 from pilotage.safety import StreamingRedactionPolicy, StreamingSensitivePattern
 from pilotage.testing import MemoryStore, ScriptedModel, StopAfter, StopBefore, calls, says
@@ -228,12 +229,13 @@ async def test_a_sealed_record_that_was_moved_elsewhere_does_not_open() -> None:
     assert journal is not None
     first, second = rows[1].seq - 1, rows[2].seq - 1
     kept = journal.rows
-    kept[first] = replace(kept[first], record=kept[second].record)
+    kept[first] = replace(kept[first], kept_record=kept[second].kept_record)
     async with bureau.process(Teller, None, bank) as runs:
         with pytest.raises(CallerError, match="does not follow"):
             await runs.verify(run_id)
-        with pytest.raises(RecordSealError):
-            await runs.resume(run_id)
+        interrupted = (await resumed(runs, run_id)).state
+        assert interrupted.reason is AgentStateReason.RECOVERY_REQUIRES_HITL
+        assert f"damaged at row {first + 1}" in str(interrupted.current_activity)
     assert bank.paid == [MINE]
 
 

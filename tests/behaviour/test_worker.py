@@ -500,14 +500,53 @@ async def test_a_run_that_cannot_be_taken_up_rests_and_does_not_hold_up_the_othe
     journal = tables.journals.find("default", run_id)
     assert journal is not None
     first, rest = journal.rows[0], journal.rows[1:]
-    journal.rows[:] = [replace(first, record="{}"), *rest]
+    journal.rows[:] = [replace(first, kept_record="{}"), *rest]
+    journal.digest, digest = "", journal.digest
+    journal.head, head = 0, journal.head
     async with story.working(story.pays, settings=WorkerSettings(concurrency=1)):
         await pass_time(story.clock, 10)
         assert await story.status(other) == COMPLETED
         assert (await story.status(run_id))[0] == AgentStatus.ACTIVE
-        journal.rows[0] = first
+        journal.rows[0], journal.digest, journal.head = first, digest, head
         await pass_time(story.clock, 20)
         assert await story.status(run_id) == COMPLETED
+
+
+async def test_a_run_with_a_damaged_record_is_interrupted_and_not_taken_up_again() -> None:
+    story = Story()
+    run_id = await story.bureau.dead_process(story.agent, story.pays, fault=StopBefore(3))
+    story.world.done.clear()
+    journal = story.bureau.store.tables.journals.find("default", run_id)
+    assert journal is not None
+    first = journal.rows[0]
+    journal.rows[0] = replace(first, kept_record="{}")
+    async with story.working(story.pays) as runs:
+        await pass_time(story.clock, 60)
+        state = await runs.get(run_id)
+        assert triple(state) == ("interrupted", "interrupted", "recovery_requires_hitl")
+        assert "damaged at row 1 (run): it was changed" in str(state.current_activity)
+        rows = len(await story.bureau.rows(run_id))
+        await pass_time(story.clock, 60)
+        assert len(await story.bureau.rows(run_id)) == rows
+        journal.rows[0] = first
+        await (await runs.resume(run_id)).result()
+        assert await story.status(run_id) == COMPLETED
+
+
+async def test_what_cannot_even_be_interrupted_is_logged_in_words(caplog: pytest.LogCaptureFixture) -> None:
+    story = Story()
+    run_id = await story.bureau.dead_process(story.agent, story.pays, fault=StopBefore(3))
+    journal = story.bureau.store.tables.journals.find("default", run_id)
+    assert journal is not None
+    journal.head = 0
+    with caplog.at_level(logging.WARNING, logger="pilotage.worker"):
+        async with story.working(story.pays):
+            await pass_time(story.clock, 10)
+    words = [record.getMessage() for record in caplog.records]
+    assert words
+    assert all("can be neither resumed nor interrupted: its record is damaged at" in each for each in words)
+    assert len(words) < 6
+    assert (await story.status(run_id))[0] == AgentStatus.ACTIVE
 
 
 async def test_the_answer_to_a_child_lets_the_run_above_it_go_on() -> None:

@@ -16,7 +16,7 @@ from pilotage.container.graph import Graph
 from pilotage.container.lifecycle import ILifecycle
 from pilotage.container.pod import Pod
 from pilotage.container.processing import IPostProcessor
-from pilotage.errors import AgentPersistenceConfigurationError, Problem, RunConflictError
+from pilotage.errors import AgentPersistenceConfigurationError, CallerError, Problem, RunConflictError
 from pilotage.runtime.delivery.relay import LAST
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.commits import OutboxNotifier
@@ -186,7 +186,9 @@ class Sweeper:
             has_progress = False
         except (Exception, RunInterruption) as error:  # noqa: BLE001 - an error of one run must not affect the others
             if not self._is_stopping:
-                _log.warning("run %s cannot be taken up now: %s", run.run_id, type(error).__name__)
+                # An error for callers has no content of the run, and says what to do.
+                reason = str(error) if isinstance(error, CallerError) else type(error).__name__
+                _log.warning("run %s cannot be taken up now: %s", run.run_id, reason)
             has_progress = False
         finally:
             await release_unused(self._leases, run, self._services.owner)

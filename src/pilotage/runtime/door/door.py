@@ -27,8 +27,14 @@ from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.outcome import executed_arguments
 from pilotage.runtime.door.run import RefusedError, Run, Stage
 from pilotage.runtime.effect import NO_OUTCOME, Ask, Effect, EffectKind
-from pilotage.runtime.journal.interruptions import Paused, RunEnded, RunInterruption
-from pilotage.runtime.journal.record_fields import decode_row
+from pilotage.runtime.journal.interruptions import (
+    Paused,
+    RecordDamaged,
+    RunEnded,
+    RunInterruption,
+    damage_of,
+)
+from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row
 from pilotage.runtime.journal.recording import (
     AskHuman,
     FetchAgain,
@@ -78,6 +84,11 @@ async def perform(run: Run, effect: Effect) -> Any:
                 await run.at_boundary(effect)
         recorded = run.replay.take(effect.action) if run.replay.has_record else None
         result = await (_begin(run, effect) if recorded is None else _recover(run, effect, recorded))
+    except DamagedRecordError as error:
+        # No exception for the program: it must not take a damaged record for a failed call.
+        damaged = RecordDamaged(damage_of(error))
+        liveness.ended(effect.scope, damaged)
+        raise damaged from error
     except BaseException as end:
         liveness.ended(effect.scope, end)
         raise
