@@ -39,6 +39,7 @@ from pilotage import (
 from pilotage.agent import AgentRecoveryRequest, ISecrets, RecoveryDecision, SecretRef, ToolCallArgsDeltaEvent
 from pilotage.agent.ports.journal import JournalRow, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import RecordSealError, SealContext
+from pilotage.agent.state import AgentStateReason
 from pilotage.errors import AgentPersistenceConfigurationError, CallerError, ToolError
 from pilotage.safety import StreamingRedactionPolicy, StreamingSensitivePattern
 from pilotage.testing import MemoryStore, ScriptedModel, StopAfter, StopBefore, calls, says
@@ -233,8 +234,9 @@ async def test_a_sealed_record_that_was_moved_elsewhere_does_not_open() -> None:
     async with bureau.process(Teller, None, bank) as runs:
         with pytest.raises(CallerError, match="does not follow"):
             await runs.verify(run_id)
-        with pytest.raises(RecordSealError):
-            await runs.resume(run_id)
+        interrupted = (await resumed(runs, run_id)).state
+        assert interrupted.reason is AgentStateReason.RECOVERY_REQUIRES_HITL
+        assert f"damaged at row {first + 1}" in str(interrupted.current_activity)
     assert bank.paid == [MINE]
 
 

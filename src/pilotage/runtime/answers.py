@@ -30,7 +30,7 @@ from pilotage.runtime.effect import decoder_of
 from pilotage.runtime.history import RunReader
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.question_record import Question, decode_question
-from pilotage.runtime.journal.record_fields import decode_row
+from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row
 from pilotage.runtime.services import Services
 
 __all__ = ["OpenQuestions", "Question", "run_of"]
@@ -57,7 +57,10 @@ class OpenQuestions:
             if row.action_id.startswith(folded):
                 continue  # its branch is folded, so the answer is not needed
             if row.kind is AgentActionKind.APPROVAL_WAIT:
-                question = decode_row(row, decode_question)
+                try:
+                    question = decode_row(row, decode_question)
+                except DamagedRecordError:
+                    continue  # the run is interrupted when it is resumed, and asks again once its record is mended
                 found.append(await self._with_late_outcomes(state, question))
             elif row.kind is AgentActionKind.DELEGATION:
                 child = await self._records.find(child_id(state.id, row.action_id), state.tenant_id)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.model_request import StructuredOutputSpec
-from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.journal import JournalHead, JournalRow, JournalStage, RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
@@ -29,10 +31,12 @@ from pilotage.runtime.events.event_log import LoggedEvent, is_erased, items_of, 
 from pilotage.runtime.events.projections import CANCELLED
 from pilotage.runtime.exposure.trust import label_in
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.chain import first_broken
-from pilotage.runtime.journal.record_fields import object_or_empty, record_of
+from pilotage.runtime.journal.chain import NO_HEAD, Damage, damage_in, first_broken
+from pilotage.runtime.journal.record_fields import DamagedRecordError, object_or_empty, record_of
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.records import decode_result, taken_ids
+from pilotage.runtime.journal.seals import unopened
+from pilotage.runtime.journal.start_record import decode_start
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
@@ -54,12 +58,21 @@ class RunHistory:
 
     @classmethod
     def of(cls, rows: Sequence[JournalRow]) -> RunHistory:
-        """Return the history of a run from all of its rows; there is at least the first one."""
+        """Return the history of a run from all of its rows; there is at least the first one.
+
+        Raises:
+            DamagedRecordError: a row does not hold the events that its stage says.
+        """
         claims, actions, events = list[JournalRow](), list[JournalRow](), deque[LoggedEvent]()
         for row in rows:
             stage = row.stage
             if stage is JournalStage.TOLD:
-                events.extend(items_of(row))
+                try:
+                    events.extend(items_of(row))
+                except (LookupError, TypeError) as error:
+                    raise DamagedRecordError(
+                        words.VIEW, "a list of events", seq=row.seq, action_id=row.action_id
+                    ) from error
             elif stage is JournalStage.CLAIMED:
                 claims.append(row)
             else:
@@ -70,6 +83,25 @@ class RunHistory:
     def last_number(self) -> int:
         """The number of the last recorded event, 0 where there is none."""
         return self.events[-1].number if self.events else 0
+
+
+@value
+class RunRecord:
+    """State and rows of a run as they were read to resume it, and the first damage; None for a whole record."""
+
+    state: AgentState
+    rows: Sequence[JournalRow]
+    damage: Damage | None = None
+
+
+def attribution_of(record: RunRecord) -> AgentEventAttribution:
+    """Return the attribution of a run's events, from its state where its first row cannot be decoded."""
+    state, rows = record.state, record.rows
+    if rows and rows[0].seq == 1:
+        with suppress(DamagedRecordError):
+            return decode_start(rows[0]).attribution(state.id)
+    parent = state.metadata.get(words.PARENT)
+    return AgentEventAttribution(state.agent_type, state.id, state.id, str(parent) if parent else None)
 
 
 _APPROVALS = frozenset({AgentStateReason.APPROVAL_REQUIRED, AgentStateReason.APPROVAL_DEFERRED})
@@ -151,13 +183,15 @@ class RunReader:
         return state
 
     async def rows(self, run: RunKey) -> list[JournalRow]:
-        """Return the rows of a run with their records open.
+        """Return the rows of a run with their records open; a record that was changed is an `UnreadableRecord`.
 
         Raises:
-            RecordSealError: one of them does not open here.
+            RecordSealError: the application does not have the key of one of them.
             RunErasedError: their payloads were erased.
         """
-        stored = await self.stored_rows(run)
+        return self._opened(run, await self.stored_rows(run))
+
+    def _opened(self, run: RunKey, stored: list[JournalRow]) -> list[JournalRow]:
         if all(row.is_plain for row in stored):
             return stored
         refuse_erased(run, stored)
@@ -167,26 +201,38 @@ class RunReader:
         """Return the rows of a run as they are stored."""
         return [row async for row in self._services.journal.read(run)]
 
-    async def snapshot(self, run_id: str, principal: Principal | None) -> tuple[AgentState, list[JournalRow]]:
-        """Return the state and the rows of a run; without a principal, of any tenant.
+    async def checked(self, run_id: str, principal: Principal | None) -> RunRecord:
+        """Return the state and the rows of a run, checked as they are read; without a principal, of any tenant.
 
         The state is not older than the rows, so a run that ends meanwhile is seen as ended.
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
             CallerError: it has no journal.
+            RecordSealError: the application does not have the key of a record.
+            RunErasedError: its payloads were erased.
         """
         found = await self._services.states.get_with_head(run_id)
         if found is None or (principal is not None and found[0].tenant_id != principal.tenant):
             raise RunNotFoundError(f"there is no run {run_id!r}.")
-        state, head = found
-        rows = await self.rows(RunKey(state.tenant_id, run_id))
-        if not rows:
+        state, last = found
+        run, journal = RunKey(state.tenant_id, run_id), self._services.journal
+        stored = await self.stored_rows(run)
+        if not stored and not last:
             raise CallerError(
                 f"run {run_id!r} has no journal: it was not started here, and cannot be resumed."
             )
-        # A row that was committed between the two reads may have changed the state.
-        return state if rows[-1].seq == head else await self.state(run_id, principal), rows
+        head = await journal.head(run) or NO_HEAD
+        if head.seq != last:
+            # The owner committed between the reads: the rows may end anywhere between the two heads.
+            state = await self.state(run_id, principal)
+            if stored and last <= stored[-1].seq <= head.seq:
+                head = JournalHead(stored[-1].seq, stored[-1].epoch, stored[-1].digest)
+        damage = damage_in(stored, head)
+        rows = self._opened(run, stored)
+        if damage is None and rows is not stored:
+            damage = unopened(rows)
+        return RunRecord(state, rows, damage)
 
     async def result(self, state: AgentState) -> RunResult:
         """Return the result of a run as it is now, its output as JSON; `state` is the one that was read before."""

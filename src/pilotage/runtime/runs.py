@@ -78,13 +78,15 @@ class AgentRuns:
     async def resume(self, run_id: str, *, principal: Principal | None = None) -> RunHandle:
         """Resume a run, on any machine; recorded actions are replayed, not repeated.
 
+        Its record is checked as it is read: a run whose record is damaged is interrupted, and its state says where.
+
         If this process drives the run, the handle is that of the current attempt; if the run has ended, the handle
         returns its result.
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
             RunConflictError: another process drives the run, or claimed it at the same time.
-            CallerError: the run is a child run.
+            CallerError: the run is a child run, or its record is so damaged that it cannot be interrupted either.
         """
         return await self._resumer.resume(run_id, principal)
 
@@ -334,10 +336,14 @@ class AgentRuns:
         `at` is the last row to copy, by default the last row of the journal.
 
         Raises:
-            CallerError: an action is open at that row: its outcome is unknown.
+            CallerError: an action is open at that row: its outcome is unknown. Or the record is damaged up to there.
         """
-        state, rows = await self._records.snapshot(run_id, principal)
-        return await self._starts.fork(run_id, fork_rows(run_id, rows, at), acting(principal, state))
+        record = await self._records.checked(run_id, principal)
+        damage = record.damage
+        if damage is not None and (at is None or at >= damage.seq):
+            raise CallerError(f"run {run_id!r} cannot be forked: its record is damaged at {damage}.")
+        rows = fork_rows(run_id, record.rows, at)
+        return await self._starts.fork(run_id, rows, acting(principal, record.state))
 
     async def hand_over(self, seconds: float) -> None:
         """Stop driving runs, each after its current action; another process can continue them from there.

@@ -17,6 +17,8 @@ from pilotage.agent.ports.journal import (
     JournalStage,
     OutboxEvent,
     SealedRecord,
+    StoredRecord,
+    UnreadableRecord,
     stored_row,
 )
 from pilotage.agent.signals import AgentSignal
@@ -72,22 +74,40 @@ class KeptRow:
         )
 
     @property
+    def seq(self) -> int:
+        """The number of the row."""
+        return cast("int", self.columns[0])
+
+    @property
     def is_plain(self) -> bool:
         return isinstance(self.kept_record, str)
 
     @property
-    def record(self) -> JsonValue | SealedRecord | ErasedRecord:
-        return parsed(self.kept_record) if isinstance(self.kept_record, str) else self.kept_record
+    def record(self) -> StoredRecord:
+        try:
+            return parsed(self.kept_record) if isinstance(self.kept_record, str) else self.kept_record
+        except ValueError as error:
+            return UnreadableRecord(str(error))
 
     @property
     def view(self) -> JsonValue:
-        return parsed(self.kept_view)
+        try:
+            return parsed(self.kept_view)
+        except ValueError:
+            return None
+
+    @property
+    def payloads(self) -> tuple[str, str]:
+        record = self.kept_record
+        if isinstance(record, SealedRecord):
+            return canonical_json({"ciphertext": record.ciphertext, "key": record.key_id}), self.kept_view
+        return record if isinstance(record, str) else "", self.kept_view
 
     def read(self) -> JournalRow:
         """The row as a reader gets it."""
         read = stored_row(*self.columns, source=self)
         if read.stage is not JournalStage.BEFORE:
-            # A record that cannot be read is an error before the run is claimed.
+            # A record that cannot be decoded is found before the run is claimed.
             _ = read.record
         return read
 

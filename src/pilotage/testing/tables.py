@@ -238,11 +238,12 @@ class RunJournal(RunSnapshot):
     """The journal of one run: its rows, and what a commit is decided by."""
 
     rows: list[KeptRow] = field(default_factory=list[KeptRow])
+    digest: str = ""
 
     @property
     def end(self) -> JournalHead | None:
         """Where the journal ends, or None before the first row."""
-        return JournalHead(self.head, self.epoch, self.rows[-1].digest) if self.rows else None
+        return JournalHead(self.head, self.epoch, self.digest) if self.head else None
 
 
 @value
@@ -341,6 +342,7 @@ class MemoryTables:
         conversation = wanted_conversation(commit, journal)
         journal.rows.extend(writes.rows)
         journal.advance(commit)
+        journal.digest = writes.rows[-1].digest
         self.journals.put(tenant, run.run_id, journal)
         if writes.state is not None:
             self.states.put(tenant, run.run_id, writes.state)

@@ -288,12 +288,19 @@ def _fill(page: Page, connection: Connection, rows: Sequence[StoredRow]) -> None
     page.records.update({row.seq: (row.record_stored, row.record_blob) for row in rows})
 
 
+def _rows_in_view(page: Page, row: StoredRow) -> Sequence[int]:
+    """Return the numbers of the rows that the view of a row points to; none for a view that cannot be decoded."""
+    try:
+        return list(echoed_rows(page.text(row.view_stored, row.view_blob)))
+    except (LookupError, ValueError):
+        return ()
+
+
 def _echoed_elsewhere(
     connection: Connection, run: RunKey, page: Page, rows: Sequence[StoredRow]
 ) -> list[StoredRow]:
     """Return the rows before the page that views in it point to; views point only to earlier rows."""
-    views = (page.text(row.view_stored, row.view_blob) for row in rows)
-    missing = {seq for view in views for seq in echoed_rows(view)} - page.records.keys()
+    missing = {seq for row in rows for seq in _rows_in_view(page, row)} - page.records.keys()
     if not missing:
         return []
     number = connection.execute(select(NUMBER), place_of(run)).scalar_one()

@@ -27,6 +27,8 @@ from pilotage.agent.ports.journal import (
     JournalStage,
     RunKey,
     SealedRecord,
+    StoredRecord,
+    UnreadableRecord,
     recorded_row,
     shown_row,
     stored_row,
@@ -42,6 +44,9 @@ _ADDED, _ECHO = "+", "="
 _SHORTEST_ECHO = 64
 _RESULT = "result"
 _MODEL_CALL = AgentActionKind.MODEL_CALL
+_EMPTY = "{}"
+_DAMAGE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+"""What decoding the columns of a damaged row raises."""
 
 
 def row_values(run: RunKey, rows: Sequence[JournalRow], token: str) -> list[Values]:
@@ -226,6 +231,20 @@ def _view_text(stored_view: str, text_of: Callable[[int], str]) -> str:
     return "".join((*parts, rest[used:]))
 
 
+def _whole_view(record: str, view: str, text_of: Callable[[int], str]) -> str:
+    """Return the canonical text of a view that is not equal to its record."""
+    if not view.startswith(_ADDED):
+        return _view_text(view, text_of)
+    added = view[1:]
+    if record == _EMPTY or added == _EMPTY:
+        return added if record == _EMPTY else record
+    # Names are sorted: where all added ones come first, the texts follow one another.
+    members, first = as_object(parsed(added)), record[2 : record.find('":')]
+    if "\\" not in first and max(members) < first:
+        return f"{added[:-1]},{record[1:]}"
+    return canonical_json({**as_object(parsed(record)), **members})
+
+
 class Page:
     """What the rows of a page need besides their own columns."""
 
@@ -237,9 +256,16 @@ class Page:
         """The columns of records by the numbers of their rows; views may point to rows before the page."""
 
     def text(self, stored: str | None, blob: bytes | None) -> str | None:
-        """Return a text that is in its column or in a blob."""
+        """Return a text that is in its column or in a blob.
+
+        Raises:
+            LookupError: the blob is missing.
+        """
         if blob is not None:
-            return self.blobs[from_packed(blob)]
+            digest = from_packed(blob)
+            if digest not in self.blobs:
+                raise LookupError(f"its blob {digest[:12]!r} is missing")
+            return self.blobs[digest]
         return None if stored is None else from_stored(stored)
 
     def record_text(self, seq: int) -> str:
@@ -274,18 +300,34 @@ class StoredRow(NamedTuple):
         return self.key is None and self.erased is None
 
     @property
-    def record(self) -> JsonValue | SealedRecord | ErasedRecord:
+    def record(self) -> StoredRecord:
         if self.erased is not None:
             return ErasedRecord(from_packed(self.erased))
-        return record_of(self.page.text(self.record_stored, self.record_blob) or "", self.key_id)
+        try:
+            return record_of(self.page.text(self.record_stored, self.record_blob) or "", self.key_id)
+        except _DAMAGE as error:
+            return UnreadableRecord(str(error))
 
     @property
     def view(self) -> JsonValue:
         if self.erased is not None:
             return None
         page = self.page
+        try:
+            view = page.text(self.view_stored, self.view_blob)
+            return view_of(Payloads(page.record_text(self.seq), view, self.key_id), page.record_text)
+        except _DAMAGE:
+            return None
+
+    @property
+    def payloads(self) -> tuple[str, str]:
+        page = self.page
+        record, key = page.text(self.record_stored, self.record_blob) or "", self.key_id
         view = page.text(self.view_stored, self.view_blob)
-        return view_of(Payloads(page.record_text(self.seq), view, self.key_id), page.record_text)
+        whole = record if view is None else _whole_view(record, view, page.record_text)
+        if key is None:
+            return record, whole
+        return canonical_json({"ciphertext": record, "key": key}), whole
 
     @property
     def digest(self) -> str:
@@ -321,7 +363,36 @@ _TOLD, _BEFORE = JournalStage.TOLD, JournalStage.BEFORE
 
 
 def row_of(stored: StoredRow) -> JournalRow:
-    """Return the journal row in these columns."""
+    """Return the journal row in these columns; one that they do not describe has an `UnreadableRecord`."""
+    try:
+        return _row_of(stored)
+    except _DAMAGE as error:
+        reason = f"{type(error).__name__}: {error}"
+        known = (stored.kind, _KINDS), (stored.stage, _STAGES), (stored.idempotency, _CLASSES)
+        unknown = next((word for word, names in known if word not in names), None)
+        if unknown is not None:
+            reason = f"{unknown!r} is no kind, stage or class of actions"
+        return _unreadable(stored, reason)
+
+
+def _unreadable(stored: StoredRow, reason: str) -> JournalRow:
+    """Return a row in place of one whose columns cannot be decoded: it belongs to no action."""
+    return JournalRow(
+        stored.seq,
+        str(stored.action) or "?",
+        None,
+        JournalStage.CLAIMED,
+        attempt=1,
+        epoch=max(int(stored.epoch), 1),
+        fingerprint="",
+        idempotency=Idempotency.IDEMPOTENT,
+        record=UnreadableRecord(reason),
+        view=None,
+        digest="unreadable",
+    )
+
+
+def _row_of(stored: StoredRow) -> JournalRow:
     stage = _STAGES[stored.stage]
     place = (
         stored.seq,

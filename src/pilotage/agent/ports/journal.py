@@ -73,13 +73,24 @@ class ErasedRecord:
 
 
 @value
+class UnreadableRecord:
+    """Stands for a record that the store has and cannot decode; `reason` says why."""
+
+    reason: str
+
+
+StoredRecord: TypeAlias = "JsonValue | SealedRecord | ErasedRecord | UnreadableRecord"
+"""The record of a row as a reader of the journal gets it."""
+
+
+@value
 class RowTexts:
     """A record and a view with their canonical texts, made once, when the row was chained.
 
     `added_json` is what the view says besides, where it is known to say all that the record says.
     """
 
-    record: JsonValue | SealedRecord | ErasedRecord
+    record: StoredRecord
     view: JsonValue
     record_json: str
     view_json: str
@@ -88,7 +99,7 @@ class RowTexts:
     @classmethod
     def of(
         cls,
-        record: JsonValue | SealedRecord | ErasedRecord,
+        record: StoredRecord,
         view: JsonValue,
         added: JsonObject | None = None,
     ) -> RowTexts:
@@ -100,6 +111,8 @@ class RowTexts:
             text = canonical_json({"key": record.key_id, "ciphertext": record.ciphertext})
         elif isinstance(record, ErasedRecord):
             text = canonical_json({"erased": record.digest})
+        elif isinstance(record, UnreadableRecord):
+            text = canonical_json({"unreadable": record.reason})
         else:
             text = canonical_json(record) if record is not None else "null"
         if added:
@@ -109,7 +122,7 @@ class RowTexts:
     @classmethod
     def _with_added(
         cls,
-        record: JsonValue | SealedRecord | ErasedRecord,
+        record: StoredRecord,
         view: JsonObject,
         text: str,
         added: JsonObject,
@@ -125,7 +138,11 @@ class RowTexts:
 
 
 class IStoredRow(Protocol):
-    """A row as a store has read it: its payloads are decoded on first use."""
+    """A row as a store has read it: its payloads are decoded on first use.
+
+    A record that cannot be decoded is an `UnreadableRecord`, such a view is None: readers see the other rows all the
+    same, and a run with such a row is not resumed.
+    """
 
     @property
     def is_plain(self) -> bool:
@@ -133,9 +150,18 @@ class IStoredRow(Protocol):
         ...
 
     @property
-    def record(self) -> JsonValue | SealedRecord | ErasedRecord: ...
+    def record(self) -> StoredRecord: ...
     @property
     def view(self) -> JsonValue: ...
+    @property
+    def payloads(self) -> tuple[str, str]:
+        """The canonical texts of record and view, not decoded; that of a sealed record is the one of `RowTexts`.
+
+        Raises:
+            LookupError, TypeError, ValueError: a part of them is missing or is no text of a row.
+        """
+        ...
+
     @property
     def digest(self) -> str: ...
     @property
@@ -166,7 +192,7 @@ class JournalRow:
     epoch: int
     fingerprint: str
     idempotency: Idempotency
-    record: JsonValue | SealedRecord | ErasedRecord
+    record: StoredRecord
     view: JsonValue
     digest: str
     created_at: datetime | None = None
@@ -182,7 +208,7 @@ class JournalRow:
         """Whether the record is neither sealed nor erased; it is not decoded to find out."""
         if self.source is not None:
             return self.source.is_plain
-        return not isinstance(self.record, (SealedRecord, ErasedRecord))
+        return not isinstance(self.record, (SealedRecord, ErasedRecord, UnreadableRecord))
 
     @property
     def texts(self) -> RowTexts:

@@ -41,14 +41,18 @@ class SealContext:
 
 
 class RecordSealError(RunError):
-    """A record cannot be sealed or opened. The run is unharmed and can go on where the key is."""
+    """A record cannot be sealed or opened. The run is unharmed and can go on where the key is.
+
+    Unless `is_damaged`: then the key is there, and the record is not the one that was sealed.
+    """
 
     message: ClassVar[str] = "A record of the run cannot be sealed or opened."
     code: ClassVar[str] = "record_seal_error"
 
-    def __init__(self, *args: object, key_id: str | None = None) -> None:
+    def __init__(self, *args: object, key_id: str | None = None, is_damaged: bool = False) -> None:
         super().__init__(*args)
         self.key_id = key_id
+        self.is_damaged = is_damaged
 
     @classmethod
     def unknown_key(cls, context: SealContext, key_id: str, way_out: str) -> Self:
@@ -65,6 +69,7 @@ class RecordSealError(RunError):
             f"{context} does not open with the key {key_id!r}: the record was changed, or comes from another "
             "place. Verify the run's journal, and restore the row from a backup.",
             key_id=key_id,
+            is_damaged=True,
         )
 
 

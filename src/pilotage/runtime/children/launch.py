@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.principal import Principal
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.sealing_check import hidden_input, input_fields
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState
-from pilotage.errors import AgentDefinitionError, AgentToolDispatchError, RunConflictError
+from pilotage.errors import AgentDefinitionError, AgentToolDispatchError, CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.deadlines import deadline_at, earliest
 from pilotage.runtime.budget.spending import Spending, child_limits, count_rows
 from pilotage.runtime.children.tasks import ChildEnded, ChildTask, child_id
 from pilotage.runtime.door.run import LiveRun, Run
+from pilotage.runtime.effect import NOTHING
 from pilotage.runtime.events.event_log import logged_events
 from pilotage.runtime.events.forwarding import Relay
-from pilotage.runtime.history import RunReader, label_at_end, result_in
+from pilotage.runtime.history import RunReader, RunRecord, label_at_end, result_in
 from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.interruptions import SealMissing, StoreUnavailable
+from pilotage.runtime.journal.interruptions import RecordDamaged, SealMissing, StoreUnavailable, damage_of
+from pilotage.runtime.journal.record_fields import DamagedRecordError
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest, encode_input
 from pilotage.runtime.services import Services
 from pilotage.safety.guard import guard_json_value
@@ -47,12 +51,15 @@ class RunStarter(ABC):
     @abstractmethod
     async def revive(
         self,
-        state: AgentState,
-        rows: Sequence[JournalRow],
+        record: RunRecord,
         principal: Principal,
         parent: Run | None = None,
-    ) -> LiveRun:
-        """Resume a run."""
+    ) -> LiveRun | AgentState:
+        """Resume a run; one with a damaged record is interrupted, and its state returned.
+
+        Raises:
+            CallerError: the damage is such that it cannot be interrupted either.
+        """
 
     @abstractmethod
     async def end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
@@ -140,13 +147,36 @@ class ChildLauncher:
         state = await self._reader.find(child, run.tenant_id) if parent.ledger.is_durable else None
         if state is None:
             return await self._starter.begin(definition, self._start(definition, parent, task), run, parent)
-        rows = await self._reader.rows(run)
-        if task.packet is not None:
-            _check_same(rows, definition, task)
-        relays[child] = await self._caught_up(parent, child, rows)
-        if state.is_terminal:
-            return self._ended(state, rows)
-        return await self._starter.revive(state, rows, parent.source.start.principal, parent)
+        record = await self._reader.checked(child, Principal(parent.source.start.principal.id, run.tenant_id))
+        if record.damage is None:
+            try:
+                if task.packet is not None:
+                    _check_same(record.rows, definition, task)
+                relays[child] = await self._caught_up(parent, child, record.rows)
+                if record.state.is_terminal:
+                    return self._ended(record.state, record.rows)
+            except DamagedRecordError as error:
+                record = replace(record, damage=damage_of(error))
+        return await self._revived(record, parent)
+
+    async def _revived(self, record: RunRecord, parent: Run) -> LiveRun | ChildEnded:
+        """Return a child that was resumed, or one that its damaged record interrupts.
+
+        Raises:
+            RecordDamaged: the record of the child is damaged, and the child has ended or cannot be interrupted.
+        """
+        state, damage = record.state, record.damage
+        if damage is not None and state.is_terminal:
+            raise RecordDamaged(damage, state.id)
+        try:
+            live = await self._starter.revive(record, parent.source.start.principal, parent)
+        except RunConflictError:
+            raise
+        except CallerError as error:
+            if damage is None:
+                raise
+            raise RecordDamaged(damage, state.id) from error
+        return live if isinstance(live, LiveRun) else ChildEnded(RunResult(live), NOTHING)
 
     async def _caught_up(self, parent: Run, child: str, rows: Sequence[JournalRow]) -> Relay:
         """Return the relay of a child, after it forwarded the logged events that the parent has not emitted."""

@@ -26,8 +26,8 @@ from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.outcome import executed_arguments
 from pilotage.runtime.door.run import RefusedError, Run, Stage
 from pilotage.runtime.effect import MODEL_CALL, NO_OUTCOME, NOTHING, QUESTION, Effect
-from pilotage.runtime.journal.interruptions import Paused, RunEnded, RunInterruption
-from pilotage.runtime.journal.record_fields import decode_row
+from pilotage.runtime.journal.interruptions import Paused, RecordDamaged, RunEnded, RunInterruption, damage_of
+from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row
 from pilotage.runtime.journal.recording import RecordedAction
 from pilotage.runtime.journal.recovery import AskHuman, FetchAgain, Reconcile, Repeat, Reuse, recovery_for
 from pilotage.runtime.journal.scope import inside
@@ -70,6 +70,11 @@ async def perform(run: Run, effect: Effect) -> Any:
                 await run.at_boundary(effect)
         recorded = run.replay.take(effect.action) if run.replay.has_record else None
         result = await (_begin(run, effect) if recorded is None else _recover(run, effect, recorded))
+    except DamagedRecordError as error:
+        # No exception for the program: it must not take a damaged record for a failed call.
+        damaged = RecordDamaged(damage_of(error))
+        liveness.ended(scope, damaged)
+        raise damaged from error
     except BaseException as end:
         liveness.ended(scope, end)
         raise

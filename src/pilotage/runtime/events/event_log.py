@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import count, repeat
 from typing import Any, NamedTuple
 
@@ -75,14 +76,19 @@ class LoggedEvent(NamedTuple):
 
 
 def logged_events(rows: Iterable[JournalRow]) -> Iterator[LoggedEvent]:
-    """Return all events of the log in order."""
+    """Return all events of the log in order, without those of rows that cannot be decoded."""
     for row in rows:
         if row.stage is JournalStage.TOLD:
-            yield from items_of(row)
+            with suppress(LookupError, TypeError):
+                yield from items_of(row)
 
 
 def items_of(row: JournalRow) -> Iterator[LoggedEvent]:
-    """Return the events of a TOLD row."""
+    """Return the events of a TOLD row.
+
+    Raises:
+        LookupError, TypeError: it holds something else.
+    """
     view: Any = row.view
     return map(LoggedEvent, repeat(row.epoch), count(view["first"]), view["events"])
 

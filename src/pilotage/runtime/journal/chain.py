@@ -5,19 +5,53 @@ The chain covers the digest of a row's payloads, not the payloads themselves, so
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from json.encoder import encode_basestring
+from typing import TypeAlias
 
-from pilotage.agent.ports.journal import ErasedRecord, JournalHead, JournalRow, RowTexts, SealedRecord
-from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
+from pilotage.agent.ports.journal import (
+    ErasedRecord,
+    JournalHead,
+    JournalRow,
+    JournalStage,
+    RowTexts,
+    SealedRecord,
+    UnreadableRecord,
+)
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.tools.metadata import Idempotency
+from pilotage.jsonvalue import JsonObject, text_digest
 from pilotage.runtime.journal import stored_words as words
+from pilotage.values import value
 
+Place: TypeAlias = "tuple[int, str, AgentActionKind | None, JournalStage, int, int, str, Idempotency]"
+"""The fields of a row that the chain covers besides its payloads, in their order."""
+
+_MISSING = "it is missing"
+_quoted: Callable[[str], str] = encode_basestring
 NO_HEAD = JournalHead(seq=0, epoch=0, digest=words.FIRST_DIGEST)
 
 
-def digest_after(previous: str, place: Sequence[JsonValue], payloads: str) -> str:
+def digest_after(previous: str, place: Place, payloads: str) -> str:
     """Return the digest of a row, from that of the row before it, its other fields (`place`) and its payload digest."""
-    return text_digest(f"{previous}\n{canonical_json(place)}\n{payloads}")
+    return text_digest(f"{previous}\n{_place_text(*place)}\n{payloads}")
+
+
+def _place_text(
+    seq: int,
+    action_id: str,
+    kind: str | None,
+    stage: str,
+    attempt: int,
+    epoch: int,
+    fingerprint: str,
+    idempotency: str,
+) -> str:
+    """Return the canonical text of a row's place, in a third of the time of `canonical_json`."""
+    named = "null" if kind is None else _quoted(kind)
+    words = f"{_quoted(action_id)},{named},{_quoted(stage)},{attempt},{epoch},{_quoted(fingerprint)}"
+    return f"[{seq},{words},{_quoted(idempotency)}]"
 
 
 def payload_digest(texts: RowTexts, salt: str) -> str:
@@ -43,7 +77,7 @@ def erased(row: JournalRow) -> JournalRow:
     )
 
 
-def place_of(row: JournalRow) -> Sequence[JsonValue]:
+def place_of(row: JournalRow) -> Place:
     """Return the fields of a row that the chain covers besides its payloads, in their order."""
     return (
         row.seq,
@@ -61,8 +95,79 @@ def first_broken(rows: Iterable[JournalRow]) -> JournalRow | None:
     """Return the first row that does not follow from the one before it; None for an unbroken chain."""
     digest = NO_HEAD.digest
     for seq, row in enumerate(rows, start=1):
-        payloads = payload_digest(row.texts, row.salt)
-        if row.seq != seq or digest_after(digest, place_of(row), payloads) != row.digest:
+        if row.seq != seq or _misfit(row, digest) is not None:
             return row
         digest = row.digest
     return None
+
+
+@value
+class Damage:
+    """The first row of a journal that does not fit: its number, its action where it is known, and the reason."""
+
+    seq: int
+    action_id: str | None
+    reason: str
+
+    def __str__(self) -> str:
+        action = f" ({self.action_id})" if self.action_id else ""
+        return f"row {self.seq}{action}: {self.reason}"
+
+    @property
+    def facts(self) -> JsonObject:
+        """The damage as the state of a run has it."""
+        return {words.ROW: self.seq, words.ACTION: self.action_id, words.REASON: self.reason}
+
+
+def damage_in(rows: Iterable[JournalRow], head: JournalHead) -> Damage | None:
+    """Return the first damage of a journal as it is stored: rows 1 to `head` must be there, chained and decodable."""
+    digest, last = NO_HEAD.digest, None
+    for seq, row in enumerate(rows, start=1):
+        if row.seq != seq:
+            return Damage(seq, None, _MISSING)
+        reason = _misfit(row, digest)
+        if reason is not None:
+            return Damage(seq, row.action_id, reason)
+        digest, last = row.digest, row
+    return _end_damage(last, head)
+
+
+def _end_damage(last: JournalRow | None, head: JournalHead) -> Damage | None:
+    """Return how the last row differs from the stored head of its journal; None where it does not."""
+    seq, action_id = (last.seq, last.action_id) if last is not None else (0, None)
+    if seq < head.seq:
+        # In the same words as a gap: the row that interrupts the run makes it one.
+        return Damage(seq + 1, None, _MISSING)
+    if seq > head.seq:
+        return Damage(seq, action_id, f"by its head the journal ends in row {head.seq}")
+    if last is not None and last.digest != head.digest:
+        return Damage(seq, action_id, "its digest is not that of the journal's head")
+    return None
+
+
+def _misfit(row: JournalRow, previous: str) -> str | None:
+    """Return why a row cannot be the one that was written after the row with the digest `previous`; None if it can."""
+    source = row.source
+    try:
+        if source is not None and source.is_plain:
+            # As they are stored, without decoding them: this is nearly every row of every run that is resumed.
+            record, view = source.payloads
+            payloads = text_digest(f"{source.salt}\n{words.OPEN_PAYLOAD}\n{record}\n{view}")
+        else:
+            payloads = _payload_digest_of(row)
+        digest = digest_after(previous, place_of(row), payloads)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        return f"it cannot be decoded: {error}"
+    if row.stage is not JournalStage.BEFORE and isinstance(row.record, UnreadableRecord):
+        # The store has decoded it already.
+        return f"it cannot be decoded: {row.record.reason}"
+    return None if digest == row.digest else "it was changed, or does not follow from the row before it"
+
+
+def _payload_digest_of(row: JournalRow) -> str:
+    """Return the digest of payloads that are sealed or erased, or of a row that was not read from a store."""
+    source = row.source
+    if source is None or not isinstance(row.record, SealedRecord):
+        return payload_digest(row.texts, row.salt)
+    record, view = source.payloads
+    return text_digest(f"{source.salt}\n{words.SEALED_PAYLOAD}\n{record}\n{view}")

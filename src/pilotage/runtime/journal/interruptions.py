@@ -12,6 +12,9 @@ from typing import cast
 from pilotage.agent.spec import LimitCode
 from pilotage.agent.state import AgentSituation
 from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.chain import Damage
+from pilotage.runtime.journal.record_fields import DamagedRecordError
 
 AWAITS = "awaits"
 """The key in the facts of a pause with the kind of message that the program waits for."""
@@ -73,6 +76,20 @@ class RunDiverged(RunInterruption):
         super().__init__(f"{action_id}: {difference}")
         self.action_id = action_id
         self.difference = difference
+
+
+class RecordDamaged(RunDiverged):
+    """The record of the run, or of a child run of it, is damaged; `damage` has the row and the reason."""
+
+    def __init__(self, damage: Damage, child: str | None = None) -> None:
+        whose = "the run" if child is None else f"its child {child!r}"
+        super().__init__(damage.action_id or words.RUN, f"the record of {whose} is damaged at {damage}")
+        self.damage = damage
+
+
+def damage_of(error: DamagedRecordError) -> Damage:
+    """Return the damage that decoding a record came upon."""
+    return Damage(error.seq or 0, error.action_id, f"{error.key!r} is not {error.expected}")
 
 
 class StoreUnavailable(RunInterruption):

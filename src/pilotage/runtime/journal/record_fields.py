@@ -12,7 +12,13 @@ from decimal import Decimal, InvalidOperation
 from typing import ClassVar, TypeVar
 
 from pilotage.agent.model_request import StructuredOutputSpec
-from pilotage.agent.ports.journal import ErasedRecord, JournalRow, SealedRecord
+from pilotage.agent.ports.journal import (
+    ErasedRecord,
+    JournalRow,
+    SealedRecord,
+    StoredRecord,
+    UnreadableRecord,
+)
 from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError, RunError
 from pilotage.jsonvalue import JsonObject, JsonValue
 
@@ -57,6 +63,10 @@ def decode_row(row: JournalRow, decode: Callable[[JsonObject], T]) -> T:
         return decode(record_of(row))
     except DamagedRecordError as error:
         raise error.in_row(row) from error.__cause__
+    except (LookupError, TypeError, AttributeError) as error:
+        # A decoder or a declared type that does not check what it is given.
+        expected = f"what its kind of action has ({type(error).__name__}: {error})"
+        raise DamagedRecordError("record", expected, seq=row.seq, action_id=row.action_id) from error
 
 
 def record_of(row: JournalRow) -> JsonObject:
@@ -79,6 +89,8 @@ def plain_record(row: JournalRow) -> JsonValue:
         DamagedRecordError: it is one of both.
     """
     record = row.record
+    if isinstance(record, UnreadableRecord):
+        raise DamagedRecordError("record", f"JSON: {record.reason}", seq=row.seq, action_id=row.action_id)
     if isinstance(record, (SealedRecord, ErasedRecord)):
         raise DamagedRecordError(
             "record", "readable: it is sealed or erased", seq=row.seq, action_id=row.action_id
@@ -86,7 +98,7 @@ def plain_record(row: JournalRow) -> JsonValue:
     return record
 
 
-def object_or_empty(found: JsonValue | SealedRecord | ErasedRecord) -> JsonObject:
+def object_or_empty(found: StoredRecord) -> JsonObject:
     """Return a record or a view that is an object, else an empty one: for readers that accept any row."""
     return found if isinstance(found, dict) else {}
 

@@ -12,7 +12,14 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import assert_never
 
-from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey, SealedRecord
+from pilotage.agent.ports.journal import (
+    JournalRow,
+    JournalStage,
+    RunKey,
+    SealedRecord,
+    StoredRecord,
+    UnreadableRecord,
+)
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.sealing_check import WAY_OUT, withheld_by
@@ -21,6 +28,7 @@ from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, canonical_json
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.chain import Damage
 from pilotage.runtime.journal.record_fields import plain_record
 
 NOT_KEPT: JsonObject = {words.NOT_RECORDED: True}
@@ -109,10 +117,31 @@ class Seals:
     def opened_rows(self, rows: Iterable[JournalRow]) -> list[JournalRow]:
         """Return the rows with their records open and their stored digests; erased ones stay as they are.
 
+        A record that does not open with its key was changed: it is an `UnreadableRecord` then.
+
         Raises:
-            RecordSealError: one of them does not open here.
+            RecordSealError: the application does not have the key of one of them.
         """
-        return [replace(row, record=self.opened(row)) if _is_sealed(row) else row for row in rows]
+        return [replace(row, record=self._opened_or_damaged(row)) if _is_sealed(row) else row for row in rows]
+
+    def _opened_or_damaged(self, row: JournalRow) -> StoredRecord:
+        try:
+            return self.opened(row)
+        except RecordSealError as error:
+            if not error.is_damaged:
+                raise
+            return UnreadableRecord(str(error))
+        except ValueError as error:
+            return UnreadableRecord(f"its sealed text is no JSON: {error}")
+
+
+def unopened(rows: Iterable[JournalRow]) -> Damage | None:
+    """Return the first of opened rows whose seal did not open; None where there is none."""
+    for row in rows:
+        # Only copies have no source: the others were not sealed.
+        if row.source is None and isinstance(row.record, UnreadableRecord):
+            return Damage(row.seq, row.action_id, row.record.reason)
+    return None
 
 
 def _is_sealed(row: JournalRow) -> bool:

@@ -121,6 +121,7 @@ PARENT, PAUSED_AT, AWAITS, CHILD_RUN = "parent", "paused_at", "awaits", "child"
 ALIAS, FORKED_FROM = "alias", "forked_from"
 DIVERGENCE, ACTION, DIFFERENCE = "divergence", "action", "difference"
 SEAL_MISSING = "seal_missing"
+DAMAGE, ROW, REASON = "damage", "row", "reason"
 CANCELLATION_REASON, CANCELLATION_REQUESTED_BY = "cancellation_reason", "cancellation_requested_by"
 CANCELLATION_SIGNAL_ID = "cancellation_signal_id"
 

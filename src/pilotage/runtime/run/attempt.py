@@ -27,13 +27,16 @@ from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
     LimitReached,
     Paused,
+    RecordDamaged,
     RunDiverged,
     RunEnded,
     RunHandedOver,
     RunInterruption,
     SealMissing,
+    damage_of,
     what_counts,
 )
+from pilotage.runtime.journal.record_fields import DamagedRecordError
 from pilotage.runtime.journal.scope import StepScope, enter_run, leave_run
 from pilotage.runtime.journal.start_record import trace_position
 from pilotage.runtime.run.cancel import begin_cancellation
@@ -242,6 +245,8 @@ class RunAttempt:
                 return await self._finish_cancelling()
             case RunEnded() | LimitReached():
                 return await self._ending.stop_short(answer, end.situation, error_of(end))
+            case DamagedRecordError():
+                return await self._ending.interrupt(RecordDamaged(damage_of(end)))
             case RunInterruption():
                 raise end
             case _ if self.run.replay.liveness.is_paused:

@@ -92,7 +92,7 @@ class RunClaims:
         )
         parent = RunKey(run.tenant_id, start.parent) if start.parent else None
         conversation = start.conversation if start.history is not None else None
-        ledger = self._ledger(state, NO_HEAD, PendingEvents(), Opening(parent, conversation, lease))
+        ledger = self.ledger_at(state, NO_HEAD, PendingEvents(), Opening(parent, conversation, lease))
         record = encode_start(start)
         ledger.claim(record, {**record, "input": guard_json_value(start.input, input_fields(definition))})
         ledger.change_state(state.moved_to(AgentSituation.RUNNING))
@@ -121,7 +121,7 @@ class RunClaims:
             RunConflictError: another process took the run over at the same time.
         """
         head = JournalHead(history.last.seq, history.last.epoch, history.last.digest)
-        ledger = self._ledger(state, head, PendingEvents(history.last_number))
+        ledger = self.ledger_at(state, head, PendingEvents(history.last_number))
         claim = {words.CLAIMED_BY: principal.id, **self._changes(definition, state, history)}
         ledger.claim(claim, claim)
         try:
@@ -143,9 +143,10 @@ class RunClaims:
         now = self._services.clock.now()
         return extended(deadline, since, now, human_time_counts=definition.spec.human_time_counts)
 
-    def _ledger(
+    def ledger_at(
         self, state: AgentState, head: JournalHead, log: PendingEvents, opening: Opening | None = None
     ) -> Ledger:
+        """Return a ledger that continues after a head; its first commit takes the run over."""
         run, services = RunKey(state.tenant_id, state.id), self._services
         writer_id = services.ids.uid()
         return Ledger(

@@ -27,6 +27,7 @@ from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
     LimitReached,
     Paused,
+    RecordDamaged,
     RunDiverged,
     RunEnded,
     RunHandedOver,
@@ -331,6 +332,8 @@ class Pausing:
             "divergence": {"action": divergence.action_id, "difference": divergence.difference}
         }
         words = f"the program diverged from its record at {divergence}"
+        if isinstance(divergence, RecordDamaged):
+            facts, words = {"damage": divergence.damage.facts}, divergence.difference
         self._move(AgentSituation.RECOVERY_REQUIRED, words, facts)
         self._prepare(self._ledger.state, None, {"prompt": words})
         return await self._commit(divergence)

@@ -183,7 +183,8 @@ class CallerRuns:
         records = self._launcher.records
         known = await records.find(name, principal.tenant)
         run_id = name if known is not None else run_id_of(principal.tenant, name)
-        state, rows = await records.snapshot(run_id, principal)
+        record = await records.checked(run_id, principal)
+        state = record.state
         _check_resumable(definition, state)
         live = self._launcher.live(run_id)
         if live is not None and state.status is AgentStatus.INTERRUPTED:
@@ -191,7 +192,7 @@ class CallerRuns:
             await asyncio.wait([live.task])
         elif state.is_terminal or live is not None:
             return self._launcher.attached(state)
-        return self._launcher.handle(await self._launcher.revive(state, rows, principal, overrides=overrides))
+        return await self._launcher.resume(record, principal, overrides)
 
 
 def _check_resumable(definition: AgentDefinition, state: AgentState) -> None:

@@ -36,7 +36,7 @@ class RunResumer:
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
             RunConflictError: another process drives the run, or claimed it at the same time.
-            CallerError: the run is a child run.
+            CallerError: the run is a child run, or its record is so damaged that it cannot be interrupted either.
         """
         async with self._lock_of(run_id):
             handle = await self._resumed(run_id, principal)
@@ -67,7 +67,8 @@ class RunResumer:
 
     async def _resumed(self, run_id: str, principal: Principal | None, tries: int = _TRIES) -> RunHandle:
         supervisor = self._supervisor
-        state, rows = await supervisor.records.snapshot(run_id, principal)
+        record = await supervisor.records.checked(run_id, principal)
+        state = record.state
         if state.is_terminal:
             return supervisor.attached(state)
         if (parent := state.metadata.get("parent")) is not None:
@@ -79,10 +80,10 @@ class RunResumer:
             await asyncio.wait([live.task])
             return await self._resumed(run_id, principal, tries)
         try:
-            return supervisor.handle(await supervisor.revive(state, rows, acting(principal, state)))
+            return await supervisor.resume(record, acting(principal, state))
         except RunConflictError:
             head = await self._services.journal.head(RunKey(state.tenant_id, run_id))
-            if tries == 1 or head is None or head.epoch != rows[-1].epoch:
+            if tries == 1 or head is None or not record.rows or head.epoch != record.rows[-1].epoch:
                 raise
             # The owner wrote between the reads, and there is no other claim: read again.
             return await self._resumed(run_id, principal, tries - 1)

@@ -24,16 +24,18 @@ from pilotage.runtime.door.run import NO_OVERRIDES, LiveRun, Overrides, Run
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import LogReader, Subscription
 from pilotage.runtime.events.writer import DurableEventWriter
-from pilotage.runtime.history import RunHistory, RunReader
-from pilotage.runtime.journal.interruptions import RunOwnershipLost
+from pilotage.runtime.history import RunHistory, RunReader, RunRecord, attribution_of
+from pilotage.runtime.journal.interruptions import RunOwnershipLost, damage_of
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import EphemeralLedger
+from pilotage.runtime.journal.record_fields import DamagedRecordError
 from pilotage.runtime.journal.start_record import RunStart, decode_start
 from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.blueprint import selected_model
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.claim import RunClaims
 from pilotage.runtime.run.compose import Claimed, Composer, new_claimed
+from pilotage.runtime.run.damaged import DamagedRuns
 from pilotage.runtime.services import Services
 
 
@@ -110,6 +112,7 @@ class RunSupervisor(RunStarter):
         self._services = services
         self.claims = RunClaims(services)
         self.records = RunReader(services)
+        self._damaged = DamagedRuns(services, self.claims)
         self._composer = Composer(services, ChildLauncher(services, self.records, self))
         self._live: dict[str, LiveRun] = {}
         self._is_leaving = False
@@ -183,21 +186,35 @@ class RunSupervisor(RunStarter):
         task = asyncio.get_running_loop().create_task(attempt.drive())
         return attempt.live(task)
 
+    async def resume(
+        self, record: RunRecord, principal: Principal, overrides: Overrides = NO_OVERRIDES
+    ) -> RunHandle:
+        """Resume a run and return its handle; one with a damaged record is interrupted."""
+        live = await self.revive(record, principal, overrides=overrides)
+        return self.handle(live) if isinstance(live, LiveRun) else self.attached(live)
+
     async def revive(
         self,
-        state: AgentState,
-        rows: Sequence[JournalRow],
+        record: RunRecord,
         principal: Principal,
         parent: Run | None = None,
         overrides: Overrides = NO_OVERRIDES,
-    ) -> LiveRun:
+    ) -> LiveRun | AgentState:
+        state, damage = record.state, record.damage
         lease = await self._services.acquire_lease(RunKey(state.tenant_id, state.id))
         try:
-            claimed = await self._revived(state, rows, principal)
+            if damage is None:
+                try:
+                    claimed = await self._revived(state, record.rows, principal)
+                    return self._set_going(replace(claimed, parent=parent, lease=lease, overrides=overrides))
+                except DamagedRecordError as error:
+                    damage = damage_of(error)
+            interrupted = await self._damaged.interrupt(record, damage, principal)
         except BaseException:
             await release_lease(lease)
             raise
-        return self._set_going(replace(claimed, parent=parent, lease=lease, overrides=overrides))
+        await release_lease(lease)
+        return interrupted
 
     async def _revived(self, state: AgentState, rows: Sequence[JournalRow], principal: Principal) -> Claimed:
         services = self._services
@@ -239,18 +256,32 @@ class RunSupervisor(RunStarter):
 
     async def _end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
         # Read again, the rows first: the previous owner may have ended the run meanwhile.
-        state, rows = await self.records.snapshot(state.id, principal)
+        record = await self.records.checked(state.id, principal)
+        state = record.state
         if state.is_terminal:
             return
+        damage = record.damage
+        if damage is None:
+            try:
+                await self._end_cleanly(state, record.rows, signal, principal)
+            except DamagedRecordError as error:
+                damage = damage_of(error)
+        if damage is not None:
+            await self._damaged.end(record, damage, signal, principal)
+        if self._audit_trail is not None:
+            await self._audit_trail.write(RunKey(state.tenant_id, state.id))
+
+    async def _end_cleanly(
+        self, state: AgentState, rows: Sequence[JournalRow], signal: AgentSignal, principal: Principal
+    ) -> None:
+        """End a run with a whole record: what was under way in it is cleaned up."""
         definition, history = self._services.definition_of(state.agent_type), RunHistory.of(rows)
+        start = decode_start(history.first)
         ledger = await self.claims.take_over(definition, state, history, principal)
         if state.status is not AgentStatus.CANCELLING:
             is_stored = signal.id in {each.id for each in await self._services.signals.list_pending(state.id)}
             await begin_cancellation(ledger, signal, is_stored=is_stored)
-        claimed = new_claimed(definition, None, decode_start(history.first), ledger, history)
-        await self._composer.compose(claimed).drive()
-        if self._audit_trail is not None:
-            await self._audit_trail.write(ledger.run)
+        await self._composer.compose(new_claimed(definition, None, start, ledger, history)).drive()
 
     @cached_property
     def _audit_trail(self) -> AuditTrail | None:
@@ -321,8 +352,7 @@ class RunSupervisor(RunStarter):
             raise RunNotFoundError(f"there is no run {run.run_id!r}.")
         rows = self._services.journal.read(run)
         async for row in rows:
-            (first,) = self._services.seals(run).opened_rows([row])
-            return decode_start(first).attribution(run.run_id)
+            return attribution_of(RunRecord(state, self._services.seals(run).opened_rows([row])))
         raise RunNotFoundError(f"run {run.run_id!r} has no journal.")
 
     async def cancel(self, signal: AgentSignal) -> bool:
