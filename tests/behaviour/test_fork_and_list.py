@@ -284,7 +284,7 @@ async def test_a_row_that_was_changed_is_found_out_and_named(part: str) -> None:
     assert journal is not None
     seq = await row_after(bureau, run_id, "tool:pay#1")
     changed = canonical_json({"result": {"number": 9, "amount": "1"}})
-    journal.rows[seq - 1] = replace(journal.rows[seq - 1], **{f"kept_{part}": changed})  # type: ignore[arg-type]
+    journal.rows[seq - 1] = replace(journal.rows[seq - 1], **{part: changed})  # type: ignore[arg-type]
     async with bureau.process(hired(), notes_and_pays) as runs:
         with pytest.raises(CallerError, match=rf"row {seq} \(run/tool:pay#1\) does not follow"):
             await runs.verify(run_id)
