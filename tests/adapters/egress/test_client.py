@@ -75,19 +75,20 @@ async def shop(
     names: Names, most_redirects: int = 5, most_bytes: int = 10_000, **answers: bytes
 ) -> AsyncIterator[tuple[Server, Client]]:
     """A server, and a client that may reach it as `shop.example`."""
-    allowed = policy(most_redirects=most_redirects, most_bytes=most_bytes)
-    async with serving(**answers) as server, egress_client(allowed, resolve=names) as client:
-        yield server, client
+    async with serving(**answers) as server:
+        allowed = policy(server.port, most_redirects=most_redirects, most_bytes=most_bytes)
+        async with egress_client(allowed, resolve=names) as client:
+            yield server, client
 
 
-def policy(**others: object) -> EgressPolicy:
-    return EgressPolicy(("shop.example",), schemes=("http",), networks=HERE, **others)  # type: ignore[arg-type]
+def policy(port: int = 80, **others: object) -> EgressPolicy:
+    return EgressPolicy((f"shop.example:{port}",), schemes=("http",), networks=HERE, **others)  # type: ignore[arg-type]
 
 
 async def test_an_allowed_host_is_asked_by_its_name_at_the_address_that_was_checked() -> None:
     async with (
         serving(root=ok(b"hello")) as server,
-        egress_client(policy(), resolve=Names(["127.0.0.1"])) as client,
+        egress_client(policy(server.port), resolve=Names(["127.0.0.1"])) as client,
     ):
         answer = await client.get(f"http://shop.example:{server.port}/")
     assert (answer.text, server.hosts_asked()) == ("hello", [b"Host: shop.example:%d" % server.port])
@@ -97,7 +98,7 @@ async def test_a_host_that_is_not_allowed_is_not_even_looked_up() -> None:
     names = Names(["127.0.0.1"])
     async with egress_client(policy(), resolve=names) as client:
         with pytest.raises(
-            EgressRefused, match="the host 'evil.example' is not allowed; allowed: shop.example"
+            EgressRefused, match="the host 'evil.example' is not allowed; allowed: shop.example:80"
         ):
             await client.get("http://user:hunter2@evil.example/?key=hunter2")
     assert names.asked == []
@@ -112,20 +113,29 @@ async def test_an_error_does_not_tell_credentials_and_queries() -> None:
 
 
 async def test_a_name_that_leads_to_a_private_address_is_refused() -> None:
-    guarded = EgressPolicy(("shop.example",), schemes=("http",))
-    async with (
-        serving(root=ok(b"secret")) as server,
-        egress_client(guarded, resolve=Names(["127.0.0.1"])) as client,
-    ):
-        with pytest.raises(EgressRefused, match="'shop.example': 127.0.0.1 is an address of a private"):
-            await client.get(f"http://shop.example:{server.port}/")
+    async with serving(root=ok(b"secret")) as server:
+        guarded = EgressPolicy((f"shop.example:{server.port}",), schemes=("http",))
+        async with egress_client(guarded, resolve=Names(["127.0.0.1"])) as client:
+            with pytest.raises(EgressRefused, match="'shop.example': 127.0.0.1 is no globally reachable"):
+                await client.get(f"http://shop.example:{server.port}/")
     assert server.asked == []
+
+
+async def test_another_port_of_an_allowed_host_is_refused_before_the_name_is_looked_up() -> None:
+    names = Names(["127.0.0.1"])
+    async with egress_client(policy(), resolve=names) as client:
+        with pytest.raises(EgressRefused, match="port 22 of 'shop.example' is not allowed; allowed: 80"):
+            await client.get("http://shop.example:22/")
+    assert names.asked == []
 
 
 async def test_a_name_that_changes_between_the_check_and_the_connection_gains_nothing() -> None:
     """The second answer would be refused; it is never asked for, since the checked address is the one that is used."""
     names = Names(["127.0.0.1"], ["169.254.169.254"])
-    async with serving(root=ok(b"hello")) as server, egress_client(policy(), resolve=names) as client:
+    async with (
+        serving(root=ok(b"hello")) as server,
+        egress_client(policy(server.port), resolve=names) as client,
+    ):
         assert (await client.get(f"http://shop.example:{server.port}/")).text == "hello"
         assert names.asked == ["shop.example"]
         with pytest.raises(EgressRefused, match=r"169\.254\.169\.254"):
@@ -148,9 +158,10 @@ async def test_a_name_without_addresses_is_refused() -> None:
 
 
 async def test_the_systems_resolver_is_the_default() -> None:
-    local = EgressPolicy(("localhost",), schemes=("http",), networks=(*HERE, "::1/128"))
-    async with serving(root=ok(b"hello")) as server, egress_client(local) as client:
-        assert (await client.get(f"http://localhost:{server.port}/")).text == "hello"
+    async with serving(root=ok(b"hello")) as server:
+        local = EgressPolicy((f"localhost:{server.port}",), schemes=("http",), networks=(*HERE, "::1/128"))
+        async with egress_client(local) as client:
+            assert (await client.get(f"http://localhost:{server.port}/")).text == "hello"
 
 
 async def test_a_redirect_on_the_same_host_is_followed() -> None:
@@ -164,7 +175,7 @@ async def test_a_redirect_on_the_same_host_is_followed() -> None:
 async def test_a_redirect_elsewhere_is_refused_after_the_request_was_sent(there: str) -> None:
     async with (
         serving(a=moved(there)) as server,
-        egress_client(policy(), resolve=Names(["127.0.0.1"])) as client,
+        egress_client(policy(server.port), resolve=Names(["127.0.0.1"])) as client,
     ):
         with pytest.raises(EgressAnswerRefused, match="it leads to another host"):
             await client.get(f"http://shop.example:{server.port}/a")
@@ -199,7 +210,7 @@ async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.Monke
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     async with (
         serving(root=ok(b"hello")) as server,
-        egress_client(policy(), resolve=Names(["127.0.0.1"])) as client,
+        egress_client(policy(server.port), resolve=Names(["127.0.0.1"])) as client,
     ):
         assert (await client.get(f"http://shop.example:{server.port}/")).text == "hello"
 

@@ -96,7 +96,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         url = request.url
-        if why := self._policy.why_not_host(url.scheme, url.host):
+        if why := self._policy.why_not_host(url.scheme, url.host, url.port):
             raise EgressRefused(shown(url), why)
         answer = await self._sent(request, await self._checked_addresses(url))
         if answer.headers.get("content-encoding", "identity") != "identity":

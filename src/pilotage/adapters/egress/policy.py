@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 
@@ -9,18 +10,28 @@ from pilotage.checks import reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.values import value
 
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+_NOT_FOR_SERVERS = tuple(
+    map(
+        ip_network, ("192.0.0.0/24", "192.88.99.0/24", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
+    )
+)
+"""Protocol assignments, documentation and tunnels among the global addresses: no public server is there."""
 _TRANSLATED = IPv6Network("64:ff9b::/96")
 """IPv4 addresses that a translator reaches: the last four bytes are where the request ends up."""
+_HOST = re.compile(r"(\*\.)?[^\s*/:@]+(:[0-9]{1,5})?")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @value
 class EgressPolicy:
     """What a guarded client may reach.
 
-    `hosts` are names, exact (`api.example.org`) or with everything below them (`*.example.org`). Addresses of private,
-    local and reserved ranges are refused whatever a name says; `networks` names the ones that are meant
-    (`10.2.0.0/16`). `schemes` is `https` alone unless told otherwise. `most_bytes` bounds an answer; one
-    that comes compressed is refused. `seconds` bounds each wait on the network.
+    `hosts` are names, exact (`api.example.org`) or with everything below them (`*.example.org`), reached at the usual
+    port of the scheme; another port is named with its host (`api.example.org:8443`). Only globally reachable addresses
+    are asked, whatever a name says; `networks` names others that are meant (`10.2.0.0/16`). `schemes` is `https`
+    alone unless told otherwise. `most_bytes` bounds an answer; one that comes compressed is refused. `seconds` bounds
+    each wait on the network.
     """
 
     hosts: tuple[str, ...]
@@ -50,12 +61,19 @@ class EgressPolicy:
             )
         reject_not_positive(self, most_bytes=self.most_bytes, seconds=self.seconds)
 
-    def why_not_host(self, scheme: str, host: str) -> str | None:
-        """Why this host may not be asked, or nothing if it may."""
+    def why_not_host(self, scheme: str, host: str, port: int | None = None) -> str | None:
+        """Why this host may not be asked at this port, or nothing if it may."""
         if scheme not in self.schemes:
             return f"the scheme {scheme!r} is not allowed; allowed: {', '.join(self.schemes)}."
-        if not any(_matches(host, pattern) for pattern in self.hosts):
+        usual = _DEFAULT_PORTS[scheme]
+        ports = {port_of(allowed) or usual for allowed in self.hosts if _matches(host, allowed)}
+        if not ports:
             return f"the host {host!r} is not allowed; allowed: {', '.join(self.hosts)}."
+        if (port or usual) not in ports:
+            return (
+                f"port {port} of {host!r} is not allowed; allowed: {', '.join(map(str, sorted(ports)))}. "
+                f"If it is meant, name it in EgressPolicy.hosts: '{host}:{port}'."
+            )
         return None
 
     def why_not_addresses(self, addresses: Iterable[str]) -> str | None:
@@ -63,39 +81,54 @@ class EgressPolicy:
         for address in addresses:
             if not self._may_reach(ip_address(address)):
                 return (
-                    f"{address} is an address of a private or reserved range. "
+                    f"{address} is no globally reachable address. "
                     "If it is meant, name its network in EgressPolicy.networks."
                 )
         return None
 
     def _may_reach(self, address: IPv4Address | IPv6Address) -> bool:
         reached = _where_it_ends(address)
-        if any(reached in ip_network(network) for network in self.networks):
-            return True
-        return reached.is_global and not reached.is_multicast
+        return any(reached in ip_network(network) for network in self.networks) or is_public(reached)
+
+
+def is_public(address: IPv4Address | IPv6Address) -> bool:
+    """Return whether public servers have such addresses."""
+    if isinstance(address, IPv6Address) and address not in _GLOBAL_UNICAST:
+        return False
+    is_special = any(address in network for network in _NOT_FOR_SERVERS)
+    return address.is_global and not address.is_multicast and not is_special
 
 
 def _where_it_ends(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address inside an IPv6 one, where there is one: a private address must not hide in a public range."""
-    if isinstance(address, IPv4Address):
-        return address
-    if address in _TRANSLATED:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    teredo = address.teredo
-    return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else address)
+    """The IPv4 address inside an IPv6 one that reaches it; a private address must not hide in a public range."""
+    if isinstance(address, IPv6Address):
+        if address in _TRANSLATED:
+            return IPv4Address(int(address) & 0xFFFFFFFF)
+        return address.ipv4_mapped or address
+    return address
 
 
-def _matches(host: str, pattern: str) -> bool:
-    asked, allowed = host.lower().rstrip("."), pattern.lower()
-    if allowed.startswith("*."):
-        return asked.endswith(allowed[1:]) and len(asked) > len(allowed) - 1
-    return asked == allowed
+def port_of(host: str) -> int | None:
+    """The port that is named with a host, if one is."""
+    _, _, port = host.partition(":")
+    return int(port) if port else None
+
+
+def _is_port(port: int | None) -> bool:
+    return port is None or 0 < port < 2**16
+
+
+def _matches(host: str, allowed: str) -> bool:
+    asked, name = host.lower().rstrip("."), allowed.lower().partition(":")[0]
+    if name.startswith("*."):
+        return asked.endswith(name[1:]) and len(asked) > len(name) - 1
+    return asked == name
 
 
 def _reject_pattern(host: str) -> None:
-    name = host.removeprefix("*.")
-    if not name or "*" in name or any(character in host for character in "/:@ ") or host != host.strip():
+    if not _HOST.fullmatch(host) or not _is_port(port_of(host)):
         raise AgentDefinitionError(
-            f"EgressPolicy.hosts: {host!r} is no host. Write a name without scheme, port and path "
-            "('api.example.org'), or everything below one ('*.example.org')."
+            f"EgressPolicy.hosts: {host!r} is no host. Write a name without scheme and path ('api.example.org'), "
+            "with its port if it is not the usual one ('api.example.org:8443'), or everything below a name "
+            "('*.example.org')."
         )
