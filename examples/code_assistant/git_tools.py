@@ -1,12 +1,13 @@
 """What a model may do with git: look at changes at will; apply and commit when a person allows it.
 
 What a repository configures is not run when somebody only looks: no hooks, no external diffs, no file system monitor.
-The hooks of a commit do run: a person allowed it.
+The hooks of a commit do run: a person allowed it. What is closed to tools is neither shown, changed nor committed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,16 @@ KEY = "Pilotage-Key"
 _LOOKING = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 _AUTHOR = ("-c", "user.name=Code Assistant", "-c", "user.email=code-assistant@localhost")
 _THEIRS = (".", ":(exclude).pilotage")
+
+_SOURCE = re.compile(r"^(?:rename|copy) (?:from|old) (.+)$", re.MULTILINE)
+
+
+def _unquoted(path: str) -> str:
+    """Return a path as git writes it into a change: names with unusual characters are quoted like in C."""
+    if not path.startswith('"'):
+        return path
+    written = path.strip('"').encode("latin-1", "replace").decode("unicode_escape")
+    return written.encode("latin-1", "replace").decode(errors="replace")
 
 
 @Pod
@@ -38,7 +49,8 @@ class GitTools:
     @agent_tool(name="git.diff", effects=ToolEffects.read_only(), reads_untrusted=True, reads_private=True)
     async def diff(self) -> str:
         """Show what has changed since the last commit."""
-        shown = ["diff", "--no-ext-diff", "--no-textconv", "HEAD", "--", *_THEIRS]
+        closed = [f":(exclude,top,literal){path}" for path in await self._closed("diff", "HEAD")]
+        shown = ["diff", "--no-ext-diff", "--no-textconv", "HEAD", "--", *_THEIRS, *closed]
         return await self._git([*_LOOKING, *shown])
 
     @agent_tool(name="git.apply", effects=ToolEffects.write_state(), idempotency=Idempotency.NON_IDEMPOTENT)
@@ -51,6 +63,7 @@ class GitTools:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "change.diff")
             await asyncio.to_thread(file.write_text, diff if diff.endswith("\n") else f"{diff}\n")
+            await self._require_open(diff, file)
             said = await self._git([*_LOOKING, "apply", "--verbose", "--whitespace=nowarn", str(file)])
         return said or "applied"
 
@@ -68,7 +81,9 @@ class GitTools:
         """
         key = f"{KEY}: {runtime_context.idempotency_key}"
         await self._git([*_LOOKING, "add", "--all"])
-        await self._git([*_LOOKING, "reset", "--quiet", "--", ".pilotage"])
+        closed = [f":(top,literal){path}" for path in await self._closed("diff", "--cached")]
+        if closed:
+            await self._git([*_LOOKING, "reset", "--quiet", "--", *closed])
         await self._git([*_AUTHOR, "commit", "--quiet", "--message", message, "--trailer", key])
         return await self.find_commit(runtime_context.idempotency_key) or "committed"
 
@@ -77,6 +92,20 @@ class GitTools:
         mark = ["--fixed-strings", f"--grep={KEY}: {idempotency_key}"]
         found = await self._git([*_LOOKING, "log", "--all", "--max-count=1", "--format=%s", *mark])
         return f"committed: {found}" if found else None
+
+    async def _closed(self, *words: str) -> list[str]:
+        """Return the changed files that are closed to tools."""
+        listed = ["--no-renames", "--no-ext-diff", "--no-textconv", "--name-only", "-z"]
+        changed = (await self._git([*_LOOKING, *words, *listed])).split("\0")
+        return [path for path in changed if path and not self.workspace.is_open(path)]
+
+    async def _require_open(self, diff: str, file: Path) -> None:
+        """Refuse a change of files that are closed to tools, and one that copies or renames them."""
+        counted = await self._git([*_LOOKING, "apply", "--numstat", "-z", str(file)])
+        changed = [row.rpartition("\t")[2] for row in counted.split("\0")]
+        sources = [_unquoted(path) for path in _SOURCE.findall(diff)]
+        if closed := [path for path in [*changed, *sources] if not self.workspace.is_open(path)]:
+            raise ToolError(f"{closed[0]!r} is closed: names like this are not for tools")
 
     async def _git(self, words: Sequence[str]) -> str:
         """What git says.

@@ -1,23 +1,23 @@
 """The folder that tools may work in: nothing outside of it is opened, whatever a path says.
 
 A path is resolved first, links included, and must lead into the folder. It is then opened part by part without
-following links: a link that somebody puts there in between is met as a link, and refused.
+following links: a link that somebody puts there in between is met as a link, and refused. A file with a second name
+(a hard link) is refused as well: the other name may be outside, or closed.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
+from examples.code_assistant.closed_names import CLOSED, ClosedNames
 from pilotage.errors import ToolError
 
-# What git and Pilotage keep for themselves, and where people keep what is nobody's business.
-CLOSED = frozenset({".git", ".pilotage", ".env"})
 # What other programs have put there; it may be read, but nobody wants to see all of it.
 _NOT_SHOWN = frozenset({"__pycache__", "node_modules", "venv"})
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -36,11 +36,14 @@ class WorkspaceLimits:
 
 
 class Workspace:
-    """A folder, and the only way to the files in it."""
+    """A folder, and the only way to the files in it. Files and folders whose names are `closed` are not for tools."""
 
-    def __init__(self, root: Path, limits: WorkspaceLimits | None = None) -> None:
+    def __init__(
+        self, root: Path, limits: WorkspaceLimits | None = None, *, closed: Iterable[str] = CLOSED
+    ) -> None:
         self.root = root.resolve(strict=True)
         self.limits = limits or WorkspaceLimits()
+        self._closed = ClosedNames(closed)
 
     def read(self, path: str) -> str:
         """The text of a file.
@@ -79,11 +82,19 @@ class Workspace:
         with _explained(below), self._folder(parts):
             pass
         for folder, names, files in os.walk(self.root.joinpath(*parts)):
-            names[:] = sorted(name for name in names if _is_open(name) and not _is_made(name))
+            names[:] = sorted(name for name in names if self._is_shown(name) and not _is_made(name))
             for name in sorted(files):
                 found = Path(folder, name)
-                if _is_open(name) and not found.is_symlink() and found.is_file():
+                if self._is_shown(name) and not found.is_symlink() and found.is_file():
                     yield found.relative_to(self.root).as_posix()
+
+    def is_open(self, path: str) -> bool:
+        """Return whether no part of a path is closed."""
+        return not any(map(self._closed.close, Path(path).parts))
+
+    def _is_shown(self, name: str) -> bool:
+        """Return whether a name may be shown; one that is no Unicode has no place in a record."""
+        return self.is_open(name) and not any("\ud800" <= character <= "\udfff" for character in name)
 
     def _inside(self, path: str) -> tuple[str, ...]:
         """The parts of a path below the root, with every link resolved.
@@ -98,15 +109,15 @@ class Workspace:
         if not found.is_relative_to(self.root):
             raise ToolError(f"{path!r} leads out of the workspace")
         parts = found.relative_to(self.root).parts
-        if any(map(_is_closed, parts)):
-            raise ToolError(f"{path!r} is closed: {', '.join(sorted(CLOSED))} are not for tools")
+        if any(map(self._closed.close, parts)):
+            raise ToolError(f"{path!r} is closed: names like this are not for tools")
         return parts
 
     def _read(self, parts: tuple[str, ...], path: str) -> str:
         with _explained(path), self._folder(parts[:-1]) as folder:
             file = os.open(parts[-1] if parts else ".", os.O_RDONLY | _FILE, dir_fd=folder)
             with os.fdopen(file, "rb") as opened:
-                _require_file(opened.fileno(), path)
+                _require_file(os.fstat(opened.fileno()), path)
                 content = opened.read(self.limits.read_bytes + 1)
         if len(content) > self.limits.read_bytes:
             raise ToolError(f"{path!r} has more than {self.limits.read_bytes} bytes: search in it instead")
@@ -132,29 +143,25 @@ class Workspace:
             os.close(folder)
 
 
-def _is_closed(name: str) -> bool:
-    return name.lower() in CLOSED
-
-
-def _is_open(name: str) -> bool:
-    """Whether a name may be shown; one that is no Unicode has no place in a record."""
-    return not _is_closed(name) and not any("\ud800" <= character <= "\udfff" for character in name)
-
-
 def _is_made(name: str) -> bool:
     return name.startswith(".") or name in _NOT_SHOWN
 
 
-def _require_file(file: int, path: str) -> None:
-    if not stat.S_ISREG(os.fstat(file).st_mode):
+def _require_file(status: os.stat_result, path: str) -> None:
+    if not stat.S_ISREG(status.st_mode):
         raise ToolError(f"{path!r} is not a file")
+    if status.st_nlink > 1:
+        raise ToolError(
+            f"{path!r} has {status.st_nlink} names (hard links), and another one may be outside of the workspace: "
+            "copy it to a new file first"
+        )
 
 
 def _replace(folder: int, name: str, content: bytes) -> bool:
     """Write beside the file and move into its place; what was there stays whole until then."""
     before = _status_of(folder, name)
-    if before is not None and not stat.S_ISREG(before.st_mode):
-        raise ToolError(f"{name!r} is not a file")
+    if before is not None:
+        _require_file(before, name)
     mode = stat.S_IMODE(before.st_mode) if before is not None else 0o644
     beside = f".{name[:100]}.{uuid4().hex[:12]}"
     file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, mode, dir_fd=folder)
