@@ -14,6 +14,7 @@ from pilotage.checks import reject_blank, reject_empty, reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.safety.fields import REDACTED_VALUE
+from pilotage.safety.redaction.cost import is_fixed, is_small, readings
 from pilotage.safety.redaction.program import longest_hold
 from pilotage.safety.redaction.scanner import Rule, Rules, scan
 from pilotage.safety.redaction.syntax import UnsupportedPatternError, parse
@@ -81,8 +82,10 @@ class StreamingSensitivePattern:
             ) from error
         except UnsupportedPatternError as error:
             raise AgentDefinitionError(f"{self._title} {error.construct}. {error.instead}.") from error
+        hold = self._bounded(longest_hold(rules.program))
+        self._reject_expensive(rules, hold)
         object.__setattr__(self, "rule", rule)
-        object.__setattr__(self, "longest_hold", self._bounded(longest_hold(rules.program)))
+        object.__setattr__(self, "longest_hold", hold)
         object.__setattr__(self, "_rules", rules)
 
     def redact(self, text: str) -> tuple[str, int]:
@@ -96,6 +99,16 @@ class StreamingSensitivePattern:
     @property
     def _title(self) -> str:
         return f"StreamingSensitivePattern {self.name!r}"
+
+    def _reject_expensive(self, rules: Rules, hold: int) -> None:
+        if is_fixed(rules.trees[0]) or is_small(rules.program, hold):
+            return
+        try:
+            readings(rules.program, rules.automaton, hold)
+        except UnsupportedPatternError as error:
+            raise AgentDefinitionError(
+                f"{self._title}: {self.pattern!r} {error.construct}. {error.instead}."
+            ) from error
 
     def _bounded(self, hold: int | None) -> int:
         limits = [length for length in (hold, self.max_candidate_length) if length is not None]

@@ -8,7 +8,9 @@ backtracking matcher would try, so the first thread to arrive is the match that 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence as Items
+from functools import lru_cache
 from typing import TypeAlias, assert_never
 
 from pilotage.safety.redaction.syntax import (
@@ -25,6 +27,28 @@ from pilotage.safety.redaction.syntax import (
 from pilotage.values import value
 
 _MOST_NODES = 20_000
+_LITERAL = re.compile(r"\\?[^\w\\.\[]|[^\W]|\\[^\w]", re.ASCII)
+_LONG_ESCAPE = re.compile(r"\\(?:U|u|x)([0-9a-fA-F]+)")
+
+
+@lru_cache(maxsize=1)
+def _characters() -> str:
+    """The first two planes of Unicode, and characters of the others, which have few classes of long runs each."""
+    return "".join(map(chr, [*range(0x20000), *range(0x20000, 0x32000, 16), *range(0x32000, 0x110000, 256)]))
+
+
+@lru_cache(maxsize=1_000)
+def _telling(atom: Atom) -> frozenset[str]:
+    """Characters at which an atom begins or ceases to match, and those that it names."""
+    named = {*map(ord, atom.source), *(int(digits, 16) for digits in _LONG_ESCAPE.findall(atom.source))}
+    telling = {
+        chr(code + near) for code in named for near in (-1, 0, 1) if 0 <= code + near <= sys.maxunicode
+    }
+    if not _LITERAL.fullmatch(atom.source) or atom.flags & re.IGNORECASE:
+        every = _characters()
+        for run in re.compile(f"(?:{atom.source})+", atom.flags).finditer(every):
+            telling.update((every[run.start()], every[run.end() : run.end() + 1] or "\0"))
+    return frozenset(telling)
 
 
 @value
@@ -82,6 +106,10 @@ class ScanProgram:
             if test.match(character):
                 kind |= 1 << atom
         return kind
+
+    def kinds(self) -> set[int]:
+        """The kinds that some character has."""
+        return {self.kind_of(character) for character in {"\0"}.union(*map(_telling, self._atoms))}
 
     def _entry(self, pattern: int, tree: Tree) -> int:
         entry = self._compile(tree, self._add(Match(pattern)))

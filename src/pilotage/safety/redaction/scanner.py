@@ -2,8 +2,12 @@
 
 The law of this module: what is released after each character depends on the characters so far and on
 nothing else, so it cannot depend on how the text was cut into chunks. Held back is the text from the start
-of the earliest candidate that may still match, or from the end of a match that may still grow; text behind
-a candidate that failed is read again, but never more than is held.
+of the earliest candidate that may still match, or from the end of a match that may still grow.
+
+Only the earliest attempt is followed: while it may match, no later one counts. When it fails, the next one begins one
+character later, and what is held is read again. An attempt that comes to a place in a state in which another one
+failed, fails too: so no state is left twice at one place, and a character is read at most once for each state in which
+an attempt can be there.
 
 A whole text is redacted by one scan from left to right: the leftmost match of any pattern wins, of several
 at one place the pattern that comes first, and the scan goes on behind the match.
@@ -15,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from pilotage.safety.redaction.automaton import Automaton, AutomatonEdge
+from pilotage.safety.redaction.automaton import Automaton, AutomatonEdge, State
 from pilotage.safety.redaction.prefilter import Prefilter
 from pilotage.safety.redaction.program import ScanProgram
 from pilotage.safety.redaction.syntax import Tree
@@ -111,7 +115,7 @@ class Rules:
     """Compiled rules, to be shared by any number of scanners."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        trees = tuple(rule.tree for rule in rules)
+        self.trees = trees = tuple(rule.tree for rule in rules)
         limits = tuple(rule.limit for rule in rules)
         self.outcomes = tuple(rule.outcome for rule in rules)
         self.program = ScanProgram(trees)
@@ -144,6 +148,44 @@ class _Best:
     told: bool = False
 
 
+_UNSEEN, _SHARED = -1, -2
+"""Depths of a state: how many characters behind the start of an attempt it was met; not yet; or at several depths."""
+
+
+class _Failures:
+    """The states in which attempts came to nothing more, by their place in the stream.
+
+    Attempts that meet at one place in one state have different depths there: only states of several depths count.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[int, set[int]] = {}
+        self._last = 0
+
+    def add(self, trail: Sequence[tuple[int, State]]) -> None:
+        """Take note of the states through which such an attempt went."""
+        for place, state in trail:
+            self._states.setdefault(place, set()).add(state.number)
+            self._last = max(self._last, place)
+
+    def has(self, place: int, state: State) -> bool:
+        """Whether an attempt in a state comes to nothing more."""
+        return state.number in self._states.get(place, ())
+
+    @property
+    def are_known(self) -> bool:
+        """Whether there are any."""
+        return bool(self._states)
+
+    def forget(self, start: int, end: int) -> None:
+        """Drop what is known of the places that no attempt comes to any more."""
+        if end >= self._last:
+            self._states.clear()
+        elif self._states:
+            for place in range(start, end + 1):
+                self._states.pop(place, None)
+
+
 class Scanner:
     """Scans one stream of text.
 
@@ -156,8 +198,9 @@ class Scanner:
         self._prefilter = rules.prefilter
         self._held = HeldText()
         self.spans: list[Span] = []
-        self._starts: list[int] = []
-        self._best: _Best | None = None
+        self.steps = 0
+        """How many times a character was read."""
+        self._failures = _Failures()
         self._restart(0)
 
     @property
@@ -179,31 +222,26 @@ class Scanner:
         """Read more text; what it makes certain."""
         held = self._held
         self._read(held.add(text))
-        starts, best = self._starts, self._best
-        if best is None or self._state.shape.rivals:
-            held_from = starts[0] if starts else len(held.text)
-            held.release(held_from)
-        else:
-            held_from = best.end
-            held.release(best.start)
+        best = self._best
+        held_from = best.end if best else self._start
+        held.release(best.start if best else held_from)
+        self._start -= held_from
         if best:
             best.start -= held_from
             best.end -= held_from
-        if starts and held_from:
-            self._starts = [start - held_from for start in starts]
         return held.take(forget=held_from)
 
     def finish(self, after: str = "") -> list[Piece]:
         """The text ends here, before a character of something else or before nothing; all that is left."""
         end = len(self._held.text)
-        while True:
-            if arrival := self._automaton.end(self._state, after):
-                self._match(arrival.pattern, [*self._starts, end][arrival.attempt], end)
-            if self._best is None:
-                break
-            self._read(self._end_match(self._best))
+        while self._best is not None or self._start < end:
+            pattern = self._automaton.end(self._state, after)
+            if pattern >= 0:
+                self._match(pattern, end)
+            self._read(self._give_up())
         self._held.release(end)
         pieces = self._held.take(forget=end)
+        self._failures = _Failures()
         self._restart(0)
         return pieces
 
@@ -216,74 +254,107 @@ class Scanner:
         self._restart(0)
 
     def _restart(self, position: int) -> None:
+        """Begin an attempt at a position."""
         self._state = self._automaton.start(self._held.before(position))
-        self._starts = []
-        self._best = None
+        self._start = position
+        self._trail: list[tuple[int, State]] = []
+        self._best: _Best | None = None
 
     def _read(self, position: int) -> None:
         end = len(self._held.text)
         last = end - self._prefilter.reach
         while position < end:
             # The neighbour of the first character is not in the text.
-            if self._state.idle and 0 < position < last:
+            if 0 < position < last and position == self._start and self._best is None:
                 position = self._skip(position)
             position = self._walk(position, end, last)
-            if self._state.is_limited:
-                deadline, attempt = self._deadline()
-                if position >= deadline:
-                    self._overdue(attempt, position)
+            if self._state.limit and position >= self._deadline():
+                position = self._overdue(position)
 
     def _skip(self, position: int) -> int:
         """Skip what cannot begin a match."""
         start = self._prefilter.next_start(self._held.text, position)
         if start > position:
-            self._state = self._automaton.start(self._held.before(start))
+            self._failures.forget(self._held.offset + position, self._held.offset + start - 1)
+            self._restart(start)
         return start
 
     def _walk(self, position: int, end: int, last: int) -> int:
-        """Go on to the next change that counts, or to the end; the position to read from then.
+        """Follow the attempt to the next change that counts, or to the end; where to go on from.
 
-        Before the `last` place that can be searched, what cannot begin a match is left to `_skip`.
+        Behind the `last` place that can be searched, attempts that fail with their first character are passed here.
         """
-        text, state = self._held.text, self._state
-        if state.is_limited:
-            end = min(end, self._deadline()[0])
+        text, state, start = self._held.text, self._state, self._start
+        if state.limit:
+            end = min(end, self._deadline())
         for at in range(position, end):
             step = state[text[at]]
-            if not isinstance(step, AutomatonEdge):
-                state = step
-                continue
-            if not step.is_plain:
-                return self._act(step, at)
-            if not step.living:
-                self._starts = []
-            elif not self._starts:
-                # The one that lives is the one that begins here.
-                self._starts = [at]
-            else:
-                starts = [*self._starts, at]
-                self._starts = [starts[number] for number in step.living]
-            state = step.target
-            if at < last and state.idle:
-                end = at + 1
-                break
+            if isinstance(step, AutomatonEdge):
+                if at == start and at >= last and step.begins is not None:
+                    start, state = at + 1, step.begins
+                    continue
+                self.steps += at + 1 - position
+                if start > self._start:
+                    self._pass(start)
+                return self._act(step, at) if step.begins is None else self._fail()
+            state = step
+            if state.depth != at - start and self._is_known(state, start, at):
+                self.steps += at + 1 - position
+                self._pass(start)
+                return self._give_up()
+        self.steps += end - position
+        self._pass(start)
         self._state = state
         return end
 
+    def _pass(self, start: int) -> None:
+        """Take note that the attempt began later than at first."""
+        if self._failures.are_known:
+            self._failures.forget(self._held.offset + self._start, self._held.offset + start - 1)
+        self._start = start
+
+    def _is_known(self, state: State, start: int, at: int) -> bool:
+        """Whether another attempt in this state came to nothing more; if not, this one leaves a trail."""
+        if state.depth == _UNSEEN:
+            state.depth = at - start
+            return False
+        state.depth = _SHARED
+        place = self._held.offset + at
+        self._trail.append((place, state))
+        return self._failures.has(place, state)
+
     def _act(self, edge: AutomatonEdge, at: int) -> int:
-        starts = [*self._starts, at]
-        if edge.arrived_before:
-            self._match(edge.arrived_before.pattern, starts[edge.arrived_before.attempt], at)
-        if edge.arrived_with:
-            self._match(edge.arrived_with.pattern, starts[edge.arrived_with.attempt], at + 1)
-        self._starts = [starts[number] for number in edge.living]
         self._state = edge.target
-        return at + 1 if self._best is None else self._follow(self._best, at + 1)
+        if edge.arrived_before >= 0:
+            self._match(edge.arrived_before, at)
+        if edge.arrived_with >= 0:
+            self._match(edge.arrived_with, at + 1)
+        if self._state.final and edge.arrived_before < 0 and edge.arrived_with < 0:
+            return self._give_up()
+        return self._follow(self._best, at + 1) if self._best else at + 1
+
+    def _give_up(self) -> int:
+        """The attempt comes to nothing more: its match is over, or the next one begins one character later."""
+        if self._best is None:
+            return self._fail()
+        self._failures.add(self._trail)
+        return self._end_match(self._best)
+
+    def _fail(self) -> int:
+        start, text = self._start, self._held.text
+        if self._trail:
+            self._failures.add(self._trail)
+            self._trail = []
+        if self._failures.are_known:
+            self._failures.forget(self._held.offset + start, self._held.offset + start)
+        self._state = self._automaton.start(text[start])
+        self._start = start = start + 1
+        return start
 
     def _follow(self, best: _Best, position: int) -> int:
         """Tell a match that has become certain, end one that has become final."""
         state = self._state
-        if state.shape.overdue and state.shape.living > state.shape.rivals:
+        if state.shape.overdue and state.shape.attempt:
             best.end = position
         if state.final:
             return self._end_match(best)
@@ -291,28 +362,25 @@ class Scanner:
             self._tell(best)
         return position
 
-    def _match(self, pattern: int, start: int, end: int) -> _Best:
-        known = self._best
+    def _match(self, pattern: int, end: int) -> _Best:
+        known, start = self._best, self._start
         # Where a match began may have been forgotten by now.
         first = self._held.text[start] if start >= 0 else known.first if known else ""
         self._best = _Best(pattern, start, end, first, known is not None and known.told)
+        self._trail = []
         return self._best
 
-    def _deadline(self) -> tuple[int, int]:
-        """The position at which the next attempt has been open for too long, and its number."""
-        limits = enumerate(self._state.limits)
-        return min((self._open_since(number) + limit, number) for number, limit in limits if limit)
+    def _deadline(self) -> int:
+        """The position at which the attempt has been open for too long."""
+        return self._open_since() + self._state.limit
 
-    def _open_since(self, attempt: int) -> int:
-        is_own = self._best is not None and attempt == self._state.shape.rivals
-        return self._best.end if self._best and is_own else self._starts[attempt]
+    def _open_since(self) -> int:
+        return self._best.end if self._best else self._start
 
-    def _overdue(self, attempt: int, position: int) -> None:
+    def _overdue(self, position: int) -> int:
         """Fail closed: what has been open for too long counts as a match, for as long as it goes on."""
-        length = position - self._open_since(attempt)
-        self._state = self._automaton.overdue(self._state, attempt, length)
-        self._starts = self._starts[: attempt + 1]
-        self._follow(self._match(self._state.shape.winner, self._starts[attempt], position), position)
+        self._state = self._automaton.overdue(self._state, position - self._open_since())
+        return self._follow(self._match(self._state.shape.winner, position), position)
 
     def _tell(self, best: _Best) -> None:
         if not best.told:
@@ -325,5 +393,6 @@ class Scanner:
         offset = self._held.offset
         self.spans.append(Span(best.pattern, offset + best.start, offset + best.end))
         self._held.swallow(best.end)
+        self._failures.forget(offset + best.start, offset + best.end - 1)
         self._restart(best.end)
         return best.end

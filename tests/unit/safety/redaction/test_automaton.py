@@ -16,9 +16,9 @@ from pilotage.safety.redaction.syntax import parse
 @pytest.mark.slow
 def test_what_is_remembered_does_not_grow_with_the_text() -> None:
     """Which of the last twenty letters were an `a` makes a million states; most are soon forgotten."""
-    source = "a[ab]{20}c"
-    letters = random.Random(7).choices("ab", k=30_000)  # noqa: S311 - no secret
-    text = "".join(letters) + "c"
+    source = "x[ab]*a[ab]{20}c"
+    letters = random.Random(7).choices("ab", k=20_000)  # noqa: S311 - no secret
+    text = "x" + "".join(letters) + "c"
     rules = Rules([Rule(parse(source), "")])
     peak = 0
     scanner = Scanner(rules)
@@ -32,21 +32,21 @@ def test_what_is_remembered_does_not_grow_with_the_text() -> None:
 
 @pytest.mark.slow
 def test_a_state_that_somebody_still_holds_forgets_its_edges_too() -> None:
-    rules = Rules([Rule(parse("a[ab]{20}c"), "")])
+    rules = Rules([Rule(parse("x[ab]*a[ab]{20}c"), "")])
     parked = rules.automaton.start("")
-    follows = parked["a"]
-    letters = random.Random(7).choices("ab", k=30_000)  # noqa: S311 - no secret
-    scan(rules, "".join(letters))
+    follows = parked["x"]
+    letters = random.Random(7).choices("ab", k=20_000)  # noqa: S311 - no secret
+    scan(rules, "x" + "".join(letters))
     assert (len(parked), len(parked.edges)) == (0, 0)
-    assert type(parked["a"]) is type(follows)
+    assert type(parked["x"]) is type(follows)
 
 
 def test_characters_of_one_kind_share_their_edges() -> None:
-    automaton = Automaton(ScanProgram([parse("[a-z]1")]), ("",), (0,))
+    automaton = Automaton(ScanProgram([parse("[a-z][a-z]?1")]), ("",), (0,))
     start = automaton.start("")
     assert start["a"] is start["b"]
-    assert start["1"] is start["ё"]
     assert start["a"] is not start["1"]
+    assert len(start.edges) == 2
 
 
 def test_states_are_the_same_wherever_the_text_leads_to_them() -> None:
