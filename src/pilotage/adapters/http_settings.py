@@ -1,4 +1,4 @@
-"""Settings of the HTTP layer: limits of bodies and streams, heartbeats, shutdown, allowed origins.
+"""Settings of the HTTP layer: limits of requests, connections and streams, heartbeats, shutdown, allowed origins.
 
 Outside the layer, because every application that loads its plugins has such settings: nothing here needs an extra.
 """
@@ -28,6 +28,15 @@ class HttpSettings:
     `heartbeat_seconds`                    time between two heartbeats of a stream
     `shutdown_seconds`                     how long streams and actions may take to end when the server stops
     `allowed_origins`                      other sites whose pages may send requests: `https://shop.example`
+    `public_docs`                          whether the pages of the OpenAPI description need no authentication
+
+    Of the server that `serve` starts, before authentication:
+
+    `max_connections`                      open connections, WebSockets included
+    `max_url_bytes`                        length of a URL
+    `max_headers`, `max_header_bytes`      number of headers, and length of all of them
+    `header_seconds`                       time to send the head of a request
+    `request_seconds`                      time to send the rest of it
     """
 
     max_body_bytes: int = 1_000_000
@@ -37,6 +46,13 @@ class HttpSettings:
     heartbeat_seconds: float = 15.0
     shutdown_seconds: float = 10.0
     allowed_origins: tuple[str, ...] = ()
+    public_docs: bool = False
+    max_connections: int = 1_000
+    max_url_bytes: int = 8_000
+    max_headers: int = 100
+    max_header_bytes: int = 32_000
+    header_seconds: float = 10.0
+    request_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         reject_wrong_numbers(self, fields(self))
@@ -48,9 +64,20 @@ class HttpSettings:
         """Return the settings in PILOTAGE_HTTP_MAX_BODY_BYTES and so on; origins are separated by commas.
 
         Raises:
-            AgentDefinitionError: a variable is no positive number, or no origin.
+            AgentDefinitionError: a variable is no positive number, no origin, or neither `true` nor `false`.
         """
-        return cls(**numbers_in(environ, PREFIX, fields(cls)), allowed_origins=origins_in(environ, PREFIX))
+        return cls(
+            **numbers_in(environ, PREFIX, fields(cls)),
+            allowed_origins=origins_in(environ, PREFIX),
+            public_docs=_flag_in(environ, f"{PREFIX}PUBLIC_DOCS"),
+        )
+
+
+def _flag_in(environ: Mapping[str, str], name: str) -> bool:
+    text = environ.get(name, "").strip().lower()
+    if text not in ("", "true", "false"):
+        raise AgentDefinitionError(f"{name} is {text!r}. Use true or false.")
+    return text == "true"
 
 
 def reject_wrong_numbers(owner: object, settings: Iterable[Field[object]]) -> None:
@@ -73,7 +100,12 @@ def numbers_in(environ: Mapping[str, str], prefix: str, settings: Iterable[Field
 
 
 def _numbers(settings: Iterable[Field[object]]) -> dict[str, type[int | float]]:
-    return {each.name: type(each.default) for each in settings if isinstance(each.default, int | float)}
+    found = {each.name: each.default for each in settings}
+    return {
+        name: type(usual)
+        for name, usual in found.items()
+        if isinstance(usual, int | float) and not isinstance(usual, bool)
+    }
 
 
 def origins_in(environ: Mapping[str, str], prefix: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import Self
 
 from pilotage.adapters.asgi.open_streams import OpenStreams
@@ -14,8 +15,21 @@ from pilotage.container.application import Application
 try:
     import uvicorn
     from fastapi import FastAPI
+
+    from pilotage.adapters.fastapi.bounded_config import BoundedConfig
 except ImportError as error:
     raise ImportError('serving needs an extra: pip install "pilotage[serve]"') from error
+
+
+def guarded_protocol() -> type[asyncio.Protocol]:
+    """Return the protocol over httptools where it is installed, as uvicorn chooses; otherwise the one over h11."""
+    if find_spec("httptools") is None:
+        from pilotage.adapters.fastapi.h11_protocol import GuardedH11  # noqa: PLC0415
+
+        return GuardedH11
+    from pilotage.adapters.fastapi.httptools_protocol import GuardedHttpTools  # noqa: PLC0415
+
+    return GuardedHttpTools
 
 
 class GracefulServer(uvicorn.Server):
@@ -29,14 +43,7 @@ class GracefulServer(uvicorn.Server):
     @classmethod
     def over(cls, app: Application, api: FastAPI, host: str, port: int, settings: HttpSettings) -> Self:
         """Return a server for an application, with its limits."""
-        config = uvicorn.Config(
-            api,
-            host=host,
-            port=port,
-            ws_max_size=settings.max_body_bytes,
-            timeout_graceful_shutdown=max(1, round(settings.shutdown_seconds)),
-            server_header=False,
-        )
+        config = BoundedConfig(api, settings, host=host, port=port, protocol=guarded_protocol())
         return cls(config, OpenStreams.of(app), settings.shutdown_seconds)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:

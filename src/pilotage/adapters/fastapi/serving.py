@@ -8,6 +8,7 @@ from typing import ClassVar, TypeAlias
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute, APIWebSocketRoute
 from starlette.requests import HTTPConnection
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
@@ -22,6 +23,7 @@ from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.container.application import Application
 from pilotage.errors import PilotageError, StartupError, start_error
+from pilotage.runtime.delivery.watchdog import ProcessOfItsOwn
 
 _THE_ROUTES_OF_RUNS = "the routes of runs"
 
@@ -58,7 +60,10 @@ def asgi_application(
     """
     settings = settings or HttpSettings.from_environment()
     api = FastAPI(title=app.name, lifespan=pilotage_lifespan(app, settings=settings))
-    if not has_resolver(app, principal):
+    if has_resolver(app, principal):
+        if not settings.public_docs:
+            _authenticate_docs(api, Authentication.of(app, principal, settings.allowed_origins))
+    else:
         api.add_middleware(LocalOnly, allowed_origins=settings.allowed_origins)
         principal = OnePrincipal()
     runs = agent_routes(app, principal=principal, settings=settings)
@@ -92,6 +97,7 @@ def serve(
     from pilotage.adapters.fastapi.server import GracefulServer  # noqa: PLC0415 - needs an extra of its own
 
     refuse_open_binding(host, has_resolver=has_resolver(app, principal))
+    app.bind(ProcessOfItsOwn, ProcessOfItsOwn())
     if problems := app.problems():
         raise start_error(app.name, problems)
     settings = settings or HttpSettings.from_environment()
@@ -109,6 +115,13 @@ def refuse_open_binding(host: str, *, has_resolver: bool) -> None:
         )
 
 
+def _authenticate_docs(api: FastAPI, authentication: Authentication) -> None:
+    """Let only principals see the pages that a new FastAPI application has: its description, in three forms."""
+    for route in api.routes:
+        if isinstance(route, Route):
+            route.app = Authenticated(route.app, authentication)
+
+
 def _places_in(runs: APIRouter) -> dict[Place, str]:
     """Return the places of the routes of runs: a controller at the same place would never be called."""
     found: dict[Place, str] = {}
@@ -120,12 +133,12 @@ def _places_in(runs: APIRouter) -> dict[Place, str]:
     return found
 
 
-class LocalOnly:
-    """Refuses requests of other machines, and of pages of other sites, wherever the server listens."""
+class Authenticated:
+    """Lets requests through whose sender authentication finds."""
 
-    def __init__(self, app: ASGIApp, allowed_origins: tuple[str, ...] = ()) -> None:
+    def __init__(self, app: ASGIApp, authentication: Authentication) -> None:
         self._app = app
-        self._authentication = Authentication.of(None, None, allowed_origins)
+        self._authentication = authentication
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -140,3 +153,10 @@ class LocalOnly:
                 await websockets.refuse(WebSocket(scope, receive, send), error)
         else:
             await self._app(scope, receive, send)
+
+
+class LocalOnly(Authenticated):
+    """Refuses requests of other machines, and of pages of other sites, wherever the server listens."""
+
+    def __init__(self, app: ASGIApp, allowed_origins: tuple[str, ...] = ()) -> None:
+        super().__init__(app, Authentication.of(None, None, allowed_origins))
